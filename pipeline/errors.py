@@ -1,0 +1,19 @@
+"""The one error root of the house."""
+
+from __future__ import annotations
+
+
+class MailsiftError(Exception):
+    """Something a caller can act on.
+
+    Attributes:
+        code: stable machine code in snake_case; part of the contract.
+        message: one English sentence for people; may change; never holds an address, key or secret.
+        retryable: whether the same call may succeed later without a change.
+    """
+
+    def __init__(self, code: str, message: str, *, retryable: bool = False) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.retryable = retryable

@@ -1,0 +1,139 @@
+"""What the stages learn about an address: facts with the time they were learned and go stale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """How far to look: syntax and lists; plus DNS; plus SMTP."""
+
+    FAST = "fast"
+    MEDIUM = "medium"
+    DEEP = "deep"
+
+
+class Known(StrEnum):
+    """A three-valued answer."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class DomainState(StrEnum):
+    """What DNS says about a domain's mail."""
+
+    NOT_ASKED = "not_asked"
+    ROUTED = "routed"  # at least one MX (or the implicit one) has a public address
+    NOT_FOUND = "not_found"  # NXDOMAIN, RFC 8020
+    NO_MAIL_SERVER = "no_mail_server"  # no MX and no address
+    NULL_MX = "null_mx"  # RFC 7505
+    UNROUTABLE = "unroutable"  # MX only at non-public addresses or IP literals
+    UNAVAILABLE = "unavailable"  # SERVFAIL, REFUSED, timeout: says nothing about the domain
+
+
+class Answer(StrEnum):
+    """What the mail server's reply to RCPT (or its silence) means for one mailbox."""
+
+    NOT_ASKED = "not_asked"
+    ACCEPTED = "accepted"
+    NOT_FOUND = "not_found"
+    DISABLED = "disabled"
+    FULL = "full"
+    GREYLISTED = "greylisted"  # come back later, from the same source
+    RATE_LIMITED = "rate_limited"  # slow down
+    TEMPORARY = "temporary"  # another 4xx, a 421, a dropped session
+    REFUSED_US = "refused_us"  # block list, reverse DNS, sender, policy: about the prober
+    UNCLEAR = "unclear"  # a permanent refusal that speaks of nothing we know
+    UNREACHABLE = "unreachable"  # no MX answered in time
+    NOT_ASKABLE = "not_askable"  # e.g. a non-ASCII local part at a server without SMTPUTF8
+    PROBE_UNAVAILABLE = "probe_unavailable"  # this machine cannot reach port 25
+
+
+@dataclass(frozen=True, slots=True)
+class MxHost:
+    """One mail exchanger: its name, preference (lower first) and public addresses, IPv4 first."""
+
+    name: str
+    preference: int
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DomainFact:
+    """What DNS said about one domain.
+
+    Attributes:
+        domain: ASCII (IDNA 2008) lower-case domain.
+        state: see DomainState.
+        hosts: reachable exchangers in order of preference; empty unless state is ROUTED.
+        provider: throttle key of the exchangers; "" unless state is ROUTED.
+        implicit: the route is the domain's own address (RFC 5321 section 5.1).
+        detail: the DNS answer behind the state, e.g. "SERVFAIL"; for people.
+        learned_at, expires_at: epoch seconds.
+    """
+
+    domain: str
+    state: DomainState
+    hosts: tuple[MxHost, ...] = ()
+    provider: str = ""
+    implicit: bool = False
+    detail: str = ""
+    learned_at: float = 0.0
+    expires_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CatchAllFact:
+    """Whether a domain accepts any local part, and the reply to the random recipient behind it.
+
+    Attributes:
+        blanket: the permanent refusal the random recipient got, normalised, when it may be one the server
+            gives to every recipient; "" otherwise.
+    """
+
+    domain: str
+    catch_all: Known
+    smtp_code: int = 0
+    text: str = ""
+    blanket: str = ""
+    learned_at: float = 0.0
+    expires_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxFact:
+    """What one mail server said about one mailbox.
+
+    Attributes:
+        answer: the class of the reply.
+        smtp_code: three-digit code, 0 when nobody answered.
+        enhanced: RFC 3463 code such as "5.1.1", or "".
+        text: the reply's words with addresses and tokens redacted; at most 300 characters.
+        stage: where the reply came: connect, banner, ehlo, starttls, mail, rcpt.
+        rule: id of the row in the reply table that decided.
+        host, address, source: MX name, the IP that was dialled, our own address ("" = the default route).
+        blanket: the random recipient got the very same refusal, so it says nothing about this mailbox.
+        retry_after: seconds the server asked to wait, 0 when it did not say.
+        took_ms: from sending RCPT to its reply.
+        asked_at, expires_at: epoch seconds.
+        cached: reused from an earlier probe.
+    """
+
+    answer: Answer
+    smtp_code: int = 0
+    enhanced: str = ""
+    text: str = ""
+    stage: str = ""
+    rule: str = ""
+    host: str = ""
+    address: str = ""
+    source: str = ""
+    blanket: bool = False
+    retry_after: float = 0.0
+    took_ms: int = 0
+    asked_at: float = 0.0
+    expires_at: float = 0.0
+    cached: bool = False

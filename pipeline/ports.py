@@ -1,0 +1,106 @@
+"""What the pipeline needs from outside: a cache for facts and a throttle for probes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class FactKind(StrEnum):
+    """The families of cached facts; keys are domains, except for mailboxes (opaque digests)."""
+
+    DOMAIN = "domain"
+    CATCH_ALL = "catch_all"
+    MAILBOX = "mailbox"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """One fact to remember: its key, its bytes and how many seconds it may be reused."""
+
+    key: str
+    value: bytes
+    ttl: float
+
+
+class FactCache(Protocol):
+    """Remembers facts between chunks, jobs and processes. Losing it costs time, never correctness."""
+
+    async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """Return the remembered bytes by key; unknown and stale keys are left out. One round trip."""
+        ...
+
+    async def put(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
+        """Remember the entries. One round trip."""
+        ...
+
+
+class Outcome(StrEnum):
+    """How a probing session went, for the throttle to learn from."""
+
+    CLEAN = "clean"
+    RATE = "rate"  # 421/450/451 about rate: halve
+    BLOCKED = "blocked"  # refused us
+    FAILED = "failed"  # connect failure, timeout, drop
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A wish to open one session.
+
+    Attributes:
+        provider: throttle key (DomainFact.provider).
+        source: our own address, "" for the default route.
+        address: destination IP.
+        recipients: RCPT commands wanted in this session, at least 1.
+    """
+
+    provider: str
+    source: str
+    address: str
+    recipients: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The throttle's answer to one Ask.
+
+    Attributes:
+        recipients: RCPT commands that may be sent now; 0 means not now.
+        lease: names the granted session until it is reported; "" when denied.
+        retry_after: seconds until asking again makes sense; 0 when granted.
+    """
+
+    recipients: int
+    lease: str = ""
+    retry_after: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a granted session; frees its lease.
+
+    Attributes:
+        ask, lease: as granted.
+        outcome: how it went.
+        unused: granted RCPT commands that were never sent.
+    """
+
+    ask: Ask
+    lease: str
+    outcome: Outcome
+    unused: int = 0
+
+
+class Throttle(Protocol):
+    """Politeness shared by all processes: sessions and recipients per provider, source and destination."""
+
+    async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
+        """Answer every ask, in order. One round trip however many asks there are."""
+        ...
+
+    async def report(self, reports: Sequence[Report]) -> None:
+        """Free the leases and learn from the outcomes. One round trip."""
+        ...

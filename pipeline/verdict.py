@@ -1,0 +1,89 @@
+"""The words of a verdict: results, statuses and the 13 fields of the contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pipeline.facts import Answer, DomainState, Known, Mode
+
+
+class Status(StrEnum):
+    """The three classes of the contract."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+    RISKY = "risky"
+
+
+class Result(StrEnum):
+    """The stable machine code of a verdict."""
+
+    DELIVERABLE = "deliverable"
+    PASSED = "passed"
+    CATCH_ALL = "catch_all"
+    UNVERIFIABLE = "unverifiable"
+    DEFERRED = "deferred"
+    PROBE_BLOCKED = "probe_blocked"
+    UNREACHABLE = "unreachable"
+    DNS_UNAVAILABLE = "dns_unavailable"
+    PROBE_UNAVAILABLE = "probe_unavailable"
+    MAILBOX_FULL = "mailbox_full"
+    DISPOSABLE = "disposable"
+    MAILBOX_DISABLED = "mailbox_disabled"
+    MAILBOX_NOT_FOUND = "mailbox_not_found"
+    NO_MAIL_SERVER = "no_mail_server"
+    NULL_MX = "null_mx"
+    UNROUTABLE = "unroutable"
+    DOMAIN_NOT_FOUND = "domain_not_found"
+    SYNTAX_ERROR = "syntax_error"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that judge needs to know about one address; equal evidence gets an equal verdict.
+
+    Attributes:
+        mode: how far the caller asked to look.
+        syntax_rule: code of the broken syntax rule, "" when the syntax is good.
+        role, free, disposable: what the lists say.
+        suggested_domain: a well-known domain this one is probably a slip of, or "".
+        domain: what DNS said.
+        unverifiable: the provider's answers to RCPT mean nothing (pipeline.providers).
+        catch_all: whether a random local part was accepted.
+        answer: the class of the reply about the mailbox.
+        smtp_code: its code, 0 when nobody answered.
+        blanket: the same refusal met the random recipient.
+    """
+
+    mode: Mode
+    syntax_rule: str = ""
+    role: bool = False
+    free: bool = False
+    disposable: bool = False
+    suggested_domain: str = ""
+    domain: DomainState = DomainState.NOT_ASKED
+    unverifiable: bool = False
+    catch_all: Known = Known.UNKNOWN
+    answer: Answer = Answer.NOT_ASKED
+    smtp_code: int = 0
+    blanket: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The 13 fields of a result, in the contract's order; none is ever null."""
+
+    catch_all: bool
+    is_disposable: bool
+    is_free: bool
+    is_role_based: bool
+    is_valid: bool
+    mx_valid: bool
+    syntax_valid: bool
+    reason: str
+    result: Result
+    suggestion: str
+    score: int
+    smtp_code: int
+    status: Status
