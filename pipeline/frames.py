@@ -22,7 +22,6 @@ ADDRESSES = {
 WAITING = {
     **ADDRESSES,
     "tries": pl.UInt8,  # how often a mail server has been asked for this address and said "later"
-    "first_asked_at": pl.Float64,  # epoch seconds of the first try, 0 when never asked
 }
 """What a residual chunk carries: addresses that are not finished."""
 

@@ -1,0 +1,50 @@
+"""How a job's Parquet files name columns: customers may use any name, even one name twice, so we number them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+ADDRESS_N = "address_n"
+"""Column of `rows.parquet`: the number of the row's address (frames.ADDRESSES)."""
+
+VERDICT_PREFIX = "mailsift_"
+"""What the columns we add to a customer's file start with."""
+
+_NAMES = "mailsift.names"
+
+
+def column_id(index: int) -> str:
+    """Return our name of the customer's column, counted from 0."""
+    return f"c{index}"
+
+
+def names_metadata(names: Sequence[str]) -> dict[str, str]:
+    """Return the Parquet metadata that carries the customer's column names."""
+    return {_NAMES: json.dumps(list(names))}
+
+
+def read_names(path: Path) -> dict[str, str]:
+    """Return the customer's column names by our ids, in the file's order."""
+    names: list[str] = json.loads(pl.read_parquet_metadata(path)[_NAMES])
+    return {column_id(index): name for index, name in enumerate(names)}
+
+
+def distinct_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """Give every column a name of its own, for formats that need it.
+
+    A blank name becomes `column_3` (its place), a repeated one gets the suffix `_2`, `_3` ….
+    """
+    used = set(taken)
+    result = []
+    for place, name in enumerate(names, start=1):
+        base = name or f"column_{place}"
+        free, again = base, 2
+        while free in used:
+            free, again = f"{base}_{again}", again + 1
+        used.add(free)
+        result.append(free)
+    return result

@@ -1,0 +1,213 @@
+"""The engine of one worker process: claim, work, keep the leases, sweep; never wait on a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+
+from jobs.commit import LeaseLostError
+from jobs.ports import Waker
+from jobs.steps import StepWorker
+from jobs.work import ChunkWorker
+from storage import chunk_rows, job_rows
+from storage.chunk_rows import ClaimedChunk
+from storage.database import Database
+from storage.job_rows import ClaimedStep
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How one process works; times in seconds.
+
+    Attributes:
+        owner: names this process in its leases; unique.
+        slots: chunks and steps in flight at once; one more is kept for small jobs.
+        job_cap: chunks of one job that may be leased at once, everywhere.
+        lease_s, heartbeat_s: how long a lease lasts and how often it is renewed.
+        sweep_s: how often what the dead left behind is mended.
+        run_s: how long one wake-up keeps claiming.
+        linger_s: how long an idle process keeps looking before it goes back to sleep.
+        poll_s: how often it looks while work is in flight or it lingers.
+        small_bytes: lists up to this size are taken in before bigger ones.
+    """
+
+    owner: str
+    slots: int = 6
+    job_cap: int = 64
+    lease_s: float = 60.0
+    heartbeat_s: float = 10.0
+    sweep_s: float = 5.0
+    run_s: float = 20.0
+    linger_s: float = 1.0
+    poll_s: float = 0.2
+    small_bytes: int = 256 * 1024
+
+
+class Engine:
+    """Lives as long as its process; `drain` is called by every wake-up, what is in flight lives on."""
+
+    def __init__(
+        self,
+        *,
+        config: EngineConfig,
+        database: Database,
+        chunks: ChunkWorker,
+        steps: StepWorker,
+        waker: Waker,
+    ) -> None:
+        self._config = config
+        self._database = database
+        self._chunks = chunks
+        self._steps = steps
+        self._waker = waker
+        self._in_flight: dict[UUID, asyncio.Task[None]] = {}
+        self._claimed: dict[UUID, ClaimedChunk] = {}
+        self._heart: asyncio.Task[None] | None = None
+        self._swept_at = float("-inf")
+        self._closing = False
+
+    async def drain(self) -> None:
+        """Claim and start work until there is none or the time of one wake-up is over."""
+        started = idle_since = time.monotonic()
+        while not self._closing and time.monotonic() - started < self._config.run_s:
+            await self._sweep_when_due()
+            while await self._claim_one():
+                idle_since = time.monotonic()
+            if self._in_flight:
+                idle_since = time.monotonic()
+                await asyncio.wait(
+                    self._in_flight.values(),
+                    timeout=self._config.poll_s,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+            elif time.monotonic() - idle_since < self._config.linger_s:
+                await asyncio.sleep(self._config.poll_s)
+            else:
+                return
+        if not self._closing:
+            await self._waker.wake(1)
+
+    async def aclose(self, grace_s: float = 10.0) -> None:
+        """Stop claiming, give what is in flight a moment, and give back the chunks that are left."""
+        self._closing = True
+        if self._in_flight:
+            await asyncio.wait(self._in_flight.values(), timeout=grace_s)
+        left = list(self._claimed.values())
+        for task in self._in_flight.values():
+            task.cancel()
+        await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
+        for chunk in left:
+            async with self._database.begin() as connection:
+                await chunk_rows.release(connection, chunk, delay=0, waits_for="")
+        if self._heart is not None:
+            self._heart.cancel()
+            await asyncio.gather(self._heart, return_exceptions=True)
+
+    async def _claim_one(self) -> bool:
+        """Claim and start one piece of work; the last slot is for small jobs only."""
+        free = self._config.slots + 1 - len(self._in_flight)
+        if free <= 0 or self._closing:
+            return False
+        async with self._database.begin() as connection:
+            step = await job_rows.claim_step(
+                connection,
+                owner=self._config.owner,
+                lease=self._config.lease_s,
+                small_bytes=self._config.small_bytes,
+                small_only=free == 1,
+            )
+        if step is not None:
+            self._start(step.token, self._do_step(step))
+            return True
+        async with self._database.begin() as connection:
+            chunk = await chunk_rows.claim(
+                connection,
+                owner=self._config.owner,
+                lease=self._config.lease_s,
+                job_cap=self._config.job_cap,
+                small_only=free == 1,
+            )
+        if chunk is None:
+            return False
+        self._claimed[chunk.lease_token] = chunk
+        self._start(chunk.lease_token, self._do_chunk(chunk))
+        return True
+
+    def _start(self, token: UUID, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._in_flight[token] = task
+        task.add_done_callback(lambda _: self._in_flight.pop(token, None))
+        if self._heart is None or self._heart.done():
+            self._heart = asyncio.create_task(self._beat())
+
+    async def _do_step(self, step: ClaimedStep) -> None:
+        try:
+            worth = await self._steps.work(step)
+        except LeaseLostError:
+            _log.info("job.step.lease_lost", job=str(step.job_id))
+        except Exception as error:  # noqa: BLE001 - whatever it was, the lease ends and another tries
+            _log.warning("job.step.error", job=str(step.job_id), error=_name(error))
+        else:
+            _log.info("job.step.done", job=str(step.job_id), step=step.state)
+            await self._waker.wake(min(worth, self._config.slots))
+
+    async def _do_chunk(self, chunk: ClaimedChunk) -> None:
+        try:
+            last = await self._chunks.work(chunk)
+        except LeaseLostError:
+            _log.info("chunk.lease_lost", job=str(chunk.job_id), chunk=chunk.n)
+        except Exception as error:  # noqa: BLE001 - whatever it was, nothing is lost: the chunk goes back
+            _log.warning("chunk.error", job=str(chunk.job_id), chunk=chunk.n, error=_name(error))
+            await self._release(chunk)
+        else:
+            if last:
+                await self._waker.wake(1)
+        finally:
+            self._claimed.pop(chunk.lease_token, None)
+
+    async def _release(self, chunk: ClaimedChunk) -> None:
+        delay = float(min(60, 2**chunk.attempt))
+        try:
+            async with self._database.begin() as connection:
+                await chunk_rows.release(connection, chunk, delay=delay, waits_for="error")
+        except Exception as error:  # noqa: BLE001 - then its lease runs out and a sweep frees it
+            _log.warning("chunk.release_error", job=str(chunk.job_id), error=_name(error))
+
+    async def _beat(self) -> None:
+        """Renew the leases while work is in flight; work whose lease is lost is stopped."""
+        while self._in_flight:
+            await asyncio.sleep(self._config.heartbeat_s)
+            before = set(self._in_flight)
+            try:
+                async with self._database.begin() as connection:
+                    values = {"owner": self._config.owner, "lease": self._config.lease_s}
+                    alive = await chunk_rows.renew(connection, **values)  # type: ignore[arg-type]  # one dict, two types
+                    alive |= await job_rows.renew_steps(connection, **values)  # type: ignore[arg-type]  # same
+            except Exception as error:  # noqa: BLE001 - the next beat tries again; the fence guards the rest
+                _log.warning("heartbeat.error", error=_name(error))
+                continue
+            for token in before - alive:
+                if token in self._in_flight:
+                    self._in_flight[token].cancel()
+
+    async def _sweep_when_due(self) -> None:
+        if time.monotonic() - self._swept_at < self._config.sweep_s:
+            return
+        self._swept_at = time.monotonic()
+        async with self._database.begin() as connection:
+            freed = await chunk_rows.free_expired(connection)
+        if freed:
+            _log.warning("sweep.leases_freed", chunks=freed)
+            await self._waker.wake(min(freed, self._config.slots))
+
+
+def _name(error: Exception) -> str:
+    """Name an error without its words: they may hold an address."""
+    return f"{type(error).__module__}.{type(error).__qualname__}"

@@ -1,0 +1,131 @@
+"""Bound a file before any parser sees it: decompressed size, bomb ratio, NUL bytes, line length."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import zipfile
+import zlib
+from pathlib import Path
+
+from jobs.intake.plan import IntakeLimits
+from pipeline.errors import MailsiftError
+
+_BLOCK = 1 << 20
+_BOMB_BYTES = 64 * 2**20
+_BOMB_RATIO = 50
+_ZIP_ENTRIES = 10_000
+
+
+def check_size(path: Path, limits: IntakeLimits) -> None:
+    """Refuse an empty or a too big file."""
+    size = path.stat().st_size
+    if not size:
+        raise MailsiftError("empty_file", "The file is empty.")
+    _refuse_big(size, limits)
+
+
+def gunzip(source: Path, target: Path, limits: IntakeLimits) -> None:
+    """Decompress a gzip file of one or more members (RFC 1952) within the limits."""
+    packed, unpacked = source.stat().st_size, 0
+    try:
+        with gzip.open(source) as file, target.open("wb") as out:
+            while block := file.read(_BLOCK):
+                unpacked += out.write(block)
+                _refuse_bomb(packed, unpacked)
+                _refuse_big(unpacked, limits)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise MailsiftError("bad_gzip", "The gzip file is damaged or cut off.") from None
+
+
+def check_workbook(path: Path, limits: IntakeLimits) -> None:
+    """Refuse zip files that are no workbooks, and those that say they unpack to too much."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        raise MailsiftError("bad_xlsx", "The file is a damaged XLSX or zip file.") from None
+    if "xl/workbook.xml" not in {entry.filename for entry in entries}:
+        raise MailsiftError("unsupported_format", "The file is a zip archive, but not an XLSX workbook.")
+    unpacked = sum(entry.file_size for entry in entries)
+    _refuse_bomb(path.stat().st_size if len(entries) <= _ZIP_ENTRIES else 0, unpacked)
+    _refuse_big(unpacked, limits)
+
+
+class Survey:
+    """One pass over a text file that shall be UTF-8, at the speed of memory.
+
+    Attributes:
+        utf8: it is; when it is not, the other attributes mean nothing.
+        quotes: there are double quotes.
+        blanks: there are empty lines.
+        lone_returns: there are carriage returns that do not end a line together with a line feed.
+
+    Raises:
+        MailsiftError: `binary_file`, `line_too_long` or `too_many_columns`.
+    """
+
+    def __init__(self, path: Path, limits: IntakeLimits) -> None:
+        self.utf8 = True
+        self.quotes = self.blanks = self.lone_returns = False
+        self._limits, self._line, self._pending = limits, 1, 0
+        decoder, last = codecs.getincrementaldecoder("utf-8")(), b"\n"
+        try:
+            with path.open("rb") as file:
+                while block := file.read(limits.line_bytes):
+                    decoder.decode(block)
+                    self._measure(block)
+                    self._note(last + block)
+                    last = block[-1:]
+            decoder.decode(b"", final=True)
+            self._note(last + b"\n" if last == b"\r" else b"")
+        except UnicodeDecodeError:
+            self.utf8 = False
+
+    def _measure(self, block: bytes) -> None:
+        """Find NUL bytes and long lines; a line inside one block cannot be too long."""
+        if b"\0" in block:
+            raise MailsiftError("binary_file", f"Near line {self._line} is a NUL byte; text has none.")
+        first = block.find(b"\n")
+        if self._pending + (len(block) if first < 0 else first) > self._limits.line_bytes:
+            raise self._too_long(block)
+        self._pending = self._pending + len(block) if first < 0 else len(block) - block.rfind(b"\n") - 1
+        self._line += block.count(b"\n")
+
+    def _note(self, text: bytes) -> None:
+        """Look for what needs care; `text` starts with the byte before the block."""
+        self.quotes = self.quotes or b'"' in text
+        self.blanks = self.blanks or b"\n\n" in text or b"\n\r\n" in text
+        returns = text.count(b"\r")
+        self.lone_returns = self.lone_returns or (
+            returns > 0 and returns != text.count(b"\r\n") + text.endswith(b"\r")
+        )
+
+    def _too_long(self, block: bytes) -> MailsiftError:
+        columns = self._limits.columns
+        if any(block.count(delimiter) > columns for delimiter in (b",", b";", b"\t", b"|")):
+            return too_many_columns(columns)
+        size = self._limits.line_bytes
+        return MailsiftError("line_too_long", f"Line {self._line} is longer than {size:,} bytes.")
+
+
+def too_many_columns(limit: int) -> MailsiftError:
+    """Say that the list is too wide."""
+    return MailsiftError("too_many_columns", f"The list has more than {limit:,} columns.")
+
+
+def too_many_rows(limit: int) -> MailsiftError:
+    """Say that the list is too long."""
+    return MailsiftError("too_many_rows", f"The list has more than {limit:,} rows.")
+
+
+def _refuse_big(size: int, limits: IntakeLimits) -> None:
+    if size > limits.bytes:
+        text = f"The file is larger than {limits.bytes / 2**20:,.0f} MiB, counted unpacked."
+        raise MailsiftError("file_too_large", text)
+
+
+def _refuse_bomb(packed: int, unpacked: int) -> None:
+    if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * packed:
+        text = f"The file unpacks to more than {_BOMB_RATIO} times its size."
+        raise MailsiftError("compression_bomb", text)

@@ -1,0 +1,52 @@
+"""The process that reads one customer's file and then ends: request on stdin, answer on stdout, both JSON."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import asdict, astuple
+from pathlib import Path
+
+from jobs.intake.plan import IntakeLimits, IntakeOptions
+from pipeline.errors import MailsiftError
+
+_GRACE_S = 5
+
+
+def main() -> None:
+    """Read the file the request names; say what was found, or which rule it broke."""
+    request = json.load(sys.stdin)
+    limits = IntakeLimits(**request["limits"])
+    _bound(limits)
+    # Only now: polars reserves its memory and threads when it is imported, inside the limits.
+    from jobs.intake.read import read_list  # noqa: PLC0415
+
+    try:
+        intake = read_list(
+            Path(request["source"]),
+            Path(request["workdir"]),
+            options=IntakeOptions(**request["options"]),
+            limits=limits,
+        )
+    except MailsiftError as error:
+        answer = {"code": error.code, "message": error.message}
+    except Exception as error:  # noqa: BLE001 - its text may quote the file, so only its name may leave
+        answer = {"code": "intake_crashed", "message": f"Reading the file failed ({type(error).__name__})."}
+    else:
+        answer = {**asdict(intake), "chunks": [astuple(chunk) for chunk in intake.chunks]}
+    json.dump(answer, sys.stdout)
+
+
+def _bound(limits: IntakeLimits) -> None:
+    """Bound memory, and end this process by itself should its parent die before the time is up."""
+    signal.alarm(int(limits.seconds) + _GRACE_S)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(ValueError, OSError):  # macOS refuses a limit on address space
+        resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
+
+
+if __name__ == "__main__":
+    main()

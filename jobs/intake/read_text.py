@@ -1,0 +1,176 @@
+"""Read CSV and its kin: polars where its reading is beyond doubt, Python's csv module for the rest."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import polars as pl
+
+from jobs.columns import column_id
+from jobs.intake.bounds import Survey, too_many_columns, too_many_rows
+from jobs.intake.plan import IntakeLimits
+from jobs.intake.sniff import HEAD_BYTES, Dialect, dialect_of
+from jobs.intake.table import Table
+from pipeline.errors import MailsiftError
+
+_BLOCK = 1 << 20
+_NO_DELIMITER = "\0"  # the survey made sure that no line has one
+_QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
+
+
+def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> Table:
+    """Read a text file of one record a line; quoted cells may span lines, blank lines are skipped.
+
+    Args:
+        path: the file, which starts as text does.
+        encoding: as `sniff.encoding_of` found it.
+        workdir: folder for a rewritten copy, where one is needed.
+        limits: bounds for lines, columns and rows.
+
+    Raises:
+        MailsiftError: see `take_in`.
+    """
+    path, survey, encoding = _as_utf8(path, encoding, workdir, limits)
+    with path.open(encoding="utf-8", newline="") as file:
+        head = file.read(HEAD_BYTES)
+    dialect = dialect_of(head[: head.rfind("\n") + 1] or head)
+    if dialect.columns > limits.columns:
+        raise too_many_columns(limits.columns)
+    frame = _frame(path, survey, dialect, workdir, limits)
+    return Table(frame, None, "csv" if dialect.delimiter else "txt", encoding)
+
+
+def transcode(source: Path, encoding: str, target: Path) -> None:
+    """Write the file anew as UTF-8 without a mark.
+
+    Raises:
+        UnicodeError: the file is not in this encoding.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)()
+    with source.open("rb") as file, target.open("wb") as out:
+        while block := file.read(_BLOCK):
+            out.write(decoder.decode(block).encode())
+        out.write(decoder.decode(b"", final=True).encode())
+
+
+def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> tuple[Path, Survey, str]:
+    """Return a UTF-8 version of the file, what is in it, and the encoding it had."""
+    if encoding == "utf-8":
+        survey = Survey(path, limits)
+        if survey.utf8:
+            return path, survey, encoding
+        encoding = "cp1252"
+    target = workdir / "utf8.txt"
+    try:
+        transcode(path, encoding, target)
+    except UnicodeError:
+        if encoding != "cp1252":
+            raise MailsiftError("bad_encoding", f"The file looks like {encoding}, but it is not.") from None
+        encoding = "latin-1"  # has a character for every byte
+        transcode(path, encoding, target)
+    return target, Survey(target, limits), encoding
+
+
+def _frame(path: Path, survey: Survey, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
+    """Choose the fastest reader that reads this file exactly."""
+    if survey.lone_returns:
+        return _rewritten(path, dialect, workdir, limits)
+    if survey.quotes and not _quotes_are_plain(path, dialect):
+        if dialect.delimiter or _has_open_line(path):
+            return _rewritten(path, dialect, workdir, limits)
+        # One address a line, and `"john doe"@example.com` is one: only a pair around all is a CSV quote.
+        whole = pl.col("line").str.extract(_QUOTED_LINE).str.replace_all('""', '"', literal=True)
+        return _lines(_squeezed(path, survey, workdir)).select(whole.fill_null(pl.col("line")).alias(column_id(0)))
+    columns = dialect.columns if survey.quotes else _widest(path, dialect)
+    if columns > limits.columns:
+        raise too_many_columns(limits.columns)
+    return _scan(_squeezed(path, survey, workdir), dialect.delimiter, columns, quotes=survey.quotes)
+
+
+def _scan(path: Path, delimiter: str, columns: int, *, quotes: bool) -> pl.LazyFrame:
+    """Let polars read a file known to be well formed and not wider than `columns`; short rows are padded."""
+    return pl.scan_csv(
+        path,
+        glob=False,  # a name with * is a name
+        has_header=False,
+        separator=delimiter or _NO_DELIMITER,
+        quote_char='"' if quotes else None,
+        schema={column_id(index): pl.String for index in range(columns)},
+        empty_string_is_null=False,
+    )
+
+
+def _lines(path: Path) -> pl.LazyFrame:
+    """Read whole lines, without their ends."""
+    return _scan(path, "", 1, quotes=False).rename({column_id(0): "line"})
+
+
+def _widest(path: Path, dialect: Dialect) -> int:
+    """Count the cells of the widest line of a file without quotes."""
+    if not dialect.delimiter:
+        return 1
+    cells = pl.col("line").str.count_matches(dialect.delimiter, literal=True) + 1
+    return int(_lines(path).select(cells.max()).collect(engine="streaming").item() or 1)
+
+
+def _quotes_are_plain(path: Path, dialect: Dialect) -> bool:
+    """Say whether each line is a record by itself, with quotes only around whole cells or doubled inside."""
+    # A regular expression in Rust costs linear time whatever the line (no backtracking).
+    delimiter = re.escape(dialect.delimiter)
+    cell = rf'(?:[^"{delimiter}][^"{delimiter}]*|"[^"]*(?:""[^"]*)*"|)'
+    record = rf"^{cell}(?:{delimiter}{cell}){{0,{dialect.columns - 1}}}$"
+    broken = ~pl.col("line").str.contains(record)
+    return not _lines(path).select(broken.any()).collect(engine="streaming").item()
+
+
+def _has_open_line(path: Path) -> bool:
+    """Say whether some line has an odd number of quotes."""
+    odd = pl.col("line").str.count_matches('"', literal=True) % 2 == 1
+    return bool(_lines(path).select(odd.any()).collect(engine="streaming").item())
+
+
+def _squeezed(path: Path, survey: Survey, workdir: Path) -> Path:
+    """Return a copy without blank lines, if there are any; only for files whose every line is a record."""
+    if not survey.blanks:
+        return path
+    target = workdir / "squeezed.txt"
+    with path.open("rb") as file, target.open("wb") as out:
+        out.writelines(line for line in file if line not in {b"\n", b"\r\n"})
+    return target
+
+
+def _rewritten(path: Path, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
+    """Read any CSV the way the csv module does and write it down well formed for polars."""
+    target, columns = workdir / "rewritten.csv", 1
+    with path.open(encoding="utf-8", newline="") as file, target.open("w", encoding="utf-8", newline="") as out:
+        write = csv.writer(out, lineterminator="\r\n").writerow
+        for count, record in enumerate(_records(file, dialect.delimiter or ",", limits)):
+            columns = max(columns, len(record))
+            if columns > limits.columns:
+                raise too_many_columns(limits.columns)
+            if count > limits.rows:  # one more is allowed: the header
+                raise too_many_rows(limits.rows)
+            write(record)
+    return _scan(target, ",", columns, quotes=True)
+
+
+def _records(file: Iterator[str], delimiter: str, limits: IntakeLimits) -> Iterator[list[str]]:
+    """Yield the records of a CSV file.
+
+    Raises:
+        MailsiftError: `unclosed_quote` with the line where the cell starts.
+    """
+    csv.field_size_limit(limits.line_bytes)  # lines are shorter, so only a quoted cell can reach it
+    end = [delimiter, "end"]
+    reader = csv.reader(chain(file, ["".join(end)]), delimiter=delimiter)
+    line, record = 1, [""]
+    try:
+        for following in reader:
+            pass
+    except csv.Error:
+        raise _unclosed(line) from None

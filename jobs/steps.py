@@ -1,0 +1,144 @@
+"""The two steps around the chunks: take a list in, and finish a job."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from jobs.commit import LeaseLostError, end_job
+from jobs.finish import join_results
+from jobs.intake import Intake, IntakeLimits, IntakeOptions, take_in
+from jobs.options import load_options
+from jobs.states import Step, sources, target
+from pipeline.errors import MailsiftError
+from pipeline.facts import Mode
+from storage import chunk_rows, job_rows
+from storage.blobs import Blobs, JobBlobs
+from storage.chunk_rows import NewChunk
+from storage.database import Database
+from storage.job_rows import ClaimedStep
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """How lists are cut and when a step is given up.
+
+    Attributes:
+        chunk_addresses: addresses a chunk holds at first, by mode.
+        small_rows: a job with at most so many rows never waits behind a bigger one.
+        max_attempts: workers that may die over one step before the job fails.
+        limits: what a list may be at most.
+    """
+
+    limits: IntakeLimits
+    chunk_addresses: tuple[tuple[Mode, int], ...] = (
+        (Mode.FAST, 50_000),
+        (Mode.MEDIUM, 20_000),
+        (Mode.DEEP, 5_000),
+    )
+    small_rows: int = 1_000
+    max_attempts: int = 3
+
+
+class StepWorker:
+    """Does intake and finish, each fenced by the step's lease."""
+
+    def __init__(self, *, database: Database, blobs: Blobs, step_plan: StepPlan, scratch: Path) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._plan = step_plan
+        self._scratch = scratch
+
+    async def work(self, step: ClaimedStep) -> int:
+        """Do the step; a list that cannot be taken in fails its job with a stable code.
+
+        Returns:
+            How many wake-ups the new chunks are worth.
+
+        Raises:
+            LeaseLostError: somebody else does the step now, or the job has been cancelled.
+        """
+        if step.attempt > self._plan.max_attempts:
+            await self._fail(step, MailsiftError(f"{step.state}_crashed", "The work kept dying."))
+            return 0
+        try:
+            if step.state == target(Step.TAKE_IN):
+                return await self._take_in(step)
+            await self._finish(step)
+        except MailsiftError as error:
+            if error.retryable:
+                raise
+            await self._fail(step, error)
+        return 0
+
+    async def _take_in(self, step: ClaimedStep) -> int:
+        options = load_options(step.options)
+        size = dict(self._plan.chunk_addresses)[options.mode]
+        source = await self._blobs.fetch(JobBlobs(step.job_id).source)
+        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="intake-") as scratch:
+            taken = await take_in(
+                source,
+                Path(scratch),
+                options=IntakeOptions(
+                    column=options.column, chunk_addresses=size, file_name=step.source_name
+                ),
+                limits=self._plan.limits,
+            )
+            await self._blobs.put_file(JobBlobs(step.job_id).rows, Path(scratch) / "rows.parquet")
+            await self._blobs.put_file(JobBlobs(step.job_id).addresses, Path(scratch) / "addresses.parquet")
+        await self._database.run(lambda connection: self._plan_chunks(connection, step, taken))
+        return len(taken.chunks)
+
+    async def _plan_chunks(self, connection: AsyncConnection, step: ClaimedStep, taken: Intake) -> None:
+        moved = await job_rows.move(
+            connection,
+            step.job_id,
+            to=target(Step.PLAN),
+            allowed=sources(Step.PLAN),
+            token=step.token,
+            total=taken.rows,
+            addresses=taken.addresses,
+            chunks=len(taken.chunks),
+            chunks_open=len(taken.chunks),
+            small=taken.rows <= self._plan.small_rows,
+        )
+        if not moved:
+            raise LeaseLostError
+        key = JobBlobs(step.job_id).addresses
+        new = [NewChunk(piece.addresses, key, piece.offset) for piece in taken.chunks]
+        await chunk_rows.insert(connection, step.job_id, 0, new)
+        await job_rows.catch_up(connection, step.job_id)
+
+    async def _finish(self, step: ClaimedStep) -> None:
+        async with self._database.begin() as connection:
+            keys = await chunk_rows.segments(connection, step.job_id)
+        await write_results(self._blobs, step, keys, self._scratch)
+        async with self._database.begin() as connection:
+            if not await end_job(connection, step.job_id, Step.COMPLETE, token=step.token):
+                raise LeaseLostError
+        # Only after the commit: the results hold everything these held.
+        await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/segments")
+        await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/residual")
+
+    async def _fail(self, step: ClaimedStep, error: MailsiftError) -> None:
+        async with self._database.begin() as connection:
+            ended = await end_job(
+                connection, step.job_id, Step.FAIL, token=step.token, error=(error.code, error.message)
+            )
+        if not ended:
+            raise LeaseLostError
+
+
+async def write_results(blobs: Blobs, step: ClaimedStep, segment_keys: Sequence[str], scratch: Path) -> None:
+    """Join the verdicts with the rows of the list and store the result."""
+    rows = await blobs.fetch(JobBlobs(step.job_id).rows)
+    segments = [await blobs.fetch(key) for key in segment_keys]
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="finish-") as folder:
+        out = Path(folder) / "results.parquet"
+        await asyncio.to_thread(join_results, rows, segments, out)
+        await blobs.put_file(JobBlobs(step.job_id).results, out)

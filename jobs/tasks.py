@@ -1,0 +1,81 @@
+"""The Celery side: one task without arguments that says "there is work", and how to send it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+from celery import Celery
+from kombu.exceptions import OperationalError
+from typing_extensions import override
+
+from jobs.ports import Waker
+
+PULL = "mailsift.pull"
+QUEUE = "mailsift"
+
+_log = structlog.get_logger()
+
+
+def make_app(redis_url: str) -> Celery:
+    """Return the Celery application; the broker carries wake-ups and nothing else."""
+    app = Celery("mailsift", broker=broker_url(redis_url))
+    app.conf.update(
+        task_default_queue=QUEUE,
+        task_ignore_result=True,
+        task_serializer="json",
+        accept_content=["json"],
+        # A wake-up that dies with its worker is not worth repeating: the lease and the sweep are the
+        # recovery path, and redelivery by the broker can loop.
+        task_acks_late=False,
+        task_publish_retry=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_pool_acquire_timeout=5,
+        broker_transport_options={
+            "global_keyprefix": "ms:celery:",
+            "socket_connect_timeout": 5,
+            "socket_keepalive": True,
+            "health_check_interval": 15,
+        },
+        worker_prefetch_multiplier=1,
+        worker_disable_prefetch=True,
+        worker_send_task_events=False,
+        worker_hijack_root_logger=False,
+        worker_max_memory_per_child=1_500_000,  # KiB; a leak ends here, warm pools live long otherwise
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+    )
+    return app
+
+
+def broker_url(redis_url: str) -> str:
+    """Return the URL as the broker library spells it: unix sockets have a scheme of their own."""
+    scheme, separator, rest = redis_url.partition("://")
+    return f"redis+socket{separator}{rest}" if scheme == "unix" else redis_url
+
+
+def register_pull(app: Celery, drain: Callable[[], None]) -> None:
+    """Make `drain` what a wake-up does."""
+    app.task(name=PULL)(drain)
+
+
+class CeleryWaker(Waker):
+    """Sends wake-ups through the broker."""
+
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+
+    @override
+    async def wake(self, count: int) -> None:
+        if count > 0:
+            await asyncio.to_thread(send_wake_ups, self._app, count)
+
+
+def send_wake_ups(app: Celery, count: int) -> None:
+    """Put wake-ups into the queue; a broker that is away costs time, not work."""
+    try:
+        for _ in range(count):
+            app.send_task(PULL, retry=False)
+    except (OperationalError, OSError) as error:
+        _log.warning("wake_up.lost", error=type(error).__qualname__)

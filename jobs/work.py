@@ -1,0 +1,142 @@
+"""The work of one chunk: read its addresses, sift them, write the segment, commit."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from jobs.commit import close_chunk
+from jobs.lanes import LanePlan, Residual, plan
+from jobs.options import load_options
+from jobs.views import JobOptions
+from pipeline.frames import SEGMENT
+from pipeline.sift import Request, Sifter
+from pipeline.verdict import Status
+from storage.blobs import Blobs, JobBlobs
+from storage.chunk_rows import SLOW_LANE, ClaimedChunk, NewChunk
+from storage.database import Database
+from storage.job_rows import Counts
+
+
+@dataclass(frozen=True, slots=True)
+class WorkPlan:
+    """How chunks are worked.
+
+    Attributes:
+        cut: how residual chunks are cut.
+        delays: seconds before the second, third … try at a server that said "later".
+        brisk_s: wall-clock seconds of an SMTP session at first; slower hosts come back in their own lane.
+        patient_s: the same for the slow lane.
+        budget_s: seconds after which a chunk opens no new session.
+        max_attempts: a chunk that workers gave up more often is split, so that one poisonous address
+            cannot hold the others.
+    """
+
+    cut: LanePlan = field(default_factory=LanePlan)
+    delays: tuple[float, ...] = (300.0, 900.0, 3600.0)
+    brisk_s: float = 8.0
+    patient_s: float = 45.0
+    budget_s: float = 15.0
+    max_attempts: int = 4
+
+
+class ChunkWorker:
+    """Does chunks, one call each, many at once on one loop."""
+
+    def __init__(self, *, database: Database, blobs: Blobs, sifter: Sifter, work_plan: WorkPlan) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._sifter = sifter
+        self._plan = work_plan
+
+    async def work(self, chunk: ClaimedChunk) -> bool:
+        """Sift the chunk and commit what came of it.
+
+        Returns:
+            Whether it was the job's last open chunk.
+
+        Raises:
+            LeaseLostError: the lease was lost or the job ended meanwhile; nothing was changed.
+        """
+        source = await self._blobs.fetch(chunk.source_key)
+        frame = await asyncio.to_thread(read_slice, source, chunk.source_offset, chunk.addresses)
+        if chunk.attempt > self._plan.max_attempts:
+            if len(frame) > 1:
+                return await self._commit(chunk, None, Counts(), halves(chunk))
+            sifted = self._sifter.give_up(frame, load_options(chunk.options).mode)
+        else:
+            sifted = await self._sifter.sift(frame, self._request(chunk, load_options(chunk.options)))
+        segment_key = None
+        if len(sifted.finished):
+            segment_key = JobBlobs(chunk.job_id).segment(chunk.n, chunk.lease_token)
+            await self._store(segment_key, sifted.finished.select(SEGMENT))
+        residuals = await self._store_residuals(chunk, plan(sifted.waiting, self._plan.cut))
+        return await self._commit(chunk, segment_key, counts_of(sifted.finished), residuals)
+
+    def _request(self, chunk: ClaimedChunk, options: JobOptions) -> Request:
+        return Request(
+            mode=options.mode,
+            evidence=options.evidence,
+            max_age=options.max_age,
+            probe_limit=self._plan.cut.lane_chunk,
+            delays=self._plan.delays,
+            session_s=self._plan.patient_s if chunk.lane == SLOW_LANE else self._plan.brisk_s,
+            budget_s=self._plan.budget_s,
+            final=chunk.deadline_passed,
+        )
+
+    async def _store_residuals(self, chunk: ClaimedChunk, residuals: list[Residual]) -> list[NewChunk]:
+        if not residuals:
+            return []
+        key = JobBlobs(chunk.job_id).residual(chunk.n, chunk.lease_token)
+        await self._store(key, pl.concat([residual.frame for residual in residuals]))
+        chunks, offset = [], 0
+        for residual in residuals:
+            size = len(residual.frame)
+            chunks.append(NewChunk(size, key, offset, residual.lane, residual.reason, residual.delay))
+            offset += size
+        return chunks
+
+    async def _store(self, key: str, frame: pl.DataFrame) -> None:
+        await self._blobs.put_bytes(key, await asyncio.to_thread(_parquet, frame))
+
+    async def _commit(
+        self, chunk: ClaimedChunk, segment_key: str | None, counts: Counts, residuals: list[NewChunk]
+    ) -> bool:
+        return await self._database.run(
+            lambda connection: close_chunk(
+                connection, chunk, segment_key=segment_key, counts=counts, residuals=residuals
+            )
+        )
+
+
+def read_slice(path: object, offset: int, length: int) -> pl.DataFrame:
+    """Read the addresses of one chunk; only the row groups that hold them are decoded."""
+    return pl.scan_parquet(str(path), glob=False).slice(offset, length).collect()
+
+
+def halves(chunk: ClaimedChunk) -> list[NewChunk]:
+    """Split a chunk that keeps killing its workers; each half has one more try before it is split again."""
+    left = chunk.addresses // 2
+    return [
+        NewChunk(size, chunk.source_key, offset, chunk.lane, attempt=chunk.attempt - 2)
+        for size, offset in (
+            (left, chunk.source_offset),
+            (chunk.addresses - left, chunk.source_offset + left),
+        )
+    ]
+
+
+def counts_of(finished: pl.DataFrame) -> Counts:
+    """Count rows (not addresses) by status."""
+    rows = dict(finished.group_by("status").agg(pl.col("rows").sum()).iter_rows())
+    return Counts(**{status.value: int(rows.get(status.value, 0)) for status in Status})
+
+
+def _parquet(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
+    return buffer.getvalue()

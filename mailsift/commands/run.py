@@ -1,0 +1,120 @@
+"""`mailsift run`: a file in, a file with verdicts out, in one command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvloop
+
+from jobs.export import export, format_of
+from jobs.service import JobService
+from jobs.views import AccountId, JobId, JobOptions, JobState, JobView
+from mailsift.commands.check import ModeOption
+from mailsift.installation import LocalWorker, installation
+from mailsift.progress import console, show_summary, summary_of, watch
+from mailsift.settings import Settings
+from mailsift.wiring import open_service
+from pipeline.errors import MailsiftError
+from pipeline.facts import Mode
+
+LOCAL_ACCOUNT = "local"
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="CSV, TSV, TXT, XLSX, JSONL, JSON or Parquet; gzip is fine.")],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Result file: .csv, .xlsx, .jsonl or .parquet. [default: FILE.mailsift.csv]",
+        ),
+    ] = None,
+    mode: ModeOption = Mode.DEEP,
+    column: Annotated[
+        str, typer.Option("--column", "-c", help="Address column: its name or number. [default: found]")
+    ] = "",
+    evidence: Annotated[
+        bool, typer.Option("--evidence", help="Write the facts behind every verdict as a column.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as one JSON object on the last line.")
+    ] = False,
+) -> None:
+    """Validate a list and write it back with a verdict on every row.
+
+    Starts what is not running. Ctrl-C pauses the job; `mailsift jobs resume` goes on where it stopped.
+    """
+    out = output or file.with_name(f"{file.name}.mailsift.csv")
+    format_of(out)
+    options = JobOptions(mode=mode, column=column, evidence=evidence)
+    with working(Settings.from_env()) as (settings, worker):
+        uvloop.run(_submit_and_follow(settings, worker, file, options, out, as_json=as_json))
+
+
+@contextmanager
+def working(settings: Settings) -> Iterator[tuple[Settings, LocalWorker]]:
+    """Give an installation whose embedded servers run and a worker of its own."""
+    with installation(settings) as found:
+        worker = LocalWorker(found)
+        worker.ensure()
+        try:
+            yield found, worker
+        finally:
+            worker.stop()
+
+
+async def _submit_and_follow(
+    settings: Settings, worker: LocalWorker, file: Path, options: JobOptions, out: Path, *, as_json: bool
+) -> None:
+    async with open_service(settings) as service:
+        account = await service.account(LOCAL_ACCOUNT)
+        job_id = await service.submit(account, file, options)
+        await follow(service, worker, account, job_id, out, as_json=as_json)
+
+
+async def follow(
+    service: JobService, worker: LocalWorker, account: AccountId, job_id: JobId, out: Path, *, as_json: bool
+) -> None:
+    """Show the job's progress until it ends, then write its results and print the summary.
+
+    Raises:
+        MailsiftError: the job's own error code when it failed.
+    """
+    try:
+        view = await watch(service, account, job_id, keep_alive=worker.ensure)
+    except BaseException:
+        await _pause(service, account, job_id, out)
+        raise
+    if view.state is not JobState.COMPLETED:
+        raise MailsiftError(view.error_code, view.error_detail)
+    results = await write(service, account, job_id, out)
+    show_summary(view, results, out)
+    if as_json:
+        print(json.dumps(summary_of(view)))  # noqa: T201 - the command's output
+
+
+async def write(service: JobService, account: AccountId, job_id: JobId, out: Path) -> dict[str, int]:
+    """Write the job's results; returns rows by result code."""
+    async with service.results(account, job_id) as results:
+        return export(results, out, format=format_of(out)).results
+
+
+async def _pause(service: JobService, account: AccountId, job_id: JobId, out: Path) -> None:
+    try:
+        await service.pause(account, job_id)
+    except MailsiftError as error:
+        if error.code != "job_state_conflict":  # intake and finish go on by themselves next time
+            raise
+    console.print(f"\nStopped; nothing is lost. Go on with: mailsift jobs resume {job_id} --output {out}")
+
+
+def ended(view: JobView) -> bool:
+    """Say whether the job has reached a terminal state."""
+    return view.finished_at is not None

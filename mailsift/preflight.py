@@ -1,0 +1,172 @@
+"""What must be true outside this program for its answers to mean something; each check says so plainly."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import uuid4
+
+import dns.asyncresolver
+import dns.exception
+import dns.reversename
+from sqlalchemy.exc import SQLAlchemyError
+
+from mailsift.settings import Settings
+from mailsift.wiring import open_blobs, open_database, open_redis
+from pipeline.errors import MailsiftError
+from storage.schema import current_revision, newest_revision
+
+_SECONDS = 5.0
+
+
+class Health(StrEnum):
+    """How a check went."""
+
+    OK = "ok"
+    WARNING = "warning"  # works, but answers will be worse
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check: what was looked at, how it is, and what to do about it."""
+
+    name: str
+    health: Health
+    detail: str
+
+
+Check = Callable[[Settings], Awaitable[Finding]]
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    """Run every check side by side; a check that breaks is a failed finding, not an error."""
+    return list(await asyncio.gather(*(_guarded(name, check, settings) for name, check in CHECKS.items())))
+
+
+async def _guarded(name: str, check: Check, settings: Settings) -> Finding:
+    try:
+        async with asyncio.timeout(4 * _SECONDS):
+            return await check(settings)
+    except MailsiftError as error:
+        return Finding(name, Health.FAILED, f"{error.code}: {error.message}")
+    except (OSError, SQLAlchemyError, dns.exception.DNSException) as error:
+        return Finding(name, Health.FAILED, f"No answer ({type(error).__name__}).")
+
+
+async def _database(settings: Settings) -> Finding:
+    database = open_database(settings)
+    try:
+        async with database.begin() as connection:
+            current = await current_revision(connection)
+    finally:
+        await database.aclose()
+    if current != newest_revision():
+        detail = (
+            f"Schema {current or 'missing'}, this release needs {newest_revision()}: run mailsift migrate."
+        )
+        return Finding("database", Health.FAILED, detail)
+    return Finding("database", Health.OK, f"PostgreSQL answers, schema {current}.")
+
+
+async def _redis(settings: Settings) -> Finding:
+    redis = open_redis(settings)
+    try:
+        await redis.ping()
+        policy = (await redis.config_get("maxmemory-policy")).get("maxmemory-policy", "noeviction")
+    finally:
+        await redis.aclose()
+    if policy != "noeviction":
+        return Finding("redis", Health.WARNING, f"maxmemory-policy is {policy}; set it to noeviction.")
+    return Finding("redis", Health.OK, "Redis or Valkey answers.")
+
+
+async def _blobs(settings: Settings) -> Finding:
+    blobs, key = open_blobs(settings), f"doctor/{uuid4()}"
+    await blobs.put_bytes(key, b"ok")
+    await blobs.delete(key)
+    return Finding("blobs", Health.OK, "The blob store takes and gives back.")
+
+
+async def _resolver(settings: Settings) -> Finding:
+    answer = await _dns(settings).resolve(settings.preflight_domain, "MX", lifetime=_SECONDS)
+    return Finding("resolver", Health.OK, f"{settings.preflight_domain} has {len(answer)} MX.")
+
+
+async def port_25(settings: Settings) -> Finding:
+    """Try to reach a mail server that is known to be there."""
+    resolver = _dns(settings)
+    answer = await resolver.resolve(settings.preflight_domain, "MX", lifetime=_SECONDS)
+    best = min(answer, key=lambda record: record.preference)
+    addresses = await resolver.resolve(best.exchange, "A", lifetime=_SECONDS)
+    for address in [record.address for record in addresses][:3]:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                _, writer = await asyncio.open_connection(address, settings.smtp_port)
+        except OSError:
+            continue
+        writer.close()
+        await writer.wait_closed()
+        return Finding(
+            "port 25", Health.OK, f"The mail server of {settings.preflight_domain} can be reached."
+        )
+    detail = (
+        "No mail server can be reached: deep answers will be probe_unavailable. Ask your provider to open it."
+    )
+    return Finding("port 25", Health.FAILED, detail)
+
+
+async def _reverse_name(settings: Settings) -> Finding:
+    """RFC 1912 section 2.1: the address we probe from should have a name that leads back to it."""
+    resolver = _dns(settings)
+    sources = settings.source_addresses or (_default_source(),)
+    problems = [
+        source for source in sources if not await _forward_confirmed(resolver, source, settings.helo_name)
+    ]
+    if problems:
+        detail = f"{', '.join(problems)}: no reverse name that leads back to it and equals HELO_NAME."
+        return Finding("reverse name", Health.WARNING, f"{detail} Many servers refuse such clients.")
+    return Finding("reverse name", Health.OK, f"{settings.helo_name} is forward-confirmed.")
+
+
+async def _forward_confirmed(resolver: dns.asyncresolver.Resolver, source: str, helo: str) -> bool:
+    kind = "AAAA" if ipaddress.ip_address(source).version == 6 else "A"
+    try:
+        pointers = await resolver.resolve(dns.reversename.from_address(source), "PTR", lifetime=_SECONDS)
+        names = {record.target.to_text(omit_final_dot=True).lower() for record in pointers}
+        if helo.lower() not in names:
+            return False
+        addresses = await resolver.resolve(helo, kind, lifetime=_SECONDS)
+    except dns.exception.DNSException:
+        return False
+    return source in {record.address for record in addresses}
+
+
+def _default_source() -> str:
+    """Return the address the default route would use; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # TEST-NET-1, RFC 5737
+        return str(probe.getsockname()[0])
+
+
+def _dns(settings: Settings) -> dns.asyncresolver.Resolver:
+    resolver = dns.asyncresolver.Resolver(configure=not settings.dns_servers)
+    if settings.dns_servers:
+        pairs = [server.rpartition(":") for server in settings.dns_servers]
+        resolver.nameservers = [host.strip("[]") for host, _, _ in pairs]
+        resolver.nameserver_ports = {host.strip("[]"): int(port) for host, _, port in pairs}
+    return resolver
+
+
+CHECKS: dict[str, Check] = {
+    "database": _database,
+    "redis": _redis,
+    "blobs": _blobs,
+    "resolver": _resolver,
+    "port 25": port_25,
+    "reverse name": _reverse_name,
+}

@@ -1,0 +1,155 @@
+"""Everything that can be set, read once from MAILSIFT_* environment variables."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import platformdirs
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_core import PydanticUndefined
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from pipeline.errors import MailsiftError
+
+PREFIX = "MAILSIFT_"
+
+
+def _split(value: Any) -> Any:
+    """Turn "a, b" into ("a", "b"); an empty variable is an empty list."""
+    if isinstance(value, str):
+        return tuple(part for part in (piece.strip() for piece in value.split(",")) if part)
+    return value
+
+
+def _endpoint(value: str) -> str:
+    """Accept "host:port"; an IPv6 host stands in brackets."""
+    host, _, port = value.rpartition(":")
+    if not host.strip("[]") or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError("expected host:port,host:port")
+    return value
+
+
+def _scheme(*allowed: str) -> AfterValidator:
+    """Accept only URLs of these schemes; what follows may be a secret and is not repeated."""
+
+    def check(value: SecretStr) -> SecretStr:
+        if value.get_secret_value().partition("://")[0] not in allowed:
+            raise ValueError("expected " + " or ".join(f"{scheme}://..." for scheme in allowed))
+        return value
+
+    return AfterValidator(check)
+
+
+DatabaseUrl = Annotated[SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres")]
+RedisUrl = Annotated[SecretStr, _scheme("redis", "rediss", "unix")]
+Strings = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Endpoints = Annotated[
+    tuple[Annotated[str, BeforeValidator(_endpoint)], ...], NoDecode, BeforeValidator(_split)
+]
+Delays = Annotated[
+    tuple[Annotated[float, Field(gt=0)], ...], NoDecode, BeforeValidator(_split), Field(min_length=1)
+]
+
+
+class Settings(BaseSettings):
+    """The settings of one process; frozen, and its repr shows no secret."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True, extra="forbid")
+
+    home: Path = Field(
+        default_factory=lambda: platformdirs.user_data_path("mailsift"),
+        description="where data lives that has no address of its own (default: the user's data directory)",
+    )
+    database_url: DatabaseUrl | None = Field(
+        default=None, description="PostgreSQL, postgresql+psycopg://...; unset: the embedded one"
+    )
+    redis_url: RedisUrl | None = Field(
+        default=None, description="Redis or Valkey, redis://, rediss:// or unix://; unset: the embedded one"
+    )
+    blob_url: str | None = Field(
+        default=None, description="lists and results, file://, s3://, gs:// or az://; unset: HOME/blobs"
+    )
+    dns_servers: Endpoints = Field(
+        default=(), description="resolvers host:port,host:port; unset: the system's"
+    )
+    smtp_port: int = Field(default=25, ge=1, le=65535, description="port of the mail servers that are asked")
+    helo_name: str = Field(
+        default_factory=socket.getfqdn,
+        min_length=1,
+        description="the name we greet mail servers with (default: this host's full name)",
+    )
+    mail_from: str = Field(default="", description="sender of a probe; empty: the null sender <>")
+    source_addresses: Strings = Field(
+        default=(), description="our own IP addresses to probe from; unset: the default route"
+    )
+    allow_non_public: bool = Field(
+        default=False, description="dial loopback and private addresses too; for tests and the sandbox only"
+    )
+    overrides: Path | None = Field(default=None, description="file with your own lists and provider rows")
+    greylist_delays: Delays = Field(
+        default=(300.0, 900.0, 3600.0),
+        description="seconds before each new try when a server says later without a time",
+    )
+    lease_seconds: float = Field(
+        default=60.0, gt=0, description="a chunk is given to another worker after this silence"
+    )
+    heartbeat_seconds: float = Field(default=10.0, gt=0, description="how often a worker renews its leases")
+    sweep_seconds: float = Field(
+        default=5.0, gt=0, description="how often lost leases and wake-ups are looked for"
+    )
+    worker_processes: int = Field(
+        default_factory=lambda: os.cpu_count() or 1,
+        ge=1,
+        description="processes of a worker (default: one a core)",
+    )
+    chunk_slots: int = Field(default=6, ge=1, description="chunks a worker process works on at a time")
+    max_rows: int = Field(default=1_000_000, ge=1, description="rows a list may have")
+    max_bytes: int = Field(default=250 * 1024**2, ge=1, description="bytes a list may have, unpacked")
+    max_columns: int = Field(default=200, ge=1, description="columns a list may have")
+
+    @classmethod
+    def from_env(cls) -> Self:
+        """Read the environment.
+
+        Raises:
+            MailsiftError: `bad_settings`, naming the variables but not their values.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            problems = {
+                f"{PREFIX}{str(item['loc'][0]).upper()}: {item['msg'].removeprefix('Value error, ')}"
+                for item in error.errors()
+            }
+            raise MailsiftError("bad_settings", "; ".join(sorted(problems)) + ".") from None
+
+    @classmethod
+    def describe(cls) -> list[tuple[str, str, str]]:
+        """List every variable with its default and one line of help, as the README shows them."""
+        return [
+            (PREFIX + name.upper(), _shown(field.default), field.description or "")
+            for name, field in _fields(cls)
+        ]
+
+    @property
+    def blobs(self) -> str:
+        """Where blobs lie: BLOB_URL, else a folder below HOME."""
+        return self.blob_url or (self.home.expanduser().absolute() / "blobs").as_uri()
+
+
+def _fields(settings: type[Settings]) -> list[tuple[str, Any]]:
+    return list(settings.model_fields.items())
+
+
+def _shown(default: object) -> str:
+    """Write a default the way the environment variable would be written."""
+    if default is None or default is PydanticUndefined:
+        return ""
+    if isinstance(default, tuple):
+        return ",".join(_shown(item) for item in default)
+    if isinstance(default, bool):
+        return str(default).lower()
+    return f"{default:g}" if isinstance(default, float) else str(default)

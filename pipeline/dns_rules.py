@@ -1,0 +1,202 @@
+"""What DNS answers mean for a domain's mail: pure decisions, no network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from operator import itemgetter
+
+from pipeline.facts import DomainState, MxHost
+from pipeline.guard import AddressGuard
+
+MAX_EXCHANGERS = 10
+MAX_ADDRESSES = 3
+
+Exchangers = tuple[tuple[int, str], ...]
+"""(preference, name) of mail exchangers; "" is the root."""
+
+
+class Question(StrEnum):
+    """The record types that are asked for."""
+
+    MX = "MX"
+    A = "A"
+    AAAA = "AAAA"
+
+
+class Outcome(StrEnum):
+    """How a question ended."""
+
+    FOUND = "found"
+    NO_DATA = "no_data"  # the name exists without such a record, RFC 2308
+    NO_NAME = "no_name"  # NXDOMAIN: nothing exists at or below the name, RFC 8020
+    FAILED = "failed"  # SERVFAIL, REFUSED, timeout: says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class DnsAnswer:
+    """The answer to one question.
+
+    Attributes:
+        outcome: how it ended; FOUND exactly when there are exchangers or addresses.
+        exchangers: of an MX answer, in the server's order.
+        addresses: of an A or AAAA answer, in the server's order.
+        ttl: seconds the records may be reused; 0 when nothing was found.
+        detail: the answer in words for people, "" when something was found.
+    """
+
+    outcome: Outcome
+    exchangers: Exchangers = ()
+    addresses: tuple[str, ...] = ()
+    ttl: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostAddresses:
+    """What is known about one exchanger's addresses.
+
+    Attributes:
+        outcome: FOUND when the host has addresses, public or not.
+        public: at most three that may be dialled, IPv4 first.
+        ttl: seconds it may be reused; 0 unless FOUND.
+        detail: as in DnsAnswer.
+    """
+
+    outcome: Outcome
+    public: tuple[str, ...] = ()
+    ttl: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What DNS says about a domain, before it becomes a fact with a time.
+
+    Attributes:
+        state: never NOT_ASKED.
+        hosts: reachable exchangers by preference; empty unless ROUTED.
+        implicit: the domain's own address is the route.
+        ttl: seconds the answers behind it may be reused; 0 when they named none.
+        detail: for people.
+    """
+
+    state: DomainState
+    hosts: tuple[MxHost, ...] = ()
+    implicit: bool = False
+    ttl: float = 0.0
+    detail: str = ""
+
+
+_HOST_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*", re.IGNORECASE)
+_NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_WITHIN_DNS_LIMITS = re.compile(r"(?s:(?=.{1,253}\Z)[^.]{1,63}(?:\.[^.]{1,63})*)")
+
+
+def is_host_name(name: str) -> bool:
+    """Tell whether a name may be looked up: letters, digits, hyphens and the underscore some hosts carry."""
+    return _HOST_NAME.fullmatch(name) is not None
+
+
+def rule_out(domain: str) -> Ruling | None:
+    """Judge a domain by its spelling alone; None when DNS has to be asked.
+
+    A name beyond the limits of RFC 1035 section 2.3.4 cannot exist. Any other oddity (control bytes, say) is
+    not asked for, and what was not asked is not known.
+    """
+    if is_host_name(domain):
+        return None
+    if _WITHIN_DNS_LIMITS.fullmatch(domain):
+        return Ruling(DomainState.UNAVAILABLE, detail="not a host name")
+    return Ruling(DomainState.NOT_FOUND, detail="not a possible domain name")
+
+
+def rule_on_mx(answer: DnsAnswer) -> Ruling | Exchangers:
+    """Judge the answer to the MX question: a ruling, or the exchangers whose addresses decide.
+
+    No exchangers at all means that the domain's own addresses decide.
+    """
+    if answer.outcome is Outcome.FAILED:
+        return Ruling(DomainState.UNAVAILABLE, detail=answer.detail)
+    if answer.outcome is Outcome.NO_NAME:
+        return Ruling(DomainState.NOT_FOUND, detail=answer.detail)
+    if answer.outcome is Outcome.NO_DATA:
+        return ()
+    chosen = _choose(answer.exchangers)
+    if chosen:
+        return chosen
+    if any(name for _, name in answer.exchangers):
+        return Ruling(DomainState.UNROUTABLE, ttl=answer.ttl, detail="MX is not a host name")
+    return Ruling(DomainState.NULL_MX, ttl=answer.ttl, detail="MX 0 .")
+
+
+def _choose(records: Exchangers) -> Exchangers:
+    """Keep host names only, at most ten, by preference (RFC 5321 section 5.1), ties in the server's order.
+
+    A name that is an IP address in disguise is dropped, and so is the root beside real exchangers (RFC 7505
+    section 3).
+    """
+    chosen: dict[str, tuple[int, str]] = {}
+    for preference, name in sorted(records, key=itemgetter(0)):
+        host = name.lower()
+        if is_host_name(host) and not _NUMERIC.fullmatch(host.rpartition(".")[2]):
+            chosen.setdefault(host, (preference, host))
+        if len(chosen) == MAX_EXCHANGERS:
+            break
+    return tuple(chosen.values())
+
+
+def rule_on_implicit(domain: str, found: HostAddresses) -> Ruling:
+    """Judge a domain without MX by its own addresses (RFC 5321 section 5.1)."""
+    if found.public:
+        return Ruling(DomainState.ROUTED, (MxHost(domain, 0, found.public),), implicit=True, ttl=found.ttl)
+    if found.outcome is Outcome.FOUND:
+        return Ruling(DomainState.UNROUTABLE, ttl=found.ttl, detail="no MX and only non-public addresses")
+    if found.outcome is Outcome.FAILED:
+        return Ruling(DomainState.UNAVAILABLE, detail=found.detail)
+    return Ruling(DomainState.NO_MAIL_SERVER, detail="no MX and no address")
+
+
+def rule_on_hosts(chosen: Exchangers, ttl: float, found: Mapping[str, HostAddresses]) -> Ruling:
+    """Judge the addresses of a domain's exchangers.
+
+    One public address is enough for a route. Without any, a host whose own lookup failed leaves the domain
+    unknown; else a host with addresses makes it unroutable; and when DNS denies every exchanger an address,
+    there is no mail server.
+
+    Args:
+        chosen: as `rule_on_mx` returned it, at least one.
+        ttl: seconds the MX answer may be reused.
+        found: the addresses by name, one entry for each chosen name.
+    """
+    answers = [found[name] for _, name in chosen]
+    hosts = tuple(MxHost(name, rank, found[name].public) for rank, name in chosen if found[name].public)
+    failed = next((answer for answer in answers if answer.outcome is Outcome.FAILED), None)
+    if hosts:
+        # A route with a hole is worth asking about again soon.
+        shortest = 0.0 if failed else min([ttl, *(a.ttl for a in answers if a.outcome is Outcome.FOUND)])
+        return Ruling(DomainState.ROUTED, hosts, ttl=shortest)
+    if failed:
+        return Ruling(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed.detail}")
+    if any(answer.outcome is Outcome.FOUND for answer in answers):
+        return Ruling(DomainState.UNROUTABLE, ttl=ttl, detail="MX only at non-public addresses")
+    return Ruling(DomainState.NO_MAIL_SERVER, detail="no MX host has an address")
+
+
+def rule_on_addresses(a: DnsAnswer, aaaa: DnsAnswer | None, guard: AddressGuard) -> HostAddresses | None:
+    """Judge a host's addresses; None when the AAAA question has to be asked as well.
+
+    IPv4 alone is enough when one of its addresses is public: that saves every second question, and a mail
+    server without IPv4 is found all the same.
+    """
+    public = tuple(address for address in a.addresses if guard.allows(address))[:MAX_ADDRESSES]
+    if public or a.outcome in {Outcome.NO_NAME, Outcome.FAILED}:
+        return HostAddresses(a.outcome, public, a.ttl, a.detail)
+    if aaaa is None:
+        return None
+    public = tuple(address for address in aaaa.addresses if guard.allows(address))[:MAX_ADDRESSES]
+    if a.outcome is Outcome.FOUND and aaaa.outcome in {Outcome.NO_DATA, Outcome.NO_NAME}:
+        return HostAddresses(Outcome.FOUND, ttl=a.ttl)
+    return HostAddresses(aaaa.outcome, public, aaaa.ttl, aaaa.detail)

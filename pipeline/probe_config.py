@@ -1,0 +1,116 @@
+"""How the prober introduces itself, how long it waits and from which of our addresses it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from pipeline.errors import MailsiftError
+
+
+class StartTls(StrEnum):
+    """Whether to encrypt where the server offers it (RFC 3207)."""
+
+    OPPORTUNISTIC = "opportunistic"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeConfig:
+    """How to ask mail servers; durations in seconds.
+
+    Attributes:
+        helo_name: our name in EHLO: the forward-confirmed reverse name of the source address.
+        mail_from: the sender in MAIL FROM, "" for the null sender.
+        sources: our own addresses to ask from, each "" (the default route), an IP address or
+            `socks5://[user:password@]host:port`; any but "" may be followed by ` as helo.name`.
+        port: where mail servers listen.
+        starttls: whether to encrypt where it is offered.
+        connect_timeout: for a TCP connection, a proxy's part included.
+        reply_timeout: for one whole reply.
+        session_seconds: a session that was given this long and did not finish counts as unreachable;
+            with less it is worth a second, patient try.
+        max_sessions: open sessions of this process.
+        local_wait: a throttle's "not now" is waited for up to this long, again and again for at most five
+            times as long without progress; beyond that the addresses are handed back.
+        batch_pause: how long finished sessions are collected before the throttle is asked again.
+        catch_all_seconds, mailbox_seconds: how long these facts are remembered.
+    """
+
+    helo_name: str
+    mail_from: str = ""
+    sources: tuple[str, ...] = ("",)
+    port: int = 25
+    starttls: StartTls = StartTls.OPPORTUNISTIC
+    connect_timeout: float = 5.0
+    reply_timeout: float = 30.0
+    session_seconds: float = 60.0
+    max_sessions: int = 500
+    local_wait: float = 1.0
+    batch_pause: float = 0.01
+    catch_all_seconds: float = 7 * 86_400.0
+    mailbox_seconds: float = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One of our own addresses.
+
+    Attributes:
+        label: names it to people and to the throttle; holds no credentials.
+        bind: IP address to bind to, "" for the default route.
+        proxy: SOCKS5 URL, "" for a direct connection.
+        helo_name: our name there.
+    """
+
+    label: str
+    bind: str
+    proxy: str
+    helo_name: str
+
+    def reaches(self, address: str) -> bool:
+        """Tell whether the destination is of the family we are bound to."""
+        return not self.bind or ip_address(self.bind).version == ip_address(address).version
+
+
+def parse_source(text: str, *, helo_name: str) -> Source:
+    """Read one entry of ProbeConfig.sources; helo_name counts where the entry names none.
+
+    Raises:
+        MailsiftError: `bad_source`.
+    """
+    where, _, own_name = text.strip().partition(" as ")
+    name = own_name.strip() or helo_name
+    if not where:
+        return Source("", "", "", name)
+    if "://" not in where:
+        return Source(_ip(where), _ip(where), "", name)
+    parts = urlsplit(where)
+    if parts.scheme != "socks5" or not parts.hostname or not parts.port:
+        raise MailsiftError("bad_source", "a proxy is written socks5://[user:password@]host:port")
+    return Source(f"socks5://{parts.hostname}:{parts.port}", "", where, name)
+
+
+def _ip(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise MailsiftError("bad_source", "a source is an IP address or a socks5:// URL") from None
+
+
+def pick_source(sources: Sequence[Source], provider: str, address: str) -> Source:
+    """Return the source for an address: always the same one, so that greylisting knows us again.
+
+    Rendezvous hashing: a source that comes or goes moves only its own share of the addresses.
+    """
+    if len(sources) == 1:
+        return sources[0]
+    return max(sources, key=lambda source: _weight(f"{source.label}\n{provider}\n{address}"))
+
+
+def _weight(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=8).digest()

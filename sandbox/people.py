@@ -1,0 +1,122 @@
+"""Who has a mailbox: a vocabulary of names and a pure function of seed and address, so a million need no memory."""
+
+from __future__ import annotations
+
+import random
+import re
+from enum import StrEnum
+from hashlib import blake2b
+
+FIRST = tuple(
+    "aaron abby adam adrian agnes ahmed alan albert alex alice alina amanda amir amy ana andre andrea angela anna "
+    "anton arthur astrid aylin barbara beatriz ben benjamin bianca boris brian bruno camila carl carlos carmen "
+    "caroline cecilia celine charles chloe chris claire clara claudia daniel david deborah denis diana diego dirk "
+    "dmitri dominik dora edith eduardo elena elif elisa ella emil emily emma eric erika ester eva fabian fatima "
+    "felix fiona florian francesca frank fred gabriel georg gina giulia grace greta hana hannah hans harold heidi "
+    "helen henry hugo ian ines ingrid irene isabel ivan jack jacob jakub james jana jane jason jean jennifer jens "
+    "jessica joana johan john jonas jorge jose julia julian karen karin karl kate kevin klara lars laura lea leo "
+    "lina linda lisa lorenzo louis lucas lucia luis luisa maja manuel marc marco maria marie mario marta martin "
+    "mary mateo maud maya megan mia michael miguel mila mina mohamed monika nadia natalia nick nina noah nora olga "
+    "oliver olivia omar oscar pablo patricia paul paula pedro peter petra philip pia rachel ralf raul rebecca renate "
+    "ricardo richard rita robert rosa ruth ryan sam samuel sandra sara sarah sebastian simon sofia sophie stefan "
+    "steven susan sven sylvia tanja teresa theo thomas tim tina tobias tom ulrich ursula valentin vera victor vincent "
+    "walter wendy william yasmin yuki zoe".split()
+)
+LAST = tuple(
+    "adams aguilar albrecht alvarez andersen anderson arnold bailey baker barbosa barnes bauer beck becker bell "
+    "bennett berg bernard bianchi blanc bonnet boyd braun brooks brown bruno burns butler campbell cardoso carter "
+    "castro chang chapman clark collins conti cook cooper costa cruz davies davis delgado diaz dietrich dubois dupont "
+    "edwards engel esposito evans faber fernandez ferrari fischer fletcher flores fontaine forster foster fournier "
+    "franke friedrich fuchs gallo garcia garnier gibson gomez gonzalez graham gray green greco griffin gruber "
+    "gutierrez haas hall hansen harris hartmann hayes henderson hernandez herrera hoffmann horn hughes hunt iversen "
+    "jackson jansen jensen jimenez johansson johnson jones jung kaiser keller kelly kim king klein koch kowalski "
+    "kraus kruger kuhn lambert lang larsen lefevre lehmann lewis lindberg lombardi lopez lorenz ludwig maier marino "
+    "marques marshall martinez mason mayer mendes mercier meyer miller mitchell moreau moreno morgan moretti morris "
+    "muller murphy navarro nelson neumann nguyen nielsen novak olsen ortiz otto owens palmer parker pereira perez "
+    "peterson petit pham phillips pohl popescu powell price quinn ramirez ramos reed reyes ricci richter rivera "
+    "roberts robinson rodriguez rogers romano romero ross rossi roth roussel russell ruiz santos sanchez sauer "
+    "schmidt schneider scholz schubert schulz schwarz scott silva simmons smith sommer sousa stein stewart suarez "
+    "sullivan taylor teixeira thomas torres turner vargas vasquez vogel wagner walker wallace walter ward watson weber "
+    "weiss werner white williams wilson winkler wolf wood wright yilmaz young zhang ziegler zimmermann".split()
+)
+ROLES = ("admin", "billing", "careers", "contact", "hello", "hr", "info", "jobs", "marketing", "office", "sales", "support")
+UNICODE = (
+    "josé", "jürgen", "françois", "søren", "zoë.müller", "renée", "łukasz", "andré.león", "дмитрий", "ольга.иванова",
+    "γιώργος", "李伟", "山田太郎", "김민수", "björn.åkesson", "núria",
+)  # fmt: skip
+"""Local parts that need SMTPUTF8 (RFC 6531)."""
+
+_KNOWN = frozenset((*FIRST, *LAST, *ROLES, *UNICODE))
+_LAST = frozenset(LAST)
+_SHAPE = re.compile(r"([a-z]+)(?:[._-]([a-z]+))?(\d{0,4})", re.ASCII)
+
+
+class Mailbox(StrEnum):
+    """What there is behind an address."""
+
+    EXISTS = "exists"
+    MISSING = "missing"
+    FULL = "full"
+    DISABLED = "disabled"
+
+
+MARKERS = {
+    "known": Mailbox.EXISTS,
+    "nobody": Mailbox.MISSING,
+    "full": Mailbox.FULL,
+    "disabled": Mailbox.DISABLED,
+}
+"""Local parts with a fixed fate at every domain that looks at mailboxes; digits may follow (`known17`)."""
+
+# Thousandths of the plausible addresses, cumulated: 8 % are gone, 0.5 % full, 0.5 % disabled.
+_FATES = ((80, Mailbox.MISSING), (85, Mailbox.FULL), (90, Mailbox.DISABLED))
+
+
+def mailbox(key: bytes, local: str, domain: str) -> Mailbox:
+    """Say what there is behind an address of a domain that looks at mailboxes.
+
+    Args:
+        key: the world's seed as 8 octets.
+        local: local part in lower case; a `+tag` does not matter.
+        domain: ASCII domain in lower case.
+
+    Returns:
+        MISSING for everything that is not made of the vocabulary, so a random local part never exists.
+    """
+    base = local.partition("+")[0]
+    if base not in _KNOWN:
+        shape = _SHAPE.fullmatch(base)
+        if shape is None:
+            return Mailbox.MISSING
+        first, last, _ = shape.groups()
+        if last is None and first in MARKERS:
+            return MARKERS[first]
+        if not _plausible(first, last):
+            return Mailbox.MISSING
+    digest = blake2b(f"{base}@{domain}".encode(), digest_size=4, key=key).digest()
+    draw = int.from_bytes(digest, "big") % 1000
+    return next((fate for limit, fate in _FATES if draw < limit), Mailbox.EXISTS)
+
+
+def _plausible(first: str, last: str | None) -> bool:
+    if last is None:
+        return first in _KNOWN or first[1:] in _LAST
+    return last in _LAST and (first in _KNOWN or len(first) == 1)
+
+
+def invent_local(rng: random.Random) -> tuple[str, str, str]:
+    """Return first name, last name and a local part made of them in one of the usual shapes."""
+    draw = rng.random()
+    first, last = FIRST[int(rng.random() * len(FIRST))], LAST[int(rng.random() * len(LAST))]
+    digits = str(int(rng.random() * 9999))
+    if draw < 0.35:
+        local = f"{first}.{last}"
+    elif draw < 0.6:
+        local = f"{first}.{last}{digits}"
+    elif draw < 0.75:
+        local = first[0] + last
+    elif draw < 0.85:
+        local = f"{first}_{last}{digits}"
+    else:
+        local = first + digits
+    return first, last, local

@@ -1,0 +1,224 @@
+"""The world: which domains exist, how they behave and who runs their mail; a pure function of its seed."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sandbox import truth
+from sandbox.behaviours import BEHAVIOURS, BY_NAME, Behaviour
+from sandbox.habits import Door, Habits, Host, Policy
+from sandbox.names import firms, to_ascii
+from sandbox.people import Mailbox, mailbox
+from sandbox.providers import DISPOSABLE, PROVIDERS, TYPOS, Provider
+from sandbox.truth import Dns, Expected, Truth
+
+BLACKHOLE = "127.15.0.1"
+"""The address of every server whose connections are never established."""
+
+_FIRST_ADDRESS = 127 << 24 | 16 << 16  # servers live from 127.16.0.1 upwards
+_ORDINARY = BY_NAME["ordinary"]
+_DISPOSABLE = Behaviour("disposable", truth.DISPOSABLE, policy=Policy.ACCEPT)
+_COMPANY_SIZE = 300  # domains a hosting company looks after
+
+# Names that exist without being listed, and the scenario domain they behave like.
+_PATTERNS = (
+    ("flood.sandbox.test", re.compile(r"[^@]+\.flood\.sandbox\.test")),
+    ("victim.sandbox.test", re.compile(r"victim-\d+\.test")),
+)
+
+
+class Mix(StrEnum):
+    """What the business domains are like."""
+
+    PLAIN = "plain"  # mostly ordinary, some of every DNS state; for benchmarks
+    HOSTILE = "hostile"  # every behaviour switched on
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A domain that somebody may have an address at.
+
+    Attributes:
+        name: ASCII name; shown: the same for people.
+        exchangers: (preference, host name), best first; empty when it takes no mail.
+        label: the world's name for who runs the exchangers, "" when there are none.
+        policy: what RCPT is answered with.
+        deep: the verdict on every address in mode deep; None: the mailboxes decide.
+        smtputf8: whether the exchangers offer it.
+    """
+
+    name: str
+    shown: str
+    behaviour: Behaviour
+    exchangers: tuple[tuple[int, str], ...]
+    label: str
+    policy: Policy
+    deep: Expected | None
+    smtputf8: bool
+
+    @property
+    def disposable(self) -> bool:
+        """Whether this is a throw-away domain."""
+        return self.behaviour is _DISPOSABLE
+
+
+class World:
+    """All domains, hosts and mailboxes.
+
+    Attributes:
+        domains: by ASCII name.
+        hosts: by name; names may share a host.
+        by_address: the host at each address.
+        aliases: CNAME owner -> target.
+        ranked: the business domains, the most frequent in lists first.
+    """
+
+    def __init__(self, *, seed: int = 1, domains: int = 1_000, mix: Mix = Mix.PLAIN) -> None:
+        self.seed, self.mix = seed, mix
+        self.domains: dict[str, Domain] = {}
+        self.hosts: dict[str, Host] = {}
+        self.by_address: dict[str, Host] = {}
+        self.aliases: dict[str, str] = {}
+        self._key = seed.to_bytes(8, "big", signed=True)
+        self._addresses = 0
+        self._pools: dict[tuple[str, int, int], str] = {}
+        for behaviour in BEHAVIOURS:
+            label = f"{behaviour.name}-host.test"
+            self._settle(behaviour.domain, behaviour.domain, behaviour, label)
+        for provider in PROVIDERS:
+            for name, _ in provider.free:
+                self._customer(name, name, provider)
+        self._shared(DISPOSABLE, _DISPOSABLE, "throwaway-hosting.net")
+        for name, kind in TYPOS.items():
+            self._settle(name, name, BY_NAME[kind], "parking-lot.net")
+        self.ranked = self._business(domains, mix)
+
+    def find(self, name: str) -> Domain | None:
+        """Return the domain of this ASCII name in lower case; None when there is none."""
+        found = self.domains.get(name)
+        if found is None:
+            found = next((self.domains[like] for like, pattern in _PATTERNS if pattern.fullmatch(name)), None)
+        return found
+
+    def mailbox(self, local: str, domain: str) -> Mailbox:
+        """Say what there is behind an address, both parts in lower case."""
+        return mailbox(self._key, local, domain)
+
+    def truth(self, address: str) -> Truth:
+        """Return the right verdicts on an address in canonical form (lower case, ASCII domain)."""
+        local, _, name = address.rpartition("@")
+        domain = self.find(name)
+        if domain is None:
+            return truth.of_address(Dns.NXDOMAIN, None, Mailbox.MISSING, askable=True)
+        if domain.disposable:
+            return truth.of_disposable()
+        askable = domain.smtputf8 or local.isascii()
+        return truth.of_address(domain.behaviour.dns, domain.deep, self.mailbox(local, name), askable=askable)
+
+    def _business(self, count: int, mix: Mix) -> tuple[Domain, ...]:
+        rng = random.Random(f"{self.seed}/world")
+        kinds: list[Behaviour | Provider] = []
+        for behaviour in BEHAVIOURS:
+            kinds += [behaviour] * _share(count, behaviour.plain if mix is Mix.PLAIN else behaviour.hostile)
+        for provider in PROVIDERS:
+            kinds += [provider] * _share(count, provider.business)
+        kinds += [_ORDINARY] * (count - len(kinds))
+        rng.shuffle(kinds)
+        names = firms(rng)
+        companies = [next(names) for _ in range(1 + count // _COMPANY_SIZE)]
+        return tuple(self._found(next(names), kind, rng, companies) for kind in kinds[:count])
+
+    def _found(self, shown: str, kind: Behaviour | Provider, rng: random.Random, firms: list[str]) -> Domain:
+        name = to_ascii(shown)
+        if isinstance(kind, Provider):
+            return self._customer(name, shown, kind)
+        if kind is _ORDINARY:
+            return self._hosted(name, shown, kind, to_ascii(rng.choice(firms)))
+        return self._settle(name, shown, kind, name)
+
+    def _customer(self, name: str, shown: str, provider: Provider) -> Domain:
+        """Let a provider run a domain's mail."""
+        number = sum(name.encode()) % provider.pool
+        exchangers = []
+        for place, (preference, pattern) in enumerate(provider.exchangers):
+            host = pattern.format(domain=name.replace(".", "-"), n=number)
+            self._serve(host, provider.label, provider.habits, pool=(pattern, place, number))
+            exchangers.append((preference, host))
+        deep = truth.UNVERIFIABLE if provider.unverifiable else None
+        domain = Domain(
+            name, shown, _ORDINARY, tuple(exchangers), provider.label, provider.policy, deep, provider.habits.smtputf8
+        )
+        self.domains[name] = domain
+        return domain
+
+    def _hosted(self, name: str, shown: str, behaviour: Behaviour, company: str) -> Domain:
+        """Let a hosting company run a domain's mail on its two servers."""
+        exchangers = ((10, f"mx1.{company}"), (20, f"mx2.{company}"))
+        for place, (_, host) in enumerate(exchangers):
+            self._serve(host, company, behaviour.habits, pool=(company, place, 0))
+        return self._add(name, shown, behaviour, exchangers, company)
+
+    def _shared(self, names: tuple[str, ...], behaviour: Behaviour, company: str) -> None:
+        for name in names:
+            self._hosted(name, name, behaviour, company)
+
+    def _settle(self, name: str, shown: str, behaviour: Behaviour, label: str) -> Domain:
+        """Give a domain servers of its own, as its behaviour wants."""
+        if behaviour.dns in truth.BY_DNS:
+            return self._add(name, shown, behaviour, (), "")
+        if behaviour.dns is Dns.IMPLICIT:
+            self._serve(name, name, behaviour.habits)
+            return self._add(name, shown, behaviour, ((0, name),), name)
+        host = f"mx.{label}"
+        self._serve(host, label, behaviour.habits, pool=(host, 0, 0))
+        exchangers = [(10, host)]
+        if behaviour.first:
+            self._serve(f"mx0.{label}", label, behaviour.first)
+            exchangers.insert(0, (5, f"mx0.{label}"))
+        if behaviour.dns is Dns.MX_CNAME:
+            self.aliases[f"alias.{label}"] = host
+            exchangers = [(10, f"alias.{label}")]
+        domain = self._add(name, shown, behaviour, tuple(exchangers), label)
+        if behaviour.dns is Dns.CNAME:
+            self.aliases[name] = f"route.{name}"
+            self.domains[f"route.{name}"] = domain
+        return domain
+
+    def _add(
+        self, name: str, shown: str, behaviour: Behaviour, exchangers: tuple[tuple[int, str], ...], label: str
+    ) -> Domain:
+        smtputf8 = behaviour.habits.smtputf8
+        domain = Domain(name, shown, behaviour, exchangers, label, behaviour.policy, behaviour.deep, smtputf8)
+        self.domains[name] = domain
+        return domain
+
+    def _serve(
+        self, name: str, label: str, habits: Habits, *, pool: tuple[str, int, int] | None = None
+    ) -> None:
+        """Put a server behind a name; names with the same pool share its address."""
+        if name in self.hosts:
+            return
+        address = self._pools.get(pool) if pool else None
+        if address is None:
+            address = self._address(habits)
+            if pool:
+                self._pools[pool] = address
+        host = Host(name, address, label, habits)
+        self.hosts[name] = host
+        self.by_address.setdefault(address, host)
+
+    def _address(self, habits: Habits) -> str:
+        if habits.door is Door.REFUSED:
+            return "::1"
+        if habits.door is Door.BLACKHOLE:
+            return BLACKHOLE
+        self._addresses += 1
+        number = _FIRST_ADDRESS + self._addresses
+        return f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+
+def _share(count: int, share: int) -> int:
+    return max(1, round(count * share / 10_000)) if share else 0

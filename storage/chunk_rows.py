@@ -1,0 +1,268 @@
+"""Chunks in SQL: plan, claim, renew, commit, release, and what a sweep mends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+SURVEY_LANE = ""  # not looked at yet
+MIXED_LANE = "*"  # few addresses at each of many providers
+SLOW_LANE = "~"  # hosts that need more patience than most
+FREE_LANES = (SURVEY_LANE, MIXED_LANE, SLOW_LANE)
+"""Lanes that many workers may serve at once; every other lane is a provider's throttle key."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewChunk:
+    """A chunk to insert.
+
+    Attributes:
+        addresses: how many addresses it holds.
+        source_key, source_offset: the blob that holds them and the first one's place in it.
+        lane: one of FREE_LANES, else the throttle key its addresses wait for.
+        waits_for: why it is not ready now, for people; "" when it is.
+        delay: seconds until it is ready.
+        attempt: how often its addresses have already been given up by a worker.
+    """
+
+    addresses: int
+    source_key: str
+    source_offset: int = 0
+    lane: str = SURVEY_LANE
+    waits_for: str = ""
+    delay: float = 0.0
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedChunk:
+    """A chunk leased to one worker, with what its work needs to know of the job."""
+
+    job_id: UUID
+    n: int
+    lane: str
+    attempt: int
+    addresses: int
+    source_key: str
+    source_offset: int
+    lease_token: UUID
+    options: dict[str, Any]
+    deadline_passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LaneWait:
+    """How many addresses of a job wait in one lane, why and until when."""
+
+    lane: str
+    reason: str
+    addresses: int
+    until: datetime
+
+
+_INSERT = text("""
+    INSERT INTO chunk (job_id, n, lane, waits_for, ready_at, attempt, addresses, source_key, source_offset)
+    SELECT :job_id, :n, :lane, :waits_for,
+           least(clock_timestamp() + make_interval(secs => :delay), deadline_at),
+           :attempt, :addresses, :source_key, :source_offset
+    FROM job WHERE id = :job_id
+""")
+
+# Fair by virtual time: small jobs first, then the account and the job that are furthest behind. Inside a
+# job, a provider's lane is served by one worker at a time; the throttle itself is the hard limit.
+_CLAIM = text("""
+    WITH candidate AS MATERIALIZED (
+        SELECT j.id, row_number() OVER (ORDER BY j.small DESC, a.vtime, j.vtime, j.id) AS rank
+        FROM job j JOIN account a ON a.id = j.account_id
+        WHERE j.state IN ('queued', 'running') AND (j.small OR NOT :small_only)
+          AND EXISTS (SELECT FROM chunk c WHERE c.job_id = j.id AND c.state = 'ready'
+                      AND c.ready_at <= clock_timestamp())
+          AND (SELECT count(*) FROM chunk c WHERE c.job_id = j.id AND c.state = 'leased') < :job_cap
+        ORDER BY rank LIMIT 32
+    ), picked AS MATERIALIZED (
+        SELECT c.job_id, c.n FROM candidate o CROSS JOIN LATERAL (
+            SELECT c.job_id, c.n FROM chunk c
+            WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
+              AND (c.lane = ANY(:free_lanes) OR NOT EXISTS (
+                    SELECT FROM chunk busy WHERE busy.state = 'leased' AND busy.lane = c.lane))
+            ORDER BY c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
+        ) c ORDER BY o.rank LIMIT 1
+    ), leased AS (
+        UPDATE chunk c
+        SET state = 'leased', attempt = attempt + 1, waits_for = '', lease_token = gen_random_uuid(),
+            lease_owner = :owner, lease_until = clock_timestamp() + make_interval(secs => :lease)
+        FROM picked WHERE c.job_id = picked.job_id AND c.n = picked.n
+        RETURNING c.*
+    ), charged AS (
+        UPDATE job SET state = 'running', started_at = coalesce(started_at, clock_timestamp()),
+            vtime = vtime + leased.addresses
+        FROM leased WHERE job.id = leased.job_id AND job.state IN ('queued', 'running')
+        RETURNING job.account_id
+    ), billed AS (
+        UPDATE account SET vtime = vtime + leased.addresses
+        FROM charged, leased WHERE account.id = charged.account_id
+    )
+    SELECT leased.job_id, leased.n, leased.lane, leased.attempt, leased.addresses, leased.source_key,
+           leased.source_offset, leased.lease_token, job.options,
+           coalesce(job.deadline_at <= clock_timestamp(), false) AS deadline_passed
+    FROM leased JOIN job ON job.id = leased.job_id
+""")
+
+_RENEW = text("""
+    UPDATE chunk SET lease_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE state = 'leased' AND lease_owner = :owner
+    RETURNING lease_token
+""")
+
+_CLOSE = text("""
+    UPDATE chunk SET state = 'done', segment_key = :segment_key,
+        lease_token = NULL, lease_owner = NULL, lease_until = NULL
+    WHERE job_id = :job_id AND n = :n AND state = 'leased' AND lease_token = :token
+""")
+
+_RELEASE = text("""
+    UPDATE chunk SET state = 'ready', waits_for = :waits_for,
+        ready_at = clock_timestamp() + make_interval(secs => :delay),
+        lease_token = NULL, lease_owner = NULL, lease_until = NULL
+    WHERE job_id = :job_id AND n = :n AND state = 'leased' AND lease_token = :token
+""")
+
+# What is already being claimed is left alone: its worker will hear the same from the throttle.
+_HOLD_LANE = text("""
+    UPDATE chunk SET waits_for = :waits_for,
+        ready_at = greatest(ready_at, clock_timestamp() + make_interval(secs => :delay))
+    WHERE (job_id, n) IN (
+        SELECT job_id, n FROM chunk
+        WHERE job_id = :job_id AND state = 'ready' AND lane = :lane FOR UPDATE SKIP LOCKED)
+""")
+
+_FREE_EXPIRED = text("""
+    UPDATE chunk SET state = 'ready', lease_token = NULL, lease_owner = NULL, lease_until = NULL
+    WHERE (job_id, n) IN (
+        SELECT job_id, n FROM chunk
+        WHERE state = 'leased' AND lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED)
+""")
+
+_CANCEL = text("""
+    UPDATE chunk SET state = 'cancelled', lease_token = NULL, lease_owner = NULL, lease_until = NULL
+    WHERE job_id = :job_id AND state IN ('ready', 'leased')
+""")
+
+_WAITS = text("""
+    SELECT lane, waits_for AS reason, sum(addresses)::bigint AS addresses, min(ready_at) AS until
+    FROM chunk
+    WHERE job_id = :job_id AND state = 'ready' AND waits_for <> '' AND ready_at > clock_timestamp()
+    GROUP BY lane, waits_for ORDER BY until
+""")
+
+_SEGMENTS = text(
+    "SELECT segment_key FROM chunk WHERE job_id = :job_id AND segment_key IS NOT NULL ORDER BY n"
+)
+
+_LEASED = text("SELECT count(*) FROM chunk WHERE state = 'leased'")
+
+
+async def insert(connection: AsyncConnection, job_id: UUID, first: int, chunks: Sequence[NewChunk]) -> None:
+    """Insert chunks numbered from `first`; none becomes ready later than the job's deadline."""
+    if chunks:
+        rows = [
+            {
+                "job_id": job_id,
+                "n": first + place,
+                "lane": new.lane,
+                "waits_for": new.waits_for,
+                "delay": new.delay,
+                "attempt": new.attempt,
+                "addresses": new.addresses,
+                "source_key": new.source_key,
+                "source_offset": new.source_offset,
+            }
+            for place, new in enumerate(chunks)
+        ]
+        await connection.execute(_INSERT, rows)
+
+
+async def claim(
+    connection: AsyncConnection, *, owner: str, lease: float, job_cap: int, small_only: bool
+) -> ClaimedChunk | None:
+    """Lease the next chunk to `owner` for `lease` seconds of the database's clock, if one is ready."""
+    found = await connection.execute(
+        _CLAIM,
+        {
+            "owner": owner,
+            "lease": lease,
+            "job_cap": job_cap,
+            "small_only": small_only,
+            "free_lanes": list(FREE_LANES),
+        },
+    )
+    row = found.mappings().one_or_none()
+    return ClaimedChunk(**row) if row else None
+
+
+async def renew(connection: AsyncConnection, *, owner: str, lease: float) -> set[UUID]:
+    """Extend every lease of `owner`; the tokens that are missing from the answer are lost."""
+    return set((await connection.execute(_RENEW, {"owner": owner, "lease": lease})).scalars())
+
+
+async def close(connection: AsyncConnection, chunk: ClaimedChunk, segment_key: str | None) -> bool:
+    """Mark the chunk done and point to its segment; False when its lease was lost meanwhile."""
+    values = {
+        "job_id": chunk.job_id,
+        "n": chunk.n,
+        "token": chunk.lease_token,
+        "segment_key": segment_key,
+    }
+    return (await connection.execute(_CLOSE, values)).rowcount == 1
+
+
+async def release(connection: AsyncConnection, chunk: ClaimedChunk, *, delay: float, waits_for: str) -> None:
+    """Give the chunk back undone, ready again in `delay` seconds."""
+    values = {
+        "job_id": chunk.job_id,
+        "n": chunk.n,
+        "token": chunk.lease_token,
+        "delay": delay,
+        "waits_for": waits_for,
+    }
+    await connection.execute(_RELEASE, values)
+
+
+async def hold_lane(
+    connection: AsyncConnection, job_id: UUID, *, lane: str, delay: float, waits_for: str
+) -> None:
+    """Make the job's ready chunks of one lane wait at least `delay` seconds."""
+    values = {"job_id": job_id, "lane": lane, "delay": delay, "waits_for": waits_for}
+    await connection.execute(_HOLD_LANE, values)
+
+
+async def free_expired(connection: AsyncConnection) -> int:
+    """Make the chunks of dead workers ready again; returns how many."""
+    return (await connection.execute(_FREE_EXPIRED)).rowcount
+
+
+async def cancel(connection: AsyncConnection, job_id: UUID) -> None:
+    """End every open chunk of a job; a worker that holds one will find its lease lost."""
+    await connection.execute(_CANCEL, {"job_id": job_id})
+
+
+async def waits(connection: AsyncConnection, job_id: UUID) -> list[LaneWait]:
+    """Return what the job waits for, soonest first."""
+    found = await connection.execute(_WAITS, {"job_id": job_id})
+    return [LaneWait(**row) for row in found.mappings()]
+
+
+async def segments(connection: AsyncConnection, job_id: UUID) -> list[str]:
+    """Return the blob keys of the job's verdicts so far."""
+    return list((await connection.execute(_SEGMENTS, {"job_id": job_id})).scalars())
+
+
+async def leased(connection: AsyncConnection) -> int:
+    """Return how many chunks are leased at this moment."""
+    return int((await connection.execute(_LEASED)).scalar_one())

@@ -1,0 +1,71 @@
+"""One PostgreSQL: the connection pool and the transaction that retries what the server asks to retry."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from pipeline.errors import MailsiftError
+
+T = TypeVar("T")
+
+_RETRY_STATES = frozenset({"40P01", "40001"})  # deadlock detected, serialization failure
+_TRIES = 5
+
+
+class Database:
+    """The truth.
+
+    Args:
+        url: `postgresql+psycopg://…`; a plain `postgresql://` is understood too.
+        pool_size: connections kept by this process.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 4) -> None:
+        self._engine = create_async_engine(
+            driver_url(url), pool_size=pool_size, max_overflow=pool_size, pool_pre_ping=True
+        )
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction; it commits when the block ends and rolls back when the block raises.
+
+        Raises:
+            MailsiftError: `database_unavailable` when no connection can be had.
+        """
+        try:
+            connection = await self._engine.connect()
+        except OperationalError as error:
+            raise MailsiftError(
+                "database_unavailable", "The database does not answer.", retryable=True
+            ) from error
+        try:
+            async with connection.begin():
+                yield connection
+        finally:
+            await connection.close()
+
+    async def run(self, transaction: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """Run the whole transaction, again when PostgreSQL breaks a deadlock with it."""
+        for left in reversed(range(_TRIES)):
+            try:
+                async with self.begin() as connection:
+                    return await transaction(connection)
+            except DBAPIError as error:
+                if not left or getattr(error.orig, "sqlstate", None) not in _RETRY_STATES:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._engine.dispose()
+
+
+def driver_url(url: str) -> str:
+    """Return the URL with the one driver of the house."""
+    scheme, separator, rest = url.partition("://")
+    return f"postgresql+psycopg{separator}{rest}" if scheme in {"postgresql", "postgres"} else url

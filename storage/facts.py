@@ -1,0 +1,52 @@
+"""The pipeline's fact cache in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from redis.asyncio import Redis
+from typing_extensions import override
+
+from pipeline.ports import CacheEntry, FactCache, FactKind
+from storage.redis import PREFIX, Lifeline
+
+KEYS_A_COMMAND = 500  # an MGET keeps the server busy for as long as it runs
+
+
+class RedisFactCache(FactCache):
+    """Facts shared by all processes. Without Redis it is an empty cache."""
+
+    def __init__(self, redis: Redis, *, lifeline: Lifeline | None = None) -> None:
+        """Take a client (the caller closes it)."""
+        self._redis = redis
+        self._lifeline = lifeline or Lifeline("The fact cache")
+
+    @override
+    async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
+        if not keys:
+            return {}
+        found = await self._lifeline.call(lambda: self._read([_key(kind, key) for key in keys]))
+        return {key: value for key, value in zip(keys, found or (), strict=False) if value is not None}
+
+    @override
+    async def put(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
+        fresh = [entry for entry in entries if entry.ttl > 0]
+        if fresh:
+            await self._lifeline.call(lambda: self._write(kind, fresh))
+
+    async def _read(self, keys: Sequence[str]) -> list[bytes | None]:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for start in range(0, len(keys), KEYS_A_COMMAND):
+                _ = pipe.mget(keys[start : start + KEYS_A_COMMAND])
+            return [value for values in await pipe.execute() for value in values]
+
+    async def _write(self, kind: FactKind, entries: Sequence[CacheEntry]) -> bool:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for entry in entries:
+                _ = pipe.set(_key(kind, entry.key), entry.value, px=max(1, int(entry.ttl * 1000)))
+            await pipe.execute()
+        return True
+
+
+def _key(kind: FactKind, key: str) -> str:
+    return f"{PREFIX}fact:{kind}:{key}"

@@ -1,0 +1,240 @@
+"""Jobs and accounts in SQL; every change of state is a compare-and-swap."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import RowMapping, select, text, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.tables import account, job
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to insert; its source is already stored."""
+
+    id: UUID
+    account_id: UUID
+    name: str
+    options: Mapping[str, Any]
+    source_name: str
+    source_sha256: str
+    source_bytes: int
+    parent_id: UUID | None = None
+    deadline_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedStep:
+    """Intake or finish of one job, leased to one worker."""
+
+    job_id: UUID
+    account_id: UUID
+    parent_id: UUID | None
+    state: str
+    attempt: int
+    token: UUID
+    options: dict[str, Any]
+    source_name: str
+    source_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Rows by status."""
+
+    valid: int = 0
+    invalid: int = 0
+    risky: int = 0
+
+    @property
+    def processed(self) -> int:
+        """All rows that have a verdict."""
+        return self.valid + self.invalid + self.risky
+
+
+_INSERT = text("""
+    INSERT INTO job (id, account_id, parent_id, name, state, options, source_name, source_sha256,
+                     source_bytes, deadline_at)
+    VALUES (:id, :account_id, :parent_id, :name, 'uploading', CAST(:options AS jsonb), :source_name,
+            :source_sha256, :source_bytes,
+            CASE WHEN :deadline_s > 0 THEN clock_timestamp() + make_interval(secs => :deadline_s) END)
+""")
+
+# A job that has waited for nothing yet goes first; the lease makes a crashed step claimable again.
+_CLAIM_STEP = text("""
+    UPDATE job SET state = CASE state WHEN 'uploading' THEN 'intake' ELSE state END,
+        step_token = gen_random_uuid(), step_owner = :owner, step_attempt = step_attempt + 1,
+        step_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE id = (
+        SELECT id FROM job
+        WHERE state IN ('uploading', 'intake', 'finalizing')
+          AND (step_token IS NULL OR step_until < clock_timestamp())
+          AND (source_bytes <= :small_bytes OR NOT :small_only)
+        ORDER BY source_bytes > :small_bytes, created_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+    RETURNING id AS job_id, account_id, parent_id, state, step_attempt AS attempt, step_token AS token,
+              options, source_name, source_bytes
+""")
+
+_RENEW_STEPS = text("""
+    UPDATE job SET step_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE step_owner = :owner AND state IN ('intake', 'finalizing')
+    RETURNING step_token
+""")
+
+# A new or resumed job starts beside the others, not before them: an idle past earns no priority.
+_CATCH_UP = text("""
+    WITH mine AS (SELECT id, account_id FROM job WHERE id = :job_id),
+    accounts AS (SELECT min(a.vtime) AS floor FROM account a WHERE EXISTS (
+        SELECT FROM job j
+        WHERE j.account_id = a.id AND j.state IN ('queued', 'running') AND j.id <> :job_id)),
+    jobs AS (SELECT min(j.vtime) AS floor FROM job j, mine
+        WHERE j.account_id = mine.account_id AND j.state IN ('queued', 'running') AND j.id <> :job_id),
+    raised AS (UPDATE account SET vtime = greatest(vtime, accounts.floor) FROM accounts, mine
+        WHERE account.id = mine.account_id AND accounts.floor IS NOT NULL)
+    UPDATE job SET vtime = greatest(vtime, jobs.floor) FROM jobs
+    WHERE job.id = :job_id AND jobs.floor IS NOT NULL
+""")
+
+_COUNT = text("""
+    UPDATE job SET processed = processed + :processed, valid = valid + :valid, invalid = invalid + :invalid,
+        risky = risky + :risky, chunks = chunks + :added, chunks_open = chunks_open - 1 + :added
+    WHERE id = :job_id AND state IN ('queued', 'running', 'paused')
+    RETURNING chunks - :added AS first_free, chunks_open
+""")
+
+_END = text("""
+    UPDATE job SET state = :state, finished_at = clock_timestamp(), error_code = :error_code,
+        error_detail = :error_detail, step_token = NULL, step_owner = NULL, step_until = NULL,
+        started_at = coalesce(started_at, clock_timestamp())
+    WHERE id = :job_id AND state = ANY(:allowed) AND (CAST(:token AS uuid) IS NULL OR step_token = :token)
+    RETURNING *
+""")
+
+
+async def ensure_account(connection: AsyncConnection, name: str) -> UUID:
+    """Return the id of the account with this name, made when it does not exist."""
+    await connection.execute(upsert(account).values(id=uuid4(), name=name).on_conflict_do_nothing())
+    found = await connection.execute(select(account.c.id).where(account.c.name == name))
+    return UUID(str(found.scalar_one()))
+
+
+async def insert(connection: AsyncConnection, new: NewJob) -> None:
+    """Insert a job in state `uploading`: its source lies ready for intake."""
+    await connection.execute(
+        _INSERT,
+        {
+            "id": new.id,
+            "account_id": new.account_id,
+            "parent_id": new.parent_id,
+            "name": new.name,
+            "options": json.dumps(dict(new.options)),
+            "source_name": new.source_name,
+            "source_sha256": new.source_sha256,
+            "source_bytes": new.source_bytes,
+            "deadline_s": new.deadline_s,
+        },
+    )
+
+
+async def claim_step(
+    connection: AsyncConnection, *, owner: str, lease: float, small_bytes: int, small_only: bool
+) -> ClaimedStep | None:
+    """Lease the next intake or finish, small sources first; None when none waits."""
+    values = {"owner": owner, "lease": lease, "small_bytes": small_bytes, "small_only": small_only}
+    row = (await connection.execute(_CLAIM_STEP, values)).mappings().one_or_none()
+    return ClaimedStep(**row) if row else None
+
+
+async def renew_steps(connection: AsyncConnection, *, owner: str, lease: float) -> set[UUID]:
+    """Extend the leases of the steps `owner` works on; missing tokens are lost."""
+    return set((await connection.execute(_RENEW_STEPS, {"owner": owner, "lease": lease})).scalars())
+
+
+async def move(
+    connection: AsyncConnection,
+    job_id: UUID,
+    *,
+    to: str,
+    allowed: Collection[str],
+    token: UUID | None = None,
+    **values: object,
+) -> bool:
+    """Change the state when it is one of `allowed` (and the step's lease is still `token`'s).
+
+    Returns:
+        False when somebody else was faster; nothing has changed then.
+    """
+    statement = update(job).where(job.c.id == job_id, job.c.state.in_(allowed))
+    if token is not None:
+        statement = statement.where(job.c.step_token == token)
+    freed = {"step_token": None, "step_owner": None, "step_until": None, "step_attempt": 0}
+    return (await connection.execute(statement.values(state=to, **freed, **values))).rowcount == 1
+
+
+async def end(
+    connection: AsyncConnection,
+    job_id: UUID,
+    *,
+    state: str,
+    allowed: Collection[str],
+    token: UUID | None = None,
+    error: tuple[str, str] = ("", ""),
+) -> RowMapping | None:
+    """Move the job to a terminal state; returns its row, or None when it may not end so."""
+    values = {
+        "job_id": job_id,
+        "state": state,
+        "allowed": list(allowed),
+        "token": token,
+        "error_code": error[0],
+        "error_detail": error[1],
+    }
+    return (await connection.execute(_END, values)).mappings().one_or_none()
+
+
+async def catch_up(connection: AsyncConnection, job_id: UUID) -> None:
+    """Raise the virtual time of a job (and its account) that starts or resumes to the lowest active one."""
+    await connection.execute(_CATCH_UP, {"job_id": job_id})
+
+
+async def count(
+    connection: AsyncConnection, job_id: UUID, counts: Counts, *, added: int
+) -> tuple[int, int] | None:
+    """Add one closed chunk's rows and its `added` residual chunks to the job.
+
+    Returns:
+        The number of the first residual chunk and how many chunks are open; None when the job has ended.
+    """
+    values = {
+        "job_id": job_id,
+        "processed": counts.processed,
+        "valid": counts.valid,
+        "invalid": counts.invalid,
+        "risky": counts.risky,
+        "added": added,
+    }
+    row = (await connection.execute(_COUNT, values)).one_or_none()
+    return (row.first_free, row.chunks_open) if row else None
+
+
+async def get(connection: AsyncConnection, job_id: UUID) -> RowMapping | None:
+    """Return the job's row."""
+    return (await connection.execute(select(job).where(job.c.id == job_id))).mappings().one_or_none()
+
+
+async def newest(connection: AsyncConnection, account_id: UUID, limit: int) -> Sequence[RowMapping]:
+    """Return the account's newest jobs."""
+    statement = (
+        select(job)
+        .where(job.c.account_id == account_id)
+        .order_by(job.c.created_at.desc(), job.c.id.desc())
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).mappings().all()

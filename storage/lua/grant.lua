@@ -1,0 +1,105 @@
+-- Answers asks for sessions: one call however many asks there are.
+--
+-- Keys, four per ask (storage/redis.py lists them all):
+--   state     hash  of provider x source:
+--               paid_until     GCRA's theoretical arrival time: recipients are sold until then
+--               share          learned part of the base rate, 0 < share < 1; absent = 1
+--               strikes        rate replies in a row; absent = 0; while there are any, one session at a time
+--               blocked_until  end of the penalty; absent = none
+--               learned_at     when the share last changed
+--   sessions  zset  of provider x source: lease -> its end
+--   address   zset  of the destination IP: lease -> its end
+--   pace      string of the destination IP: paid_until
+-- All times are seconds since the epoch by this server's clock.
+--
+-- ARGV: now ("" = this server's clock), lease seconds, busy seconds, slowest rate, name of the first lease;
+--       then eight per ask: recipients wanted, sessions, rate, burst, lease number,
+--       the address's sessions, rate, burst
+-- Returns two integers per ask: recipients granted, milliseconds until asking again makes sense.
+
+local now = tonumber(ARGV[1])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] + time[2] / 1e6
+end
+local lease_seconds, busy, slowest, name = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+
+local function stamp(time)
+  return string.format('%.6f', time)
+end
+
+-- A clock that says how many may go at once now, and when `wanted` (or a full burst) may.
+local function gate(paid_until, rate, burst, wanted)
+  local start = math.max(paid_until or 0, now)
+  return {
+    start = start,
+    rate = rate,
+    available = math.floor((now - start) * rate + burst + 1e-6),
+    wait = start - now - (burst - math.min(wanted, burst)) / rate,
+  }
+end
+
+local function full(key, limit)
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', stamp(now))
+  return redis.call('ZCARD', key) >= limit
+end
+
+local function open(key, lease)
+  redis.call('ZADD', key, stamp(now + lease_seconds), lease)
+  redis.call('PEXPIRE', key, math.ceil(lease_seconds * 1000))
+end
+
+-- Milliseconds after which forgetting a clock changes nothing.
+local function pause(paid_until)
+  return math.ceil((paid_until - now) * 1000) + 1000
+end
+
+local function answer(ask)
+  local state, sessions, address, pace = KEYS[ask * 4 + 1], KEYS[ask * 4 + 2], KEYS[ask * 4 + 3], KEYS[ask * 4 + 4]
+  local first = 5 + ask * 8
+  local arg = {}
+  for i = 1, 8 do
+    arg[i] = tonumber(ARGV[first + i])
+  end
+  local wanted = arg[1]
+
+  local known = redis.call('HMGET', state, 'paid_until', 'share', 'strikes', 'blocked_until')
+  local blocked_until = tonumber(known[4] or 0)
+  if blocked_until > now then
+    return 0, blocked_until - now
+  end
+  local allowed = known[3] and 1 or arg[2]
+  if full(sessions, allowed) or full(address, arg[6]) then
+    return 0, busy
+  end
+
+  local share = tonumber(known[2] or 1)
+  local rate = math.max(arg[3] * share, math.min(arg[3], slowest))
+  local burst = math.max(1, math.floor(arg[4] * share))
+  local mine = gate(tonumber(known[1] or 0), rate, burst, wanted)
+  local theirs = gate(tonumber(redis.call('GET', pace) or 0), arg[7], arg[8], wanted)
+  local count = math.min(wanted, mine.available, theirs.available)
+  if count < 1 then
+    return 0, math.max(mine.wait, theirs.wait, 0.001)
+  end
+
+  local paid_until = mine.start + count / mine.rate
+  redis.call('HSET', state, 'paid_until', stamp(paid_until))
+  if not known[2] and not known[3] then
+    redis.call('PEXPIRE', state, pause(paid_until))
+  end
+  local address_paid = theirs.start + count / theirs.rate
+  redis.call('SET', pace, stamp(address_paid), 'PX', pause(address_paid))
+  local lease = name .. arg[5]
+  open(sessions, lease)
+  open(address, lease)
+  return count, 0
+end
+
+local answers = {}
+for ask = 0, #KEYS / 4 - 1 do
+  local count, wait = answer(ask)
+  answers[#answers + 1] = count
+  answers[#answers + 1] = math.ceil(wait * 1000)
+end
+return answers

@@ -1,0 +1,68 @@
+-- Frees the leases of sessions that ended and learns from how they went.
+--
+-- Keys, three per report: state, sessions, address; grant.lua says what they hold.
+-- ARGV: now ("" = this server's clock), seconds a lesson is remembered, slowest rate,
+--       first penalty in seconds, longest penalty;
+--       then four per report: lease, outcome (clean, rate; others teach nothing), base rate,
+--       factor >= 1 for the penalty
+
+local RECOVERY = 0.05 / 60 -- of the base rate, a second of clean success
+local CLEAN_SECONDS = 60   -- one clean session vouches for at most this long
+
+local now = tonumber(ARGV[1])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] + time[2] / 1e6
+end
+local remember, slowest = tonumber(ARGV[2]), tonumber(ARGV[3])
+local penalty, longest = tonumber(ARGV[4]), tonumber(ARGV[5])
+
+local function learn(state, share, strikes, blocked_until)
+  redis.call('HSET', state, 'share', share, 'learned_at', string.format('%.6f', now),
+    'blocked_until', string.format('%.6f', blocked_until))
+  if strikes > 0 then
+    redis.call('HSET', state, 'strikes', strikes)
+  else
+    redis.call('HDEL', state, 'strikes')
+  end
+  redis.call('PEXPIRE', state, math.ceil(remember * 1000))
+end
+
+local function rate_reply(state, base, factor)
+  local known = redis.call('HMGET', state, 'share', 'strikes', 'blocked_until')
+  if tonumber(known[3] or 0) > now then
+    return -- sessions of the same time tell the same thing
+  end
+  local strikes = tonumber(known[2] or 0) + 1
+  local share = math.max(tonumber(known[1] or 1) / 2, math.min(1, slowest / base))
+  local seconds = math.min(longest, penalty * 2 ^ math.min(strikes - 1, 10) * factor)
+  learn(state, share, strikes, now + seconds)
+end
+
+local function clean(state)
+  local known = redis.call('HMGET', state, 'share', 'learned_at', 'blocked_until')
+  local blocked_until = tonumber(known[3] or 0)
+  if not known[1] or blocked_until > now then
+    return -- nothing to recover from, or a session from before the penalty
+  end
+  local seconds = math.min(now - known[2], CLEAN_SECONDS)
+  local share = known[1] + math.max(seconds, 0) * RECOVERY
+  if share < 1 then
+    learn(state, share, 0, blocked_until)
+  else
+    redis.call('HDEL', state, 'share', 'strikes', 'blocked_until', 'learned_at')
+  end
+end
+
+for report = 0, #KEYS / 3 - 1 do
+  local state, first = KEYS[report * 3 + 1], 5 + report * 4
+  local lease, outcome = ARGV[first + 1], ARGV[first + 2]
+  redis.call('ZREM', KEYS[report * 3 + 2], lease)
+  redis.call('ZREM', KEYS[report * 3 + 3], lease)
+  if outcome == 'rate' then
+    rate_reply(state, tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4]))
+  elseif outcome == 'clean' then
+    clean(state)
+  end
+end
+return 1

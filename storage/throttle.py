@@ -1,0 +1,133 @@
+"""The throttle all processes share, in Redis."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import files
+from ipaddress import ip_network
+from random import Random
+
+from redis.asyncio import Redis
+from typing_extensions import override
+
+from pipeline.clock import Clock
+from pipeline.ports import Ask, Grant, Report, Throttle
+from pipeline.providers import Provider
+from storage.local_throttle import (
+    JITTER,
+    LEASE_PREFIX,
+    LONGEST_PENALTY,
+    PENALTY_SECONDS,
+    SLOWEST_RATE,
+    LocalThrottle,
+    ThrottleConfig,
+    limits_of,
+)
+from storage.redis import PREFIX, Lifeline
+
+__all__ = ["RedisThrottle", "ThrottleConfig"]
+
+
+class RedisThrottle(Throttle):
+    """Rate (GCRA), sessions (leases that expire) and penalties per provider x source and per destination.
+
+    Every call is one script on the server, so no two clients ever decide at the same time. It reads the
+    server's own clock: the workers' clocks may differ as they like. A destination is an IPv4 address or an
+    IPv6 /64.
+
+    A rate reply halves the pace, down to one recipient a minute, and closes the provider for 30 s, then twice
+    as long for every further one in a row, at most 15 minutes; afterwards one session at a time until one is
+    clean. Every minute of clean sessions gives 5 % of the base rate back.
+
+    While Redis is gone each process keeps to its share of the limits. Nothing is ever raised to the prober.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        *,
+        row: Callable[[str], Provider],
+        config: ThrottleConfig | None = None,
+        clock: Clock | None = None,
+        lifeline: Lifeline | None = None,
+        random: Random | None = None,
+    ) -> None:
+        """Take a client (the caller closes it) and the provider table's look-up, `Providers.row`.
+
+        `clock` replaces the server's clock, for tests that move time.
+        """
+        self._row = row
+        self._config = config or ThrottleConfig()
+        self._clock = clock
+        self._lifeline = lifeline or Lifeline("The throttle")
+        self._random = random or Random(secrets.randbits(64))
+        self._local = LocalThrottle(row, self._config, clock=clock or time.monotonic, random=self._random)
+        self._grant = redis.register_script(_script("grant"))
+        self._report = redis.register_script(_script("report"))
+
+    @override
+    async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
+        if not asks:
+            return []
+        name = f"{secrets.token_hex(8)}."
+        keys = [key for ask in asks for key in (*_provider_keys(ask), *_address_keys(ask))]
+        config = self._config
+        head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
+        args: list[str | float] = [*head]
+        args.extend(value for number, ask in enumerate(asks) for value in self._terms(ask, number))
+        answers = await self._lifeline.call(lambda: self._grant(keys=keys, args=args))
+        if answers is None:
+            return await self._local.grant(asks)
+        pairs = zip(answers[::2], answers[1::2], strict=True)
+        return [_grant(count, wait, f"{name}{number}") for number, (count, wait) in enumerate(pairs)]
+
+    @override
+    async def report(self, reports: Sequence[Report]) -> None:
+        if not reports:
+            return
+        keys = [
+            key for report in reports for key in (*_provider_keys(report.ask), _address_keys(report.ask)[0])
+        ]
+        head = (self._now(), self._config.learned_seconds, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
+        args: list[str | float] = [*head]
+        args.extend(value for report in reports for value in self._lesson(report))
+        shared = await self._lifeline.call(lambda: self._report(keys=keys, args=args))
+        mine = reports if shared is None else [one for one in reports if one.lease.startswith(LEASE_PREFIX)]
+        await self._local.report(mine)
+
+    def _now(self) -> str:
+        return "" if self._clock is None else f"{self._clock():.6f}"
+
+    def _terms(self, ask: Ask, number: int) -> Iterator[float]:
+        limits = limits_of(ask, self._row(ask.provider), self._config)
+        mine, theirs = limits.provider, limits.address
+        yield from (limits.recipients, mine.sessions, mine.rate, mine.burst)
+        yield from (number, theirs.sessions, theirs.rate, theirs.burst)
+
+    def _lesson(self, report: Report) -> Iterator[str | float]:
+        yield from (report.lease, report.outcome)
+        yield from (self._row(report.ask.provider).rate, 1 + JITTER * self._random.random())
+
+
+def _script(name: str) -> str:
+    return files("storage").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _grant(count: int, wait_ms: int, lease: str) -> Grant:
+    return Grant(count, lease) if count else Grant(0, retry_after=wait_ms / 1000)
+
+
+def _provider_keys(ask: Ask) -> tuple[str, str]:
+    """Return the keys of state and sessions of provider x source."""
+    who = f"{ask.provider}:{ask.source}"
+    return f"{PREFIX}throttle:state:{who}", f"{PREFIX}throttle:sessions:{who}"
+
+
+def _address_keys(ask: Ask) -> tuple[str, str]:
+    """Return the keys of sessions and pace of the destination."""
+    where = ask.address
+    if ":" in where:  # one host may answer at every address of its /64
+        where = str(ip_network(f"{where}/64", strict=False))
+    return f"{PREFIX}throttle:address:{where}", f"{PREFIX}throttle:pace:{where}"

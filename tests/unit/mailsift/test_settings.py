@@ -1,0 +1,118 @@
+"""What the environment may say, and how a mistake is answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from mailsift.settings import Settings
+from pipeline.errors import MailsiftError
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, _, _ in Settings.describe():
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_an_empty_environment_gives_working_defaults() -> None:
+    settings = Settings.from_env()
+    assert settings.database_url is None
+    assert settings.redis_url is None
+    assert settings.dns_servers == ()
+    assert settings.smtp_port == 25
+    assert settings.mail_from == ""
+    assert settings.greylist_delays == (300.0, 900.0, 3600.0)
+    assert settings.allow_non_public is False
+    assert settings.worker_processes >= 1
+    assert settings.helo_name
+
+
+def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAILSIFT_DNS_SERVERS", "127.0.0.1:53, [::1]:5300")
+    monkeypatch.setenv("MAILSIFT_SOURCE_ADDRESSES", "192.0.2.1,192.0.2.2")
+    monkeypatch.setenv("MAILSIFT_GREYLIST_DELAYS", "1, 2.5")
+    settings = Settings.from_env()
+    assert settings.dns_servers == ("127.0.0.1:53", "[::1]:5300")
+    assert settings.source_addresses == ("192.0.2.1", "192.0.2.2")
+    assert settings.greylist_delays == (1.0, 2.5)
+
+
+def test_an_empty_variable_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAILSIFT_DATABASE_URL", "")
+    monkeypatch.setenv("MAILSIFT_SMTP_PORT", "")
+    settings = Settings.from_env()
+    assert settings.database_url is None
+    assert settings.smtp_port == 25
+
+
+def test_blobs_lie_below_home_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MAILSIFT_HOME", str(tmp_path / "a home"))
+    assert Settings.from_env().blobs == (tmp_path / "a home" / "blobs").as_uri()
+    monkeypatch.setenv("MAILSIFT_BLOB_URL", "s3://bucket/lists")
+    assert Settings.from_env().blobs == "s3://bucket/lists"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MAILSIFT_SMTP_PORT", "hunter2"),
+        ("MAILSIFT_SMTP_PORT", "70000"),
+        ("MAILSIFT_DNS_SERVERS", "hunter2"),
+        ("MAILSIFT_DNS_SERVERS", "hunter2:0"),
+        ("MAILSIFT_DNS_SERVERS", ":53"),
+        ("MAILSIFT_GREYLIST_DELAYS", "hunter2"),
+        ("MAILSIFT_GREYLIST_DELAYS", "0"),
+        ("MAILSIFT_GREYLIST_DELAYS", ","),
+        ("MAILSIFT_LEASE_SECONDS", "-1"),
+        ("MAILSIFT_ALLOW_NON_PUBLIC", "hunter2"),
+        ("MAILSIFT_WORKER_PROCESSES", "0"),
+        ("MAILSIFT_REDIS_URL", "hunter2"),
+        ("MAILSIFT_DATABASE_URL", "mysql://user:hunter2@host/db"),
+    ],
+)
+def test_a_bad_value_is_named_by_its_variable_and_never_shown(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(MailsiftError) as caught:
+        Settings.from_env()
+    assert caught.value.code == "bad_settings"
+    assert name in caught.value.message
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_every_mistake_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAILSIFT_SMTP_PORT", "x")
+    monkeypatch.setenv("MAILSIFT_MAX_ROWS", "y")
+    with pytest.raises(MailsiftError) as caught:
+        Settings.from_env()
+    assert {"MAILSIFT_SMTP_PORT:", "MAILSIFT_MAX_ROWS:"} <= set(caught.value.message.split())
+
+
+def test_passwords_do_not_show_in_the_repr(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAILSIFT_DATABASE_URL", "postgresql+psycopg://user:hunter2@host/db")
+    monkeypatch.setenv("MAILSIFT_REDIS_URL", "redis://:hunter2@host")
+    settings = Settings.from_env()
+    assert "hunter2" not in f"{settings!r} {settings}"
+    assert settings.database_url is not None
+    assert settings.database_url.get_secret_value().endswith("hunter2@host/db")
+
+
+def test_settings_do_not_change() -> None:
+    settings = Settings.from_env()
+    with pytest.raises(ValidationError):
+        settings.smtp_port = 2525  # type: ignore[misc]
+
+
+def test_every_setting_is_described_with_the_default_it_has() -> None:
+    described = {name: (default, line) for name, default, line in Settings.describe()}
+    assert described["MAILSIFT_SMTP_PORT"][0] == "25"
+    assert described["MAILSIFT_GREYLIST_DELAYS"][0] == "300,900,3600"
+    assert described["MAILSIFT_ALLOW_NON_PUBLIC"][0] == "false"
+    assert described["MAILSIFT_HOME"][0] == ""
+    assert all(line and "\n" not in line for _, line in described.values())
+    assert {"MAILSIFT_" + field.upper() for field in Settings.model_fields} == set(described)

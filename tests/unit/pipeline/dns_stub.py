@@ -1,0 +1,217 @@
+"""A small authoritative DNS server for tests: says what a test tells it to, over UDP and TCP, and counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+from typing_extensions import override
+
+from pipeline.clock import Clock
+from pipeline.domains import DnsConfig, DomainFacts
+from pipeline.guard import AddressGuard
+from pipeline.ports import CacheEntry, FactCache, FactKind
+from pipeline.providers import Providers
+
+
+@dataclass(frozen=True)
+class Says:
+    """The answer to one question.
+
+    Attributes:
+        records: data of the asked type, e.g. "10 mx.example.com."; or whole records "name ttl IN type data".
+        rcode: e.g. "SERVFAIL".
+        ttl: of the records, in seconds.
+        silent: never answer.
+        truncated: over UDP, only say that TCP has more.
+        delay: seconds before the answer.
+        garbage: answer with these bytes behind the id instead.
+    """
+
+    records: Sequence[str] = ()
+    rcode: str = "NOERROR"
+    ttl: int = 3600
+    silent: bool = False
+    truncated: bool = False
+    delay: float = 0.0
+    garbage: bytes = b""
+
+
+NXDOMAIN = Says(rcode="NXDOMAIN")
+SERVFAIL = Says(rcode="SERVFAIL")
+REFUSED = Says(rcode="REFUSED")
+SILENCE = Says(silent=True)
+
+Zone = Mapping[str, Mapping[str, Says]]
+
+
+@dataclass
+class DnsStub:
+    """Answers from a zone {name: {type: Says}}; a name without the type is NODATA, an unknown name NXDOMAIN.
+
+    Attributes:
+        asked: how often each (name, type) came, repetitions included.
+        open, peak: answers being delayed now, and the most there ever were.
+        fallback: answers for names outside the zone.
+    """
+
+    zone: Zone
+    fallback: Callable[[str, str], Says] = lambda _name, _kind: NXDOMAIN
+    port: int = 0
+    asked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    over_tcp: int = 0
+    open: int = 0
+    peak: int = 0
+
+    @property
+    def server(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def answer(self, wire: bytes, *, tcp: bool) -> bytes | None:
+        query = dns.message.from_wire(wire)
+        question = query.question[0]
+        name = question.name.to_text(omit_final_dot=True)
+        kind = dns.rdatatype.to_text(question.rdtype)
+        self.asked[name, kind] += 1
+        self.over_tcp += tcp
+        self.open += 1
+        self.peak = max(self.peak, self.open)
+        says = self._find(name, kind)
+        if says.delay:
+            await asyncio.sleep(says.delay)
+        self.open -= 1
+        if says.silent:
+            return None
+        if says.garbage:
+            return wire[:2] + says.garbage
+        return self._compose(query, says, kind, tcp=tcp)
+
+    def _find(self, name: str, kind: str) -> Says:
+        types = self.zone.get(name.lower())
+        return self.fallback(name, kind) if types is None else types.get(kind, Says())
+
+    @staticmethod
+    def _compose(query: dns.message.Message, says: Says, kind: str, *, tcp: bool) -> bytes:
+        reply = dns.message.make_response(query, recursion_available=True)
+        reply.set_rcode(dns.rcode.from_text(says.rcode))
+        if says.truncated and not tcp:
+            reply.flags |= dns.flags.TC
+            return reply.to_wire()
+        own = f"{query.question[0].name} {says.ttl} IN {kind} "
+        for record in says.records:
+            fields = (record if " IN " in record else own + record).split(" ", 4)
+            name, ttl, dns_class, rdtype, data = fields
+            rrset = reply.find_rrset(
+                reply.answer,
+                dns.name.from_text(name),
+                dns.rdataclass.from_text(dns_class),
+                dns.rdatatype.from_text(rdtype),
+                create=True,
+            )
+            rrset.add(dns.rdata.from_text(rrset.rdclass, rrset.rdtype, data), int(ttl))
+        return reply.to_wire(max_size=65_535)
+
+
+class _Udp(asyncio.DatagramProtocol):
+    def __init__(self, stub: DnsStub) -> None:
+        self._stub = stub
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._transport: asyncio.DatagramTransport | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.DatagramTransport) -> None:
+        self._transport = transport
+
+    @override
+    def datagram_received(self, data: bytes, addr: tuple[str | int, int]) -> None:
+        task = asyncio.get_running_loop().create_task(self._reply(data, addr))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _reply(self, data: bytes, addr: tuple[str | int, int]) -> None:
+        wire = await self._stub.answer(data, tcp=False)
+        if wire is not None and self._transport is not None:
+            self._transport.sendto(wire, addr)
+
+
+@asynccontextmanager
+async def serving(
+    zone: Zone, fallback: Callable[[str, str], Says] = lambda _name, _kind: NXDOMAIN
+) -> AsyncIterator[DnsStub]:
+    """Serve a zone on a free loopback port."""
+    stub = DnsStub(zone, fallback)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                size = int.from_bytes(await reader.readexactly(2), "big")
+                wire = await stub.answer(await reader.readexactly(size), tcp=True)
+                if wire is not None:
+                    writer.write(len(wire).to_bytes(2, "big") + wire)
+                    await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    loop = asyncio.get_running_loop()
+    tcp = await asyncio.start_server(talk, "127.0.0.1", 0)
+    stub.port = tcp.sockets[0].getsockname()[1]
+    udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(stub), local_addr=("127.0.0.1", stub.port))
+    try:
+        yield stub
+    finally:
+        udp.close()
+        tcp.close()
+        await tcp.wait_closed()
+        await asyncio.sleep(0)
+
+
+class MemoryCache(FactCache):
+    """A fact cache in a dictionary that also counts its round trips."""
+
+    def __init__(self) -> None:
+        self.entries: dict[tuple[FactKind, str], CacheEntry] = {}
+        self.gets: list[Sequence[str]] = []
+        self.puts: list[Sequence[CacheEntry]] = []
+
+    @override
+    async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
+        self.gets.append(keys)
+        return {key: self.entries[kind, key].value for key in keys if (kind, key) in self.entries}
+
+    @override
+    async def put(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
+        self.puts.append(entries)
+        self.entries.update({(kind, entry.key): entry for entry in entries})
+
+
+@asynccontextmanager
+async def domain_facts(
+    stub: DnsStub, *, cache: FactCache | None = None, clock: Clock = lambda: 1000.0, **config: float
+) -> AsyncIterator[DomainFacts]:
+    """Domain facts from the stub; loopback addresses count as public."""
+    facts = DomainFacts(
+        config=DnsConfig(servers=(stub.server,), **config),  # type: ignore[arg-type] # fields by name
+        cache=cache or MemoryCache(),
+        providers=Providers.load(),
+        guard=AddressGuard(allow_non_public=True),
+        clock=clock,
+    )
+    try:
+        yield facts
+    finally:
+        await facts.aclose()
