@@ -1,9 +1,9 @@
-"""How a job's Parquet files name columns: customers may use any name, even one name twice, so we number them."""
+"""How a job's Parquet files name columns: by number, as customers may use any name, even one name twice."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl

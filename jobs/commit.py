@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID, uuid4
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from events.payloads import JobEnd, envelope, job_end
 from jobs.states import Step, sources, target
 from storage import chunk_rows, event_rows, job_rows
 from storage.chunk_rows import FREE_LANES, ClaimedChunk, NewChunk
+from storage.database import Connection
 from storage.event_rows import EventRow
 from storage.job_rows import Counts
 
@@ -20,7 +19,7 @@ class LeaseLostError(Exception):
 
 
 async def close_chunk(
-    connection: AsyncConnection,
+    connection: Connection,
     chunk: ClaimedChunk,
     *,
     segment_key: str | None,
@@ -51,7 +50,7 @@ async def close_chunk(
 
 
 async def end_job(
-    connection: AsyncConnection,
+    connection: Connection,
     job_id: UUID,
     step: Step,
     *,

@@ -13,6 +13,7 @@ import structlog
 from jobs.commit import LeaseLostError
 from jobs.ports import Waker
 from jobs.steps import StepWorker
+from jobs.stopwatch import Stopwatch
 from jobs.work import ChunkWorker
 from storage import chunk_rows, job_rows
 from storage.chunk_rows import ClaimedChunk
@@ -126,18 +127,20 @@ class Engine:
         if step is not None:
             self._start(step.token, self._do_step(step))
             return True
-        async with self._database.begin() as connection:
-            chunk = await chunk_rows.claim(
-                connection,
-                owner=self._config.owner,
-                lease=self._config.lease_s,
-                job_cap=self._config.job_cap,
-                small_only=free == 1,
-            )
+        watch = Stopwatch()
+        with watch.phase("claim"):
+            async with self._database.begin() as connection:
+                chunk = await chunk_rows.claim(
+                    connection,
+                    owner=self._config.owner,
+                    lease=self._config.lease_s,
+                    job_cap=self._config.job_cap,
+                    small_only=free == 1,
+                )
         if chunk is None:
             return False
         self._claimed[chunk.lease_token] = chunk
-        self._start(chunk.lease_token, self._do_chunk(chunk))
+        self._start(chunk.lease_token, self._do_chunk(chunk, watch))
         return True
 
     def _start(self, token: UUID, work: Coroutine[None, None, None]) -> None:
@@ -158,15 +161,23 @@ class Engine:
             _log.info("job.step.done", job=str(step.job_id), step=step.state)
             await self._waker.wake(min(worth, self._config.slots))
 
-    async def _do_chunk(self, chunk: ClaimedChunk) -> None:
+    async def _do_chunk(self, chunk: ClaimedChunk, watch: Stopwatch) -> None:
         try:
-            last = await self._chunks.work(chunk)
+            last = await self._chunks.work(chunk, watch)
         except LeaseLostError:
             _log.info("chunk.lease_lost", job=str(chunk.job_id), chunk=chunk.n)
         except Exception as error:  # noqa: BLE001 - whatever it was, nothing is lost: the chunk goes back
             _log.warning("chunk.error", job=str(chunk.job_id), chunk=chunk.n, error=_name(error))
             await self._release(chunk)
         else:
+            _log.info(
+                "chunk.done",
+                job=str(chunk.job_id),
+                chunk=chunk.n,
+                lane=chunk.lane,
+                addresses=chunk.addresses,
+                **watch.fields(),
+            )
             if last:
                 await self._waker.wake(1)
         finally:

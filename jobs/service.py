@@ -10,9 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from sqlalchemy import RowMapping
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from jobs.commit import end_job
 from jobs.finish import join_results, rows_to_retry
 from jobs.options import dump_options, load_options
@@ -24,7 +21,7 @@ from pipeline.verdict import Result
 from storage import chunk_rows, job_rows
 from storage.blobs import Blobs, JobBlobs
 from storage.chunk_rows import LaneWait
-from storage.database import Database
+from storage.database import Connection, Database, Row
 from storage.job_rows import NewJob
 
 UNKNOWN_RESULTS = frozenset(
@@ -125,7 +122,7 @@ class JobService:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
 
-        async def transaction(connection: AsyncConnection) -> None:
+        async def transaction(connection: Connection) -> None:
             row = await _owned(connection, account_id, job_id)
             error = ("cancelled", "The job was cancelled; the verdicts found so far are kept.")
             if not await end_job(connection, job_id, Step.CANCEL, error=error):
@@ -183,7 +180,7 @@ class JobService:
                 await job_rows.catch_up(connection, job_id)
 
 
-async def _owned(connection: AsyncConnection, account_id: UUID, job_id: UUID) -> RowMapping:
+async def _owned(connection: Connection, account_id: UUID, job_id: UUID) -> Row:
     row = await job_rows.get(connection, job_id)
     if row is None or row["account_id"] != account_id:
         raise MailsiftError("job_not_found", "There is no such job.")
@@ -201,7 +198,7 @@ def _check_readable(source: Path) -> None:
         raise MailsiftError("not_a_file", "This is not a regular file.")
 
 
-def _view(row: RowMapping, waits: list[LaneWait]) -> JobView:
+def _view(row: Row, waits: list[LaneWait]) -> JobView:
     return JobView(
         id=JobId(row["id"]),
         account_id=AccountId(row["account_id"]),

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from jobs.commit import LeaseLostError, end_job
 from jobs.finish import join_results
 from jobs.intake import Intake, IntakeLimits, IntakeOptions, take_in
@@ -20,7 +18,7 @@ from pipeline.facts import Mode
 from storage import chunk_rows, job_rows
 from storage.blobs import Blobs, JobBlobs
 from storage.chunk_rows import NewChunk
-from storage.database import Database
+from storage.database import Connection, Database
 from storage.job_rows import ClaimedStep
 
 
@@ -84,9 +82,7 @@ class StepWorker:
             taken = await take_in(
                 source,
                 Path(scratch),
-                options=IntakeOptions(
-                    column=options.column, chunk_addresses=size, file_name=step.source_name
-                ),
+                options=IntakeOptions(column=options.column, chunk_addresses=size),
                 limits=self._plan.limits,
             )
             await self._blobs.put_file(JobBlobs(step.job_id).rows, Path(scratch) / "rows.parquet")
@@ -94,7 +90,7 @@ class StepWorker:
         await self._database.run(lambda connection: self._plan_chunks(connection, step, taken))
         return len(taken.chunks)
 
-    async def _plan_chunks(self, connection: AsyncConnection, step: ClaimedStep, taken: Intake) -> None:
+    async def _plan_chunks(self, connection: Connection, step: ClaimedStep, taken: Intake) -> None:
         moved = await job_rows.move(
             connection,
             step.job_id,

@@ -11,9 +11,10 @@ import polars as pl
 from jobs.commit import close_chunk
 from jobs.lanes import LanePlan, Residual, plan
 from jobs.options import load_options
+from jobs.stopwatch import Stopwatch
 from jobs.views import JobOptions
 from pipeline.frames import SEGMENT
-from pipeline.sift import Request, Sifter
+from pipeline.sift import Request, Sifted, Sifter
 from pipeline.verdict import Status
 from storage.blobs import Blobs, JobBlobs
 from storage.chunk_rows import SLOW_LANE, ClaimedChunk, NewChunk
@@ -52,8 +53,8 @@ class ChunkWorker:
         self._sifter = sifter
         self._plan = work_plan
 
-    async def work(self, chunk: ClaimedChunk) -> bool:
-        """Sift the chunk and commit what came of it.
+    async def work(self, chunk: ClaimedChunk, watch: Stopwatch) -> bool:
+        """Sift the chunk and commit what came of it; the watch is told where the time went.
 
         Returns:
             Whether it was the job's last open chunk.
@@ -61,20 +62,24 @@ class ChunkWorker:
         Raises:
             LeaseLostError: the lease was lost or the job ended meanwhile; nothing was changed.
         """
-        source = await self._blobs.fetch(chunk.source_key)
-        frame = await asyncio.to_thread(read_slice, source, chunk.source_offset, chunk.addresses)
+        with watch.phase("read"):
+            source = await self._blobs.fetch(chunk.source_key)
+            frame = await asyncio.to_thread(read_slice, source, chunk.source_offset, chunk.addresses)
+        if chunk.attempt > self._plan.max_attempts and len(frame) > 1:
+            return await self._commit(chunk, None, Counts(), halves(chunk))
+        with watch.phase("sift"):
+            sifted = await self._sift(chunk, frame)
+        with watch.phase("store"):
+            segment_key = await self._store_segment(chunk, sifted.finished)
+            residuals = await self._store_residuals(chunk, plan(sifted.waiting, self._plan.cut))
+        with watch.phase("commit"):
+            return await self._commit(chunk, segment_key, counts_of(sifted.finished), residuals)
+
+    async def _sift(self, chunk: ClaimedChunk, frame: pl.DataFrame) -> Sifted:
+        options = load_options(chunk.options)
         if chunk.attempt > self._plan.max_attempts:
-            if len(frame) > 1:
-                return await self._commit(chunk, None, Counts(), halves(chunk))
-            sifted = self._sifter.give_up(frame, load_options(chunk.options).mode)
-        else:
-            sifted = await self._sifter.sift(frame, self._request(chunk, load_options(chunk.options)))
-        segment_key = None
-        if len(sifted.finished):
-            segment_key = JobBlobs(chunk.job_id).segment(chunk.n, chunk.lease_token)
-            await self._store(segment_key, sifted.finished.select(SEGMENT))
-        residuals = await self._store_residuals(chunk, plan(sifted.waiting, self._plan.cut))
-        return await self._commit(chunk, segment_key, counts_of(sifted.finished), residuals)
+            return self._sifter.give_up(frame, options.mode)
+        return await self._sifter.sift(frame, self._request(chunk, options))
 
     def _request(self, chunk: ClaimedChunk, options: JobOptions) -> Request:
         return Request(
@@ -87,6 +92,13 @@ class ChunkWorker:
             budget_s=self._plan.budget_s,
             final=chunk.deadline_passed,
         )
+
+    async def _store_segment(self, chunk: ClaimedChunk, finished: pl.DataFrame) -> str | None:
+        if finished.is_empty():
+            return None
+        key = JobBlobs(chunk.job_id).segment(chunk.n, chunk.lease_token)
+        await self._store(key, finished.select(SEGMENT))
+        return key
 
     async def _store_residuals(self, chunk: ClaimedChunk, residuals: list[Residual]) -> list[NewChunk]:
         if not residuals:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pydantic import SecretStr
 
 from mailsift.embedded import EmbeddedServers
-from mailsift.settings import PREFIX, Settings
+from mailsift.settings import Settings
 from storage.schema import migrate
 
 _WARM_SECONDS = 20.0
@@ -47,7 +47,7 @@ class LocalWorker:
     """A worker process of this command; started again when it dies."""
 
     def __init__(self, settings: Settings) -> None:
-        self._environment = {**_inherited(), **_addresses(settings)}
+        self._environment = {**_inherited(), **settings.environment()}
         self._process: subprocess.Popen[bytes] | None = None
 
     def ensure(self) -> None:
@@ -76,9 +76,3 @@ class LocalWorker:
 
 def _inherited() -> dict[str, str]:
     return dict(os.environ)  # noqa: TID251 - handed on to a child, not read
-
-
-def _addresses(settings: Settings) -> dict[str, str]:
-    secrets = {"DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
-    found = {PREFIX + name: url.get_secret_value() for name, url in secrets.items() if url is not None}
-    return {**found, PREFIX + "HOME": str(settings.home)}

@@ -13,11 +13,11 @@ from uuid import uuid4
 import dns.asyncresolver
 import dns.exception
 import dns.reversename
-from sqlalchemy.exc import SQLAlchemyError
 
 from mailsift.settings import Settings
 from mailsift.wiring import open_blobs, open_database, open_redis
 from pipeline.errors import MailsiftError
+from storage.database import DatabaseError
 from storage.schema import current_revision, newest_revision
 
 _SECONDS = 5.0
@@ -54,7 +54,7 @@ async def _guarded(name: str, check: Check, settings: Settings) -> Finding:
             return await check(settings)
     except MailsiftError as error:
         return Finding(name, Health.FAILED, f"{error.code}: {error.message}")
-    except (OSError, SQLAlchemyError, dns.exception.DNSException) as error:
+    except (OSError, DatabaseError, dns.exception.DNSException) as error:
         return Finding(name, Health.FAILED, f"No answer ({type(error).__name__}).")
 
 

@@ -106,6 +106,9 @@ class Settings(BaseSettings):
         description="processes of a worker (default: one a core)",
     )
     chunk_slots: int = Field(default=6, ge=1, description="chunks a worker process works on at a time")
+    preflight_domain: str = Field(
+        default="gmail.com", description="a domain whose mail server doctor tries to reach"
+    )
     max_rows: int = Field(default=1_000_000, ge=1, description="rows a list may have")
     max_bytes: int = Field(default=250 * 1024**2, ge=1, description="bytes a list may have, unpacked")
     max_columns: int = Field(default=200, ge=1, description="columns a list may have")
@@ -134,6 +137,11 @@ class Settings(BaseSettings):
             for name, field in _fields(cls)
         ]
 
+    def environment(self) -> dict[str, str]:
+        """Return the variables that give another process these settings."""
+        values = {name: getattr(self, name) for name, _ in _fields(type(self))}
+        return {PREFIX + name.upper(): _shown(value) for name, value in values.items() if value is not None}
+
     @property
     def blobs(self) -> str:
         """Where blobs lie: BLOB_URL, else a folder below HOME."""
@@ -148,8 +156,12 @@ def _shown(default: object) -> str:
     """Write a default the way the environment variable would be written."""
     if default is None or default is PydanticUndefined:
         return ""
+    if isinstance(default, SecretStr):
+        return default.get_secret_value()
     if isinstance(default, tuple):
         return ",".join(_shown(item) for item in default)
     if isinstance(default, bool):
         return str(default).lower()
-    return f"{default:g}" if isinstance(default, float) else str(default)
+    if isinstance(default, float) and default.is_integer():
+        return str(int(default))
+    return str(default)

@@ -28,8 +28,8 @@ from pipeline.sift import Sifter
 from storage.blobs import Blobs
 from storage.database import Database
 from storage.facts import RedisFactCache
-from storage.redis import Redis, connect
-from storage.throttle import RedisThrottle
+from storage.redis import Client, connect
+from storage.throttle import RedisThrottle, ThrottleConfig
 
 
 def scratch_folder(settings: Settings) -> Path:
@@ -44,7 +44,7 @@ def open_database(settings: Settings, *, pool_size: int = 4) -> Database:
     return Database(_address(settings.database_url), pool_size=pool_size)
 
 
-def open_redis(settings: Settings) -> Redis:
+def open_redis(settings: Settings) -> Client:
     """Return a Redis client; needs REDIS_URL."""
     return connect(_address(settings.redis_url))
 
@@ -82,8 +82,11 @@ async def open_sifter(settings: Settings) -> AsyncIterator[Sifter]:
                 helo_name=settings.helo_name,
                 mail_from=settings.mail_from,
                 sources=settings.source_addresses or ("",),
+                session_seconds=WorkPlan().patient_s,
             ),
-            throttle=RedisThrottle(redis, providers, processes=settings.worker_processes),
+            throttle=RedisThrottle(
+                redis, row=providers.row, config=ThrottleConfig(processes=settings.worker_processes)
+            ),
             providers=providers,
             guard=guard,
             cache=cache,

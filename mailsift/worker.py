@@ -9,8 +9,8 @@ from typing import Any
 
 import structlog
 from celery import Celery, bootsteps, signals
-from celery.apps.worker import Worker
 from kombu.exceptions import OperationalError
+from typing_extensions import override
 
 from jobs.engine import Engine
 from jobs.tasks import QUEUE, make_app, register_pull, send_wake_ups
@@ -47,21 +47,23 @@ class ProcessRuntime:
             self._loop.run(self._engine.drain())
 
 
-class Tick(bootsteps.StartStopStep):  # type: ignore[misc]  # celery has no types
+class Tick(bootsteps.StartStopStep):
     """Wakes every process of this worker now and then: lost wake-ups, expired leases and what is due."""
 
     requires = ("celery.worker.components:Timer", "celery.worker.components:Pool")
 
-    def __init__(self, parent: Worker, **kwargs: Any) -> None:
+    def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
         self._timer: Any = None
 
-    def start(self, parent: Worker) -> None:
+    @override
+    def start(self, parent: Any) -> None:
         """Begin to tick."""
         seconds = parent.app.conf.mailsift_sweep_seconds
         self._timer = parent.timer.call_repeatedly(seconds, _tick, (parent.app, parent.concurrency))
 
-    def stop(self, parent: Worker) -> None:  # noqa: ARG002 - celery's signature
+    @override
+    def stop(self, parent: Any) -> None:
         """Stop ticking."""
         if self._timer is not None:
             self._timer.cancel()
@@ -74,7 +76,8 @@ def _tick(app: Celery, processes: int) -> None:
         return
     try:
         with app.connection_for_write() as connection:
-            waiting = connection.default_channel.queue_declare(QUEUE, passive=False).message_count
+            channel: Any = connection.default_channel
+            waiting = channel.queue_declare(QUEUE).message_count
     except (OperationalError, OSError) as error:
         _log.warning("tick.lost", error=type(error).__qualname__)
         return

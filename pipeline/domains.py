@@ -102,8 +102,8 @@ class _Walk:
 class DomainFacts:
     """Looks up domains: the fact cache first, then DNS, each domain once however many ask for it at a time.
 
-    A lookup is a chain of callbacks, not a task per domain: the MX answer, the addresses of its hosts, the fact.
-    Trouble with DNS never raises; it is a fact with the state UNAVAILABLE.
+    A lookup is a chain of callbacks, not a task per domain: the MX answer, the addresses of its hosts, the
+    fact. Trouble with DNS never raises; it is a fact with the state UNAVAILABLE.
 
     Args:
         config: see DnsConfig.

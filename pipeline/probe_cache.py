@@ -31,7 +31,11 @@ def unpack_mailbox(value: bytes) -> MailboxFact | None:
     """Return the remembered fact, marked as cached; None for bytes that are none."""
     words = _unpack(value, _MAILBOX_FIELDS)
     try:
-        return None if words is None else MailboxFact(**words | {"answer": Answer(words["answer"]), "cached": True})
+        return (
+            None
+            if words is None
+            else MailboxFact(**words | {"answer": Answer(words["answer"]), "cached": True})
+        )
     except ValueError:
         return None
 

@@ -41,16 +41,11 @@ class Learned:
 
     def __init__(self) -> None:
         self._recipients: dict[str, int] = {}
-        self._sessions: dict[str, int] = {}
         self._one_domain = set(_ONE_DOMAIN_PROVIDERS)
 
     def recipients(self, provider: str, otherwise: int) -> int:
         """Return the RCPT commands a session may have."""
         return max(1, min(self._recipients.get(provider, otherwise), otherwise))
-
-    def sessions(self, provider: str, otherwise: int) -> int:
-        """Return the sessions that may be open at a time."""
-        return max(1, min(self._sessions.get(provider, otherwise), otherwise))
 
     def one_domain(self, provider: str) -> bool:
         """Tell whether every domain needs a transaction of its own."""
@@ -59,10 +54,6 @@ class Learned:
     def saw_recipients(self, provider: str, taken: int) -> None:
         """Remember that a session was full after so many recipients."""
         self._recipients[provider] = min(taken, self._recipients.get(provider, taken))
-
-    def saw_sessions(self, provider: str, taken: int) -> None:
-        """Remember that the provider took no more than so many sessions at a time."""
-        self._sessions[provider] = min(taken, self._sessions.get(provider, taken))
 
     def saw_one_domain(self, provider: str) -> None:
         """Remember that recipients of several domains do not go together."""

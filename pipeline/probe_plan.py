@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
-from pipeline.facts import CatchAllFact, DomainFact
-from pipeline.ports import Ask
+from pipeline.facts import DomainFact
 from pipeline.probe_config import Source
+from pipeline.probe_lanes import Book, Gate, Lane, Visit
 from pipeline.probe_limits import Learned
+from pipeline.probe_words import Target
 from pipeline.provider_table import Provider
 from pipeline.smtp_session import Group, Peer
 
-MAX_HOSTS = 10
-MAX_ADDRESSES = 3
+MAX_HOSTS: Final = 10
+MAX_ADDRESSES: Final = 3
 """Exchangers tried for a domain and addresses tried for an exchanger."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One mailbox to ask about.
-
-    Attributes:
-        address, local, domain: canonical.
-        fact: what DNS said; its state is ROUTED.
-    """
-
-    address: str
-    local: str
-    domain: str
-    fact: DomainFact
 
 
 def peers_of(fact: DomainFact, source: Source, allows: Callable[[str], bool]) -> list[Peer]:
@@ -42,166 +27,6 @@ def peers_of(fact: DomainFact, source: Source, allows: Callable[[str], bool]) ->
         for address in host.addresses[:MAX_ADDRESSES]
         if allows(address) and source.reaches(address)
     ]
-
-
-def random_local(token: str) -> str:
-    """Return a local part nobody has, 12 to 20 of [a-z0-9] from a letter on, made of an unguessable token."""
-    digest = blake2b(token.encode(), digest_size=32).digest()
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    rest = (letters + "0123456789")[:36]
-    length = 12 + digest[0] % 9
-    return letters[digest[1] % 26] + "".join(rest[byte % 36] for byte in digest[2 : length + 1])
-
-
-@dataclass(slots=True)
-class Book:
-    """What this call knows about the domains' random recipients.
-
-    Attributes:
-        token: makes unguessable text.
-        settled: domains that need no random recipient (any more).
-        scouting: domains whose random recipient is being asked right now.
-        probes: the random recipient of a domain; a later try asks for the same, or greylisting never ends.
-    """
-
-    token: Callable[[], str]
-    settled: dict[str, CatchAllFact] = field(default_factory=dict)
-    scouting: set[str] = field(default_factory=set)
-    probes: dict[str, str] = field(default_factory=dict)
-
-    def probe_of(self, domain: str) -> str:
-        """Return the random recipient to ask for, "" when the domain is settled."""
-        if domain in self.settled:
-            return ""
-        if domain not in self.probes:
-            self.probes[domain] = f"{random_local(self.token())}@{domain}"
-        return self.probes[domain]
-
-
-class Lane:
-    """The targets of one route and one source that have not been asked.
-
-    Attributes:
-        source: our address.
-        peers: where to dial; the first is the one in use, failed ones are taken away.
-        lost: seconds spent on peers that failed.
-        drops: sessions the server broke off although it had answered.
-        running: sessions under way.
-        listed: stands in its gate's line.
-        proven: a server of this route has answered.
-    """
-
-    def __init__(self, gate: Gate, source: Source, peers: Sequence[Peer]) -> None:
-        self.gate = gate
-        self.source = source
-        self.peers = deque(peers)
-        self.lost = 0.0
-        self.drops = 0
-        self.running = 0
-        self.listed = False
-        self.proven = False
-        self._todo: dict[str, deque[str]] = {}
-
-    def add(self, domain: str, addresses: Iterable[str]) -> None:
-        """Put addresses in line."""
-        queue = self._todo.setdefault(domain, deque())
-        queue.extend(addresses)
-
-    def take(self, room: int, book: Book) -> list[Group]:
-        """Take what one session of so many recipients can ask; domains being scouted wait for the scout."""
-        groups: list[Group] = []
-        for domain, queue in self._todo.items():
-            if room < 1:
-                break
-            if domain in book.scouting:
-                continue
-            probe = book.probe_of(domain)
-            count = min(len(queue), room - bool(probe))
-            group = Group(domain, probe, tuple(queue.popleft() for _ in range(count)))
-            groups.append(group)
-            room -= group.size
-            if probe:
-                book.scouting.add(domain)
-        self._forget_empty(group.domain for group in groups)
-        return groups
-
-    def drop_domain(self, domain: str) -> list[str]:
-        """Take the domain's addresses out of line."""
-        return list(self._todo.pop(domain, ()))
-
-    def drain(self) -> Iterator[str]:
-        """Take everything out of line."""
-        while self._todo:
-            yield from self._todo.popitem()[1]
-
-    def __bool__(self) -> bool:
-        return bool(self._todo)
-
-    def _forget_empty(self, domains: Iterable[str]) -> None:
-        for domain in domains:
-            if not self._todo[domain]:
-                del self._todo[domain]
-
-
-class Gate:
-    """The lanes of one provider and one source, who share its limits.
-
-    Attributes:
-        row: the provider.
-        running: sessions under way.
-        resting_until: loop time before which asking the throttle is no use.
-        denied_since: loop time of the first denial since the last grant; None when there was none.
-        queued: stands in the board's line.
-    """
-
-    def __init__(self, row: Provider) -> None:
-        self.row = row
-        self.running = 0
-        self.resting_until = 0.0
-        self.denied_since: float | None = None
-        self.queued = False
-        self._lanes: deque[Lane] = deque()
-
-    def enter(self, lane: Lane) -> None:
-        """Let the lane have its turns."""
-        if not lane.listed:
-            lane.listed = True
-            self._lanes.append(lane)
-
-    def turns(self) -> Iterator[Lane]:
-        """Yield every lane that has something in line once; who had its turn goes to the end."""
-        for _ in range(len(self._lanes)):
-            lane = self._lanes.popleft()
-            lane.listed = bool(lane)
-            if lane:
-                self._lanes.append(lane)
-                yield lane
-
-
-@dataclass(slots=True)
-class Visit:
-    """One session to be held.
-
-    Attributes:
-        lane, peer: whom to ask.
-        groups: what to ask.
-        lease: the throttle's name for it.
-        granted: RCPT commands the throttle allows.
-        started: loop time.
-    """
-
-    lane: Lane
-    peer: Peer
-    groups: list[Group]
-    lease: str = ""
-    granted: int = 0
-    started: float = 0.0
-
-    @property
-    def ask(self) -> Ask:
-        """The wish for this session, as the throttle knows it."""
-        wanted = sum(group.size for group in self.groups)
-        return Ask(self.lane.gate.row.key, self.lane.source.label, self.peer.address, wanted)
 
 
 class Board:
@@ -265,25 +90,35 @@ class Board:
                 for lane in self._by_domain[group.domain]:
                     self.wake(lane.gate)
 
-    def give_back(self, visit: Visit, granted: int) -> None:
-        """Put back what goes beyond the granted recipients; at 0 the session does not take place."""
+    def trim(self, visit: Visit, granted: int) -> dict[str, tuple[str, ...]]:
+        """Cut a session down to the granted recipients; at 0 it does not take place.
+
+        Returns:
+            The addresses that no longer fit, by domain; they are in no line now.
+        """
         kept: list[Group] = []
+        left: dict[str, tuple[str, ...]] = {}
         for group in visit.groups:
             fits = min(group.size, granted)
             granted -= fits
             real = max(0, fits - bool(group.probe))
-            self.put(visit.lane, group.domain, group.addresses[real:])
+            left[group.domain] = group.addresses[real:]
             if fits:
                 kept.append(Group(group.domain, group.probe, group.addresses[:real]))
             elif group.probe:
                 self._book.scouting.discard(group.domain)
         visit.groups = kept
+        return left
 
     def wake(self, gate: Gate) -> None:
         """Let the gate be looked at again."""
         if not gate.queued:
             gate.queued = True
             self._line.append(gate)
+
+    def has_wishes(self, room: int) -> bool:
+        """Tell whether anything may still be wanted later although nothing is now and no session runs."""
+        return any(self._lanes.values()) if room == 0 else bool(self._line)
 
     def next_wish(self) -> float:
         """Return the loop time from which the throttle can be asked again; infinity when nothing rests."""
@@ -301,11 +136,13 @@ class Board:
 
     def _next(self, gate: Gate) -> Visit | None:
         row = gate.row
-        if gate.running >= self._learned.sessions(row.key, row.sessions):
+        if gate.running >= row.sessions:
             return None
         room = self._learned.recipients(row.key, row.recipients)
         for lane in gate.turns():
-            groups = lane.take(room, self._book) if lane.peers else []
+            if lane.running >= lane.most_sessions:
+                continue
+            groups = lane.take(min(room, lane.most_recipients), self._book)
             if groups:
                 lane.running += 1
                 gate.running += 1

@@ -1,4 +1,4 @@
-"""From a reply to its meaning: class, redacted words and whether everybody here gets the very same refusal."""
+"""From a reply to its meaning: its class, its redacted words and whether everybody here gets the same."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Listener:
 
 
 def _understand(reply: Reply, *, own: Sequence[str]) -> Said:
-    return Said(reply, classify(reply, own=own), redact(reply.text))
+    return Said(reply, classify(reply, own=own), redact(reply.text, own=own))
 
 
 def _without(text: str, address: str) -> str:

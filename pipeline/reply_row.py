@@ -39,9 +39,9 @@ class Row:
         answer: the conclusion.
         reason: why this may be concluded, for people.
         codes: prefixes of the three-digit code ("5", "252"); "0" is a dropped connection.
-        enhanced: regular expression for the whole of "subject.detail" of RFC 3463 ("1.1"); "" = not looked at.
-            The class digit is left out: it repeats the code, and where they disagree the code counts.
-        text: regular expression searched in the simplified text (pipeline.replies.simplify); "" = not looked at.
+        enhanced: pattern for the whole "subject.detail" of RFC 3463 ("1.1"); "" = not looked at. The class
+            digit is left out: it repeats the code, and where they disagree the code counts.
+        text: pattern searched in the simplified text (pipeline.replies.simplify); "" = not looked at.
         unless: the row does not apply where this is found in the simplified text; "" = nothing.
         stages: where in the session the row applies.
     """

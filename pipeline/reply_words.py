@@ -12,12 +12,15 @@ def any_of(*alternatives: str) -> str:
     return "(?:" + "|".join(alternatives) + ")"
 
 
-BOX = r"(?:the-address|users?|username|userid|recipients?|rcpt|addressee|mail ?box(?:es)?|inbox|alias|account|address|subscriber|customer|local[ -]?part)"
-"""A noun for the mailbox or its owner."""
+BOX = (
+    r"(?:the-address|user|username|userid|recipient|rcpt|addressee|mail ?box|inbox|alias|account"
+    r"|(?:mail)?address|subscriber|customer|person|employee|local[ -]?part)"
+)
+"""A noun for the mailbox or its owner; never plural, for "unknown recipients" speaks of how we behave."""
 
 DOMAIN_NOT_BOX = (
     r"(?:host|hostname|domain|dns|record|mx|ptr|server|client|name|route|relay|network|reverse|ip"
-    r"|sender|command|message|header|helo|parameter|protocol|option|argument|certificate|content)"
+    r"|database|table|backend|sender|command|message|header|helo|parameter|protocol|option|argument|certificate|content)s?"
 )
 """A noun that makes "unknown" or "not found" say something about anything but the mailbox."""
 
@@ -25,12 +28,13 @@ SENDER = any_of(
     r"\bsenders?\b",
     r"\bsending\b",
     r"return[ -]?path",
-    r"envelope[ -]?from",
+    r"\benvelope\b",
+    r"\byour (?:e-?mail |from |return )?address\b",
     r"reverse[ -]?path",
     r"\bmail from\b",
     r"\be-?mails? from\b",
     r"\bmessages? from\b",
-    r"\bfrom address\b",
+    r"\bfrom (?:address|domain)\b",
     r"\boriginat(?:or|ing)\b",
     r"call-?back",
     r"badmailfrom",
@@ -46,34 +50,28 @@ SENDER = any_of(
 """Speaks of the sender: a refusal of our MAIL FROM, whatever else it says."""
 
 CLIENT = any_of(
-    r"\byour (?:ip|isp|host|hostname|(?:mail ?)?server|mta|network|domain|system|client|country|provider|dns|sender"
-    r"|internet|access|connection|helo)\b",
+    r"\byour (?:isp|host|hostname|(?:mail ?)?server|mta|network|domain|system|client|provider|dns)\b",
+    r"\byour (?:internet|access|connection)\b",
     r"\bfrom your\b",
+    r"\byou(?:re| are) not\b",
     r"\bclient host\b",
     r"\bexternal client\b",
     r"\bclient was not\b",
     r"\bclient [\[(]",
     r"\bhost impersonat",
     r"\bsource ip\b",
-    r"\bip[ -](?:address|range|reputation|name)",
-    r"\b(?:mail|bounces|connections?|access) from (?:ip|\[|\d)",
+    r"\bips?\b",
+    r"\bcountry\b|\bgeo-?ip\b",
+    r"\b(?:mail|bounces|connections?|access) from [\[\d]",
     r"\bconnections? (?:not accepted|denied|rejected|will not)",
-    r"\bdynamic ips?\b|\bdynamic address|\bdynamic range",
+    r"\bdynamic (?:address|range)",
     r"\bptr\b",
     r"\br-?dns\b|\bfcrdns\b",
     r"\breverse[ -](?:dns|lookup|host|name|record)",
     r"\b[eh]e?hlo\b|\bhelo\b",
     r"\bopen (?:proxy|relay)\b",
     r"\bbotnet\b",
-    r"\bip=",
-    r"\bip[ -]?adresse",
-    r"\badresse ip\b",
-    r"\bihre? (?:ip|server|host)",
-    r"\bvotre (?:ip|serveur|adresse ip|hote)",
-    r"\bsu (?:ip|servidor)\b",
-    r"\bseu (?:ip|servidor)\b",
-    r"\b(?:suo|vostro|tuo) (?:ip|server)\b",
-    r"\buw (?:ip|server)\b",
+    r"\bihre? (?:server|host)|\bvotre (?:serveur|hote)|\b(?:su|seu) servidor|\b(?:suo|vostro|tuo|uw) server",
 )
 """Speaks of the connecting host: its address, its name, its network."""
 
@@ -102,9 +100,9 @@ AUTHENTICATION = any_of(
     r"\bdkim\b",
     r"\bdmarc\b",
     r"\bsender id\b",
-    r"authenticat",
-    r"\bstarttls\b|\bmust (?:use|issue) (?:a )?tls\b|\btls (?:is )?required\b|\bencryption (?:is )?required\b",
-    r"\brelay(?:ing|ed|s)?\b(?! recipient| domain|=)",
+    r"authenticat|\bsmtp auth\b|\blog(?:ged)? ?in\b",
+    r"\b(?:starttls|tls|ssl|encryption)\b(?! not available)",
+    r"\brelay(?:ing|ed|s)?\b(?! recipient table| domain|=)",
     r"rcpthosts",
     r"\bspoof",
 )
@@ -114,12 +112,12 @@ CONTENT = any_of(
     r"\bspam(?:s|mer|mers|ming|my)?\b",
     r"\bjunk",
     r"\bvirus",
-    r"\bmalware\b|\bphish|\bmalicious",
+    r"\bmalware\b|\bphish|\bmalicious|\bforged\b",
     r"\bunsolicited\b",
     r"\bsuspicious\b|\bsuspicion\b|\bsuspected\b",
     r"\bmail content\b|\bmessage filtered\b|\bcontent (?:denied|rejected)",
     r"\b(?:dt|mi|hl|sn):[a-z]{3}\b",
-    r"\battack\b|\bharvest",
+    r"\battack\b|\bharvest|\bprobing\b",
 )
 """Judges what is sent, or how."""
 
@@ -132,8 +130,8 @@ POLICY = any_of(
     r"\bforbidden\b",
     r"\bblocked\b",
     r"\bnot accept(?:ed|ing|s)? (?:e-?mail|mail|messages?|delivery|connections?)\b|\bwill not accept\b",
-    r"\bnot accept(?:ed)? mail\b|\bdont accept\b",
-    r"\brejected by\b|\bmail (?:is |was )?re(?:jected|fused|jete)\b|\bmessage (?:is |was )?re(?:jected|fused)\b",
+    r"\bdont accept\b",
+    r"\brejected by\b|\b(?:mail|message) (?:is |was )?re(?:jected|fused|jete)\b",
     r"\bdoes not have permission",
     r"\brestrict(?:ion|ed to)",
     r"\bonly members\b|\bmembers only\b|\bauthrequired\b",
@@ -144,12 +142,19 @@ POLICY = any_of(
 """A rule of the house; could be about us or about a recipient that takes mail from few."""
 
 IP_LITERAL = (
-    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]?\d)|(?<![\w:])[0-9a-f]{1,4}:[0-9a-f:]{0,30}:[0-9a-f]{1,4}(?![\w:])"
+    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]?\d)"
+    r"|(?<![\w:])[0-9a-f]{1,4}:[0-9a-f:]{0,30}:[0-9a-f]{1,4}(?![\w:])"
 )
 """An address in a refusal: most often the one that was refused."""
+
+MACHINE = r"\b(?:servers?|hosts?|clients?|machines?|networks?|systems?)\b"
+"""Speaks of computers: doubtful beside a code that should speak of a mailbox."""
 
 US = any_of(SENDER, CLIENT, BLOCK_LIST, AUTHENTICATION, CONTENT)
 """Speaks of us, whatever else it says: "sender verify failed: user unknown" is about the sender."""
 
-NOT_THE_MAILBOX = any_of(US, POLICY, IP_LITERAL)
+OTHER_MATTERS = r"\b(?:refuses|verif\w+|possible|now|filters?|bounces?|moment|database|lookup|failure)\b"
+"""Tells of something else than that a mailbox is not there."""
+
+NOT_THE_MAILBOX = any_of(US, POLICY, IP_LITERAL, MACHINE, OTHER_MATTERS)
 """Anything that makes a bare code about the mailbox doubtful."""

@@ -41,7 +41,7 @@ class Request:
     max_age: float = 0.0
     probe_limit: int = 0
     delays: tuple[float, ...] = ()
-    session_s: float = 30.0
+    session_s: float = 45.0
     budget_s: float = 20.0
     final: bool = True
 

@@ -74,6 +74,11 @@ class Link(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail(Ending.DROPPED)
 
+    @property
+    def unread(self) -> int:
+        """Replies that have come and nobody has taken."""
+        return len(self._reader.replies)
+
     def send(self, data: bytes) -> None:
         """Queue bytes for the server; a lost connection shows at the next reply."""
         if self._transport is not None and not self._transport.is_closing():

@@ -23,6 +23,7 @@ _QUIT_WAIT: Final = 1.0
 _CIVIL: Final = frozenset({Ending.DONE, Ending.REFUSED, Ending.LIMIT})
 """The endings after which the server still listens to a QUIT."""
 
+_ACCEPTED: Final = frozenset({250, 251, 252})  # RFC 5321 section 4.3.2
 _FAREWELLS: Final = frozenset({221, 421})
 _HELO_ONLY: Final = frozenset({500, 502})  # RFC 5321 section 3.2: EHLO is not known here
 
@@ -248,6 +249,9 @@ class Session:
         if not step.address:
             self._require(wire, step.stage)
             return
+        if wire.code < 400 and wire.code not in _ACCEPTED:
+            self.log.answers.clear()  # a reply is missing: whose was which?
+            raise SessionError(Ending.DROPPED)
         reply = Reply(Stage.RCPT, wire.code, wire.enhanced, wire.text)
         limit = wire.code >= 400 and is_session_limit(reply)
         if wire.code != 421 or not limit:
@@ -264,6 +268,8 @@ class Session:
 
     def _send(self, data: bytes, *, recipients: int = 0) -> None:
         if self._link is not None:
+            if self._link.unread:  # replies to nothing would pass for replies to this
+                raise SessionError(Ending.DROPPED)
             self._link.send(data)
         self.log.sent += recipients
         self._sent_at = self._loop.time()
@@ -276,9 +282,9 @@ class Session:
 
     async def _leave(self) -> None:
         """Say QUIT and let the server hang up first, so that it never counts us twice; not for long."""
-        if not self._quit_sent:
-            self._send(smtp_wire.QUIT)
         with suppress(SessionError, TimeoutError):
+            if not self._quit_sent:
+                self._send(smtp_wire.QUIT)
             async with asyncio.timeout(_QUIT_WAIT):
                 while (await self._hear(Stage.RCPT)).code not in _FAREWELLS:
                     pass

@@ -12,6 +12,10 @@ SCENARIOS = "sandbox.test"
 """The zone of the scenario domains (RFC 2606): `<behaviour>.sandbox.test` exists in every world."""
 
 
+PLAIN = Habits()
+"""Postfix with PIPELINING and SMTPUTF8, without STARTTLS."""
+
+
 @dataclass(frozen=True, slots=True)
 class Behaviour:
     """One behaviour of a domain and its mail servers.
@@ -30,7 +34,7 @@ class Behaviour:
     deep: Expected | None = None
     dns: Dns = Dns.MX
     policy: Policy = Policy.MAILBOXES
-    habits: Habits = Habits()
+    habits: Habits = PLAIN
     first: Habits | None = None
     plain: int = 0
     hostile: int = 0

@@ -70,8 +70,7 @@ class Counters:
         while recent[0] <= now - 1.0:
             recent.popleft()
         rate = len(recent)
-        if rate > self._peak_rate[provider]:
-            self._peak_rate[provider] = rate
+        self._peak_rate[provider] = max(self._peak_rate[provider], rate)
         return rate
 
     def snapshot(self) -> dict[str, Any]:

@@ -15,7 +15,9 @@ class DelayLine:
         write: where the bytes go in the end.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, latency: float, write: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, latency: float, write: Callable[[bytes], None]
+    ) -> None:
         self._loop, self._latency, self._write = loop, latency, write
         self._queue: deque[tuple[float, bytes, Callable[[], None] | None]] = deque()
         self._busy_until = 0.0
@@ -25,6 +27,7 @@ class DelayLine:
         """Send bytes.
 
         Args:
+            data: what to write.
             work: seconds the server works on them, one reply after the other.
             then: called once they are written.
         """

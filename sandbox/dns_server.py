@@ -6,6 +6,8 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
+from typing import cast
+
 from typing_extensions import override
 
 from sandbox import wire
@@ -96,17 +98,19 @@ class _Stream(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # TCP gives nothing else
 
     @override
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        while len(self._buffer) >= 2 and len(self._buffer) >= (end := 2 + struct.unpack_from("!H", self._buffer)[0]):
+        while len(self._buffer) >= 2 and len(self._buffer) >= (
+            end := 2 + struct.unpack_from("!H", self._buffer)[0]
+        ):
             query, self._buffer = self._buffer[2:end], self._buffer[end:]
             self._handle(query, self._send, tcp=True)
 
     def _send(self, message: bytes) -> None:
-        if isinstance(self._transport, asyncio.WriteTransport) and not self._transport.is_closing():
+        if not self._transport.is_closing():
             self._transport.write(struct.pack("!H", len(message)) + message)
 
 
@@ -122,7 +126,7 @@ def _bind(port: int) -> tuple[socket.socket, socket.socket]:
     for attempt in range(_TRIES):
         udp, tcp = socket.socket(type=socket.SOCK_DGRAM), socket.socket()
         try:
-            udp.setblocking(False)
+            udp.settimeout(0)
             udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
             udp.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
             udp.bind(("127.0.0.1", port))

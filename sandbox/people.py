@@ -1,4 +1,4 @@
-"""Who has a mailbox: a vocabulary of names and a pure function of seed and address, so a million need no memory."""
+"""Who has a mailbox: a vocabulary of names and a pure function of seed and address that needs no memory."""
 
 from __future__ import annotations
 
@@ -7,42 +7,57 @@ import re
 from enum import StrEnum
 from hashlib import blake2b
 
-FIRST = tuple(
-    "aaron abby adam adrian agnes ahmed alan albert alex alice alina amanda amir amy ana andre andrea angela anna "
-    "anton arthur astrid aylin barbara beatriz ben benjamin bianca boris brian bruno camila carl carlos carmen "
-    "caroline cecilia celine charles chloe chris claire clara claudia daniel david deborah denis diana diego dirk "
-    "dmitri dominik dora edith eduardo elena elif elisa ella emil emily emma eric erika ester eva fabian fatima "
-    "felix fiona florian francesca frank fred gabriel georg gina giulia grace greta hana hannah hans harold heidi "
-    "helen henry hugo ian ines ingrid irene isabel ivan jack jacob jakub james jana jane jason jean jennifer jens "
-    "jessica joana johan john jonas jorge jose julia julian karen karin karl kate kevin klara lars laura lea leo "
-    "lina linda lisa lorenzo louis lucas lucia luis luisa maja manuel marc marco maria marie mario marta martin "
-    "mary mateo maud maya megan mia michael miguel mila mina mohamed monika nadia natalia nick nina noah nora olga "
-    "oliver olivia omar oscar pablo patricia paul paula pedro peter petra philip pia rachel ralf raul rebecca renate "
-    "ricardo richard rita robert rosa ruth ryan sam samuel sandra sara sarah sebastian simon sofia sophie stefan "
-    "steven susan sven sylvia tanja teresa theo thomas tim tina tobias tom ulrich ursula valentin vera victor vincent "
-    "walter wendy william yasmin yuki zoe".split()
+_FIRST_TEXT = """
+aaron abby adam adrian agnes ahmed alan albert alex alice alina amanda amir amy ana andre andrea angela anna
+anton arthur astrid aylin barbara beatriz ben benjamin bianca boris brian bruno camila carl carlos carmen
+caroline cecilia celine charles chloe chris claire clara claudia daniel david deborah denis diana diego dirk
+dmitri dominik dora edith eduardo elena elif elisa ella emil emily emma eric erika ester eva fabian fatima
+felix fiona florian francesca frank fred gabriel georg gina giulia grace greta hana hannah hans harold heidi
+helen henry hugo ian ines ingrid irene isabel ivan jack jacob jakub james jana jane jason jean jennifer jens
+jessica joana johan john jonas jorge jose julia julian karen karin karl kate kevin klara lars laura lea leo
+lina linda lisa lorenzo louis lucas lucia luis luisa maja manuel marc marco maria marie mario marta martin
+mary mateo maud maya megan mia michael miguel mila mina mohamed monika nadia natalia nick nina noah nora
+olga oliver olivia omar oscar pablo patricia paul paula pedro peter petra philip pia rachel ralf raul
+rebecca renate ricardo richard rita robert rosa ruth ryan sam samuel sandra sara sarah sebastian simon sofia
+sophie stefan steven susan sven sylvia tanja teresa theo thomas tim tina tobias tom ulrich ursula valentin
+vera victor vincent walter wendy william yasmin yuki zoe
+"""
+FIRST = tuple(_FIRST_TEXT.split())
+_LAST_TEXT = """
+adams aguilar albrecht alvarez andersen anderson arnold bailey baker barbosa barnes bauer beck becker bell
+bennett berg bernard bianchi blanc bonnet boyd braun brooks brown bruno burns butler campbell cardoso carter
+castro chang chapman clark collins conti cook cooper costa cruz davies davis delgado diaz dietrich dubois
+dupont edwards engel esposito evans faber fernandez ferrari fischer fletcher flores fontaine forster foster
+fournier franke friedrich fuchs gallo garcia garnier gibson gomez gonzalez graham gray green greco griffin
+gruber gutierrez haas hall hansen harris hartmann hayes henderson hernandez herrera hoffmann horn hughes
+hunt iversen jackson jansen jensen jimenez johansson johnson jones jung kaiser keller kelly kim king klein
+koch kowalski kraus kruger kuhn lambert lang larsen lefevre lehmann lewis lindberg lombardi lopez lorenz
+ludwig maier marino marques marshall martinez mason mayer mendes mercier meyer miller mitchell moreau moreno
+morgan moretti morris muller murphy navarro nelson neumann nguyen nielsen novak olsen ortiz otto owens
+palmer parker pereira perez peterson petit pham phillips pohl popescu powell price quinn ramirez ramos reed
+reyes ricci richter rivera roberts robinson rodriguez rogers romano romero ross rossi roth roussel russell
+ruiz santos sanchez sauer schmidt schneider scholz schubert schulz schwarz scott silva simmons smith sommer
+sousa stein stewart suarez sullivan taylor teixeira thomas torres turner vargas vasquez vogel wagner walker
+wallace walter ward watson weber weiss werner white williams wilson winkler wolf wood wright yilmaz young
+zhang ziegler zimmermann
+"""
+LAST = tuple(_LAST_TEXT.split())
+ROLES = (
+    "admin",
+    "billing",
+    "careers",
+    "contact",
+    "hello",
+    "hr",
+    "info",
+    "jobs",
+    "office",
+    "sales",
+    "support",
 )
-LAST = tuple(
-    "adams aguilar albrecht alvarez andersen anderson arnold bailey baker barbosa barnes bauer beck becker bell "
-    "bennett berg bernard bianchi blanc bonnet boyd braun brooks brown bruno burns butler campbell cardoso carter "
-    "castro chang chapman clark collins conti cook cooper costa cruz davies davis delgado diaz dietrich dubois dupont "
-    "edwards engel esposito evans faber fernandez ferrari fischer fletcher flores fontaine forster foster fournier "
-    "franke friedrich fuchs gallo garcia garnier gibson gomez gonzalez graham gray green greco griffin gruber "
-    "gutierrez haas hall hansen harris hartmann hayes henderson hernandez herrera hoffmann horn hughes hunt iversen "
-    "jackson jansen jensen jimenez johansson johnson jones jung kaiser keller kelly kim king klein koch kowalski "
-    "kraus kruger kuhn lambert lang larsen lefevre lehmann lewis lindberg lombardi lopez lorenz ludwig maier marino "
-    "marques marshall martinez mason mayer mendes mercier meyer miller mitchell moreau moreno morgan moretti morris "
-    "muller murphy navarro nelson neumann nguyen nielsen novak olsen ortiz otto owens palmer parker pereira perez "
-    "peterson petit pham phillips pohl popescu powell price quinn ramirez ramos reed reyes ricci richter rivera "
-    "roberts robinson rodriguez rogers romano romero ross rossi roth roussel russell ruiz santos sanchez sauer "
-    "schmidt schneider scholz schubert schulz schwarz scott silva simmons smith sommer sousa stein stewart suarez "
-    "sullivan taylor teixeira thomas torres turner vargas vasquez vogel wagner walker wallace walter ward watson weber "
-    "weiss werner white williams wilson winkler wolf wood wright yilmaz young zhang ziegler zimmermann".split()
-)
-ROLES = ("admin", "billing", "careers", "contact", "hello", "hr", "info", "jobs", "marketing", "office", "sales", "support")
 UNICODE = (
-    "josé", "jürgen", "françois", "søren", "zoë.müller", "renée", "łukasz", "andré.león", "дмитрий", "ольга.иванова",
-    "γιώργος", "李伟", "山田太郎", "김민수", "björn.åkesson", "núria",
+    "josé", "jürgen", "françois", "søren", "zoë.müller", "renée", "łukasz", "andré.león", "дмитрий",
+    "ольга.иванова", "γιώργος", "李伟", "山田太郎", "김민수", "björn.åkesson", "núria",
 )  # fmt: skip
 """Local parts that need SMTPUTF8 (RFC 6531)."""
 

@@ -94,12 +94,13 @@ PROVIDERS: tuple[Provider, ...] = (
 )
 """Google stands twice: free mail and Workspace have exchangers of their own but one throttle key."""
 
-DISPOSABLE = tuple(
-    "mailinator.com guerrillamail.com 10minutemail.com yopmail.com trashmail.com temp-mail.org sharklasers.com "
-    "getnada.com maildrop.cc dispostable.com mailnesia.com fakeinbox.com mintemail.com mohmal.com emailondeck.com "
-    "discard.email mytemp.email moakt.com tempinbox.com mailcatch.com grr.la spam4.me tempr.email mailsac.com "
-    "harakirimail.com".split()
-)
+_DISPOSABLE_TEXT = """
+mailinator.com guerrillamail.com 10minutemail.com yopmail.com trashmail.com temp-mail.org sharklasers.com
+getnada.com maildrop.cc dispostable.com mailnesia.com fakeinbox.com mintemail.com mohmal.com emailondeck.com
+discard.email mytemp.email moakt.com tempinbox.com mailcatch.com grr.la spam4.me tempr.email mailsac.com
+harakirimail.com
+"""
+DISPOSABLE = tuple(_DISPOSABLE_TEXT.split())
 """Throw-away domains everybody's list knows; here their servers work and accept everything."""
 
 TYPOS = {

@@ -1,9 +1,10 @@
-"""What mail servers say: the words of nine families, written for the sandbox after what such servers answer."""
+"""What mail servers say: the words of nine families, written for the sandbox."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sandbox.habits import Door
 from sandbox.people import Mailbox
 
 
@@ -70,11 +71,11 @@ WORDINGS: dict[str, Wording] = {
         bye="221 2.0.0 Service closing transmission channel",
     ),
     "exchange_online": Wording(
-        banner="{token}.mail.protection.outlook.com Microsoft ESMTP MAIL Service ready at Sat, 21 Nov 2026 09:12:44 +0000",
+        banner="{token}.mail.protection.outlook.com Microsoft ESMTP MAIL Service ready at Sat, 21 Nov 2026",
         hello="{token}.mail.protection.outlook.com Hello [{client}]",
         mail="250 2.1.0 Sender OK",
         rcpt="250 2.1.5 Recipient OK",
-        missing="550 5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient {address} not found by SMTP address lookup",
+        missing="550 5.1.10 RESOLVER.ADR.RecipientNotFound; {address} not found by SMTP address lookup",
         full="554 5.2.2 Mailbox full; the recipient's mailbox has exceeded its storage quota",
         disabled="550 5.2.1 Mailbox disabled for this recipient; the account is inactive",
         bye="221 2.0.0 Service closing transmission channel",
@@ -103,7 +104,7 @@ WORDINGS: dict[str, Wording] = {
         bye="221 2.0.0 closing connection {token} - gsmtp",
     ),
     "outlook": Wording(
-        banner="{token}.olc.protection.outlook.com Microsoft ESMTP MAIL Service ready at Sat, 21 Nov 2026 09:12:44 +0000",
+        banner="{token}.olc.protection.outlook.com Microsoft ESMTP MAIL Service ready at Sat, 21 Nov 2026",
         hello="{token}.olc.protection.outlook.com Hello [{client}]",
         mail="250 2.1.0 Sender OK",
         rcpt="250 2.1.5 Recipient OK",
@@ -144,11 +145,15 @@ WORDINGS: dict[str, Wording] = {
     ),
 }
 
-BLOCKED_BANNER = (
-    "554 5.7.1 Service unavailable; Client host [{client}] blocked using zen.spamhaus.org; "
-    "https://www.spamhaus.org/query/ip/{client}"
-)
-BUSY_BANNER = "421 4.3.2 {host} Service not available, closing transmission channel"
+DOORS = {
+    Door.BLOCKED: (
+        "554 5.7.1 Service unavailable; Client host [{client}] blocked using zen.spamhaus.org; "
+        "https://www.spamhaus.org/query/ip/{client}"
+    ),
+    Door.BUSY: "421 4.3.2 {host} Service not available, closing transmission channel",
+}
+"""What is said instead of a banner."""
+
 TOO_MANY_CONNECTIONS = "421 4.7.0 {host} Error: too many connections from {client}"
 REFUSED_EHLO = "550 Access denied - Invalid HELO name (See RFC2821 4.1.1.1)"
 REFUSED_MAIL = "553 5.1.8 <>: Sender address rejected: we do not accept mail from your network"
@@ -173,5 +178,9 @@ GREYLIST = (
     "450 4.2.0 <{address}>: Recipient address rejected: Greylisted, "
     "see http://postgrey.schweikert.ch/help/{host}.html"
 )
-GREYLIST_NAMED = "450 4.2.0 <{address}>: Recipient address rejected: Greylisted, please try again in {seconds} seconds"
-GREYLIST_VAGUE = "451 Internal resources are temporarily unavailable - https://community.mimecast.com/docs/DOC-1369#451"
+GREYLIST_NAMED = (
+    "450 4.2.0 <{address}>: Recipient address rejected: Greylisted, please try again in {seconds} seconds"
+)
+GREYLIST_VAGUE = (
+    "451 Internal resources are temporarily unavailable - https://community.mimecast.com/docs/DOC-1369#451"
+)

@@ -149,7 +149,14 @@ class World:
             exchangers.append((preference, host))
         deep = truth.UNVERIFIABLE if provider.unverifiable else None
         domain = Domain(
-            name, shown, _ORDINARY, tuple(exchangers), provider.label, provider.policy, deep, provider.habits.smtputf8
+            name,
+            shown,
+            _ORDINARY,
+            tuple(exchangers),
+            provider.label,
+            provider.policy,
+            deep,
+            provider.habits.smtputf8,
         )
         self.domains[name] = domain
         return domain

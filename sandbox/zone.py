@@ -122,7 +122,9 @@ class Zone:
     def _is_parent(self, name: str) -> bool:
         """Whether names exist below this one, so that it exists too (RFC 8020)."""
         if not self._parents:
-            self._parents = frozenset(_parents((*self._world.domains, *self._world.hosts, *_STAGE, *_POINTERS)))
+            self._parents = frozenset(
+                _parents((*self._world.domains, *self._world.hosts, *_STAGE, *_POINTERS))
+            )
         return name in self._parents
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.database import Connection
 
 SURVEY_LANE = ""  # not looked at yet
 MIXED_LANE = "*"  # few addresses at each of many providers
@@ -168,7 +169,7 @@ _SEGMENTS = text(
 _LEASED = text("SELECT count(*) FROM chunk WHERE state = 'leased'")
 
 
-async def insert(connection: AsyncConnection, job_id: UUID, first: int, chunks: Sequence[NewChunk]) -> None:
+async def insert(connection: Connection, job_id: UUID, first: int, chunks: Sequence[NewChunk]) -> None:
     """Insert chunks numbered from `first`; none becomes ready later than the job's deadline."""
     if chunks:
         rows = [
@@ -189,7 +190,7 @@ async def insert(connection: AsyncConnection, job_id: UUID, first: int, chunks: 
 
 
 async def claim(
-    connection: AsyncConnection, *, owner: str, lease: float, job_cap: int, small_only: bool
+    connection: Connection, *, owner: str, lease: float, job_cap: int, small_only: bool
 ) -> ClaimedChunk | None:
     """Lease the next chunk to `owner` for `lease` seconds of the database's clock, if one is ready."""
     found = await connection.execute(
@@ -206,12 +207,12 @@ async def claim(
     return ClaimedChunk(**row) if row else None
 
 
-async def renew(connection: AsyncConnection, *, owner: str, lease: float) -> set[UUID]:
+async def renew(connection: Connection, *, owner: str, lease: float) -> set[UUID]:
     """Extend every lease of `owner`; the tokens that are missing from the answer are lost."""
     return set((await connection.execute(_RENEW, {"owner": owner, "lease": lease})).scalars())
 
 
-async def close(connection: AsyncConnection, chunk: ClaimedChunk, segment_key: str | None) -> bool:
+async def close(connection: Connection, chunk: ClaimedChunk, segment_key: str | None) -> bool:
     """Mark the chunk done and point to its segment; False when its lease was lost meanwhile."""
     values = {
         "job_id": chunk.job_id,
@@ -222,7 +223,7 @@ async def close(connection: AsyncConnection, chunk: ClaimedChunk, segment_key: s
     return (await connection.execute(_CLOSE, values)).rowcount == 1
 
 
-async def release(connection: AsyncConnection, chunk: ClaimedChunk, *, delay: float, waits_for: str) -> None:
+async def release(connection: Connection, chunk: ClaimedChunk, *, delay: float, waits_for: str) -> None:
     """Give the chunk back undone, ready again in `delay` seconds."""
     values = {
         "job_id": chunk.job_id,
@@ -234,35 +235,33 @@ async def release(connection: AsyncConnection, chunk: ClaimedChunk, *, delay: fl
     await connection.execute(_RELEASE, values)
 
 
-async def hold_lane(
-    connection: AsyncConnection, job_id: UUID, *, lane: str, delay: float, waits_for: str
-) -> None:
+async def hold_lane(connection: Connection, job_id: UUID, *, lane: str, delay: float, waits_for: str) -> None:
     """Make the job's ready chunks of one lane wait at least `delay` seconds."""
     values = {"job_id": job_id, "lane": lane, "delay": delay, "waits_for": waits_for}
     await connection.execute(_HOLD_LANE, values)
 
 
-async def free_expired(connection: AsyncConnection) -> int:
+async def free_expired(connection: Connection) -> int:
     """Make the chunks of dead workers ready again; returns how many."""
     return (await connection.execute(_FREE_EXPIRED)).rowcount
 
 
-async def cancel(connection: AsyncConnection, job_id: UUID) -> None:
+async def cancel(connection: Connection, job_id: UUID) -> None:
     """End every open chunk of a job; a worker that holds one will find its lease lost."""
     await connection.execute(_CANCEL, {"job_id": job_id})
 
 
-async def waits(connection: AsyncConnection, job_id: UUID) -> list[LaneWait]:
+async def waits(connection: Connection, job_id: UUID) -> list[LaneWait]:
     """Return what the job waits for, soonest first."""
     found = await connection.execute(_WAITS, {"job_id": job_id})
     return [LaneWait(**row) for row in found.mappings()]
 
 
-async def segments(connection: AsyncConnection, job_id: UUID) -> list[str]:
+async def segments(connection: Connection, job_id: UUID) -> list[str]:
     """Return the blob keys of the job's verdicts so far."""
     return list((await connection.execute(_SEGMENTS, {"job_id": job_id})).scalars())
 
 
-async def leased(connection: AsyncConnection) -> int:
+async def leased(connection: Connection) -> int:
     """Return how many chunks are leased at this moment."""
     return int((await connection.execute(_LEASED)).scalar_one())

@@ -6,12 +6,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy import RowMapping
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from pipeline.errors import MailsiftError
 
 T = TypeVar("T")
+
+Connection = AsyncConnection
+"""An open transaction, as the functions of storage take it."""
+Row = RowMapping
+"""One row by column name."""
+DatabaseError = SQLAlchemyError
+"""Whatever goes wrong between us and the database."""
 
 _RETRY_STATES = frozenset({"40P01", "40001"})  # deadlock detected, serialization failure
 _TRIES = 5

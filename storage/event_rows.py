@@ -8,8 +8,8 @@ from uuid import UUID
 
 from sqlalchemy import insert as insert_into
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.database import Connection
 from storage.tables import event
 
 
@@ -31,12 +31,12 @@ class EventRow:
     once: str
 
 
-async def insert(connection: AsyncConnection, row: EventRow) -> None:
+async def insert(connection: Connection, row: EventRow) -> None:
     """Remember an event; one with the same `once` is an IntegrityError and undoes the transaction."""
     await connection.execute(insert_into(event).values(asdict(row)))
 
 
-async def of_job(connection: AsyncConnection, job_id: UUID) -> list[EventRow]:
+async def of_job(connection: Connection, job_id: UUID) -> list[EventRow]:
     """Return the job's events, oldest first."""
     found = await connection.execute(
         select(event).where(event.c.job_id == job_id).order_by(event.c.created_at)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import RowMapping, select, text, update
+from sqlalchemy import select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.database import Connection, Row
 from storage.tables import account, job
 
 
@@ -118,14 +118,14 @@ _END = text("""
 """)
 
 
-async def ensure_account(connection: AsyncConnection, name: str) -> UUID:
+async def ensure_account(connection: Connection, name: str) -> UUID:
     """Return the id of the account with this name, made when it does not exist."""
     await connection.execute(upsert(account).values(id=uuid4(), name=name).on_conflict_do_nothing())
     found = await connection.execute(select(account.c.id).where(account.c.name == name))
     return UUID(str(found.scalar_one()))
 
 
-async def insert(connection: AsyncConnection, new: NewJob) -> None:
+async def insert(connection: Connection, new: NewJob) -> None:
     """Insert a job in state `uploading`: its source lies ready for intake."""
     await connection.execute(
         _INSERT,
@@ -144,7 +144,7 @@ async def insert(connection: AsyncConnection, new: NewJob) -> None:
 
 
 async def claim_step(
-    connection: AsyncConnection, *, owner: str, lease: float, small_bytes: int, small_only: bool
+    connection: Connection, *, owner: str, lease: float, small_bytes: int, small_only: bool
 ) -> ClaimedStep | None:
     """Lease the next intake or finish, small sources first; None when none waits."""
     values = {"owner": owner, "lease": lease, "small_bytes": small_bytes, "small_only": small_only}
@@ -152,13 +152,13 @@ async def claim_step(
     return ClaimedStep(**row) if row else None
 
 
-async def renew_steps(connection: AsyncConnection, *, owner: str, lease: float) -> set[UUID]:
+async def renew_steps(connection: Connection, *, owner: str, lease: float) -> set[UUID]:
     """Extend the leases of the steps `owner` works on; missing tokens are lost."""
     return set((await connection.execute(_RENEW_STEPS, {"owner": owner, "lease": lease})).scalars())
 
 
 async def move(
-    connection: AsyncConnection,
+    connection: Connection,
     job_id: UUID,
     *,
     to: str,
@@ -179,14 +179,14 @@ async def move(
 
 
 async def end(
-    connection: AsyncConnection,
+    connection: Connection,
     job_id: UUID,
     *,
     state: str,
     allowed: Collection[str],
     token: UUID | None = None,
     error: tuple[str, str] = ("", ""),
-) -> RowMapping | None:
+) -> Row | None:
     """Move the job to a terminal state; returns its row, or None when it may not end so."""
     values = {
         "job_id": job_id,
@@ -199,13 +199,13 @@ async def end(
     return (await connection.execute(_END, values)).mappings().one_or_none()
 
 
-async def catch_up(connection: AsyncConnection, job_id: UUID) -> None:
+async def catch_up(connection: Connection, job_id: UUID) -> None:
     """Raise the virtual time of a job (and its account) that starts or resumes to the lowest active one."""
     await connection.execute(_CATCH_UP, {"job_id": job_id})
 
 
 async def count(
-    connection: AsyncConnection, job_id: UUID, counts: Counts, *, added: int
+    connection: Connection, job_id: UUID, counts: Counts, *, added: int
 ) -> tuple[int, int] | None:
     """Add one closed chunk's rows and its `added` residual chunks to the job.
 
@@ -224,12 +224,12 @@ async def count(
     return (row.first_free, row.chunks_open) if row else None
 
 
-async def get(connection: AsyncConnection, job_id: UUID) -> RowMapping | None:
+async def get(connection: Connection, job_id: UUID) -> Row | None:
     """Return the job's row."""
     return (await connection.execute(select(job).where(job.c.id == job_id))).mappings().one_or_none()
 
 
-async def newest(connection: AsyncConnection, account_id: UUID, limit: int) -> Sequence[RowMapping]:
+async def newest(connection: Connection, account_id: UUID, limit: int) -> Sequence[Row]:
     """Return the account's newest jobs."""
     statement = (
         select(job)

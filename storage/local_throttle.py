@@ -101,8 +101,9 @@ class _Gate:
         return len(self.leases) >= (1 if self.strikes else limit.sessions)
 
     def available(self, limit: Limit, now: float) -> int:
-        credit = now + limit.burst / limit.rate - max(self.paid_until, now)
-        return math.floor(credit * limit.rate + 1e-6)
+        """Recipients that may be asked now; a microsecond is forgiven to rounding."""
+        debt = max(self.paid_until, now) - now - 1e-6
+        return min(limit.burst, math.floor(limit.burst - debt * limit.rate))
 
     def wait(self, limit: Limit, wanted: int, now: float) -> float:
         """Seconds until `wanted` recipients, or a full burst, are available."""
@@ -112,8 +113,6 @@ class _Gate:
         self.paid_until = max(self.paid_until, now) + count / limit.rate
 
     def strike(self, now: float, chance: float) -> None:
-        if now < self.blocked_until:
-            return  # sessions of the same time tell the same thing
         self.strikes += 1
         penalty = PENALTY_SECONDS * 2.0 ** min(self.strikes - 1, 10) * (1 + JITTER * chance)
         self.blocked_until = now + min(LONGEST_PENALTY, penalty)
@@ -155,9 +154,11 @@ class LocalThrottle(Throttle):
             for known in (gate, address):
                 if known is not None:
                     known.leases.pop(report.lease, None)
-            if gate is not None and report.outcome is Outcome.RATE:
+            if gate is None or now < gate.blocked_until:
+                continue  # sessions of the same time as the rate reply tell nothing new
+            if report.outcome is Outcome.RATE:
                 gate.strike(now, self._random.random())
-            elif gate is not None and report.outcome is Outcome.CLEAN:
+            elif report.outcome is Outcome.CLEAN:
                 gate.strikes = 0
 
     def _answer(self, ask: Ask, now: float) -> Grant:

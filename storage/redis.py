@@ -1,14 +1,14 @@
 """Redis: how to reach it, what to do while it is gone, and every key that is Mailsift's.
 
 | key                                      | type   | holds                                 | lives         |
-|------------------------------------------|--------|--------------------------------------|---------------|
+|------------------------------------------|--------|---------------------------------------|---------------|
 | ms:fact:domain:<domain>                  | string | DomainFact, bytes of the pipeline     | fact's TTL    |
 | ms:fact:catch_all:<domain>               | string | CatchAllFact                          | fact's TTL    |
 | ms:fact:mailbox:<digest>                 | string | MailboxFact                           | fact's TTL    |
 | ms:throttle:state:<provider>:<source>    | hash   | rate clock, learned share, penalty    | (*)           |
 | ms:throttle:sessions:<provider>:<source> | zset   | lease -> its end, epoch seconds       | longest lease |
-| ms:throttle:address:<ip>                 | zset   | lease -> its end, of one destination | longest lease |
-| ms:throttle:pace:<ip>                    | string | rate clock of one destination        | pause         |
+| ms:throttle:address:<ip>                 | zset   | lease -> its end, of one destination  | longest lease |
+| ms:throttle:pace:<ip>                    | string | rate clock of one destination         | pause         |
 
 (*) a day after the last lesson; when nothing is learned, until its rate clock has run out
 
@@ -29,6 +29,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 T = TypeVar("T")
+
+Client = Redis
+"""What `connect` makes."""
 
 PREFIX = "ms:"
 log = logging.getLogger(__name__)

@@ -8,10 +8,9 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import NullPool
 
-from storage.database import driver_url
+from storage.database import Connection, driver_url
 
 _MIGRATION_LOCK = 0x6D736966  # any constant: one migration at a time in one database
 
@@ -38,7 +37,7 @@ def migrate(url: str) -> str:
     return newest_revision()
 
 
-async def current_revision(connection: AsyncConnection) -> str:
+async def current_revision(connection: Connection) -> str:
     """Return the revision the database is at, "" when it was never migrated."""
     if (await connection.execute(text("SELECT to_regclass('alembic_version')"))).scalar_one() is None:
         return ""

@@ -68,45 +68,54 @@ class Survey:
     def __init__(self, path: Path, limits: IntakeLimits) -> None:
         self.utf8 = True
         self.quotes = self.blanks = self.lone_returns = False
-        self._limits, self._line, self._pending = limits, 1, 0
-        decoder, last = codecs.getincrementaldecoder("utf-8")(), b"\n"
+        self._path, self._limits = path, limits
+        self._offset = self._pending = 0
+        decoder, before = codecs.getincrementaldecoder("utf-8")(), b"\n"
         try:
             with path.open("rb") as file:
                 while block := file.read(limits.line_bytes):
                     decoder.decode(block)
                     self._measure(block)
-                    self._note(last + block)
-                    last = block[-1:]
+                    self._note(before + block)
+                    before = block[-2:]
             decoder.decode(b"", final=True)
-            self._note(last + b"\n" if last == b"\r" else b"")
         except UnicodeDecodeError:
             self.utf8 = False
+        self.lone_returns = self.lone_returns or before.endswith(b"\r")
 
     def _measure(self, block: bytes) -> None:
         """Find NUL bytes and long lines; a line inside one block cannot be too long."""
         if b"\0" in block:
-            raise MailsiftError("binary_file", f"Near line {self._line} is a NUL byte; text has none.")
-        first = block.find(b"\n")
+            raise MailsiftError("binary_file", f"Near line {self._line:,} is a NUL byte; text has none.")
+        end = b"\n" if b"\n" in block else b"\r"
+        first = block.find(end)
         if self._pending + (len(block) if first < 0 else first) > self._limits.line_bytes:
             raise self._too_long(block)
-        self._pending = self._pending + len(block) if first < 0 else len(block) - block.rfind(b"\n") - 1
-        self._line += block.count(b"\n")
+        self._pending = self._pending + len(block) if first < 0 else len(block) - block.rfind(end) - 1
+        self._offset += len(block)
 
     def _note(self, text: bytes) -> None:
-        """Look for what needs care; `text` starts with the byte before the block."""
+        """Look for what needs care; `text` starts with the two bytes before the block."""
         self.quotes = self.quotes or b'"' in text
-        self.blanks = self.blanks or b"\n\n" in text or b"\n\r\n" in text
-        returns = text.count(b"\r")
-        self.lone_returns = self.lone_returns or (
-            returns > 0 and returns != text.count(b"\r\n") + text.endswith(b"\r")
-        )
+        self.blanks = self.blanks or b"\n\n" in text
+        if b"\r" in text:
+            self.blanks = self.blanks or b"\n\r\n" in text
+            lone = text.count(b"\r") - text.count(b"\r\n") - text.endswith(b"\r")
+            self.lone_returns = self.lone_returns or lone > 0
 
     def _too_long(self, block: bytes) -> MailsiftError:
         columns = self._limits.columns
         if any(block.count(delimiter) > columns for delimiter in (b",", b";", b"\t", b"|")):
             return too_many_columns(columns)
-        size = self._limits.line_bytes
-        return MailsiftError("line_too_long", f"Line {self._line} is longer than {size:,} bytes.")
+        text = f"Line {self._line:,} is longer than {self._limits.line_bytes:,} bytes."
+        return MailsiftError("line_too_long", text)
+
+    @property
+    def _line(self) -> int:
+        """The number of the line where the block starts; counted only when somebody has to be told."""
+        with self._path.open("rb") as file:
+            size = self._limits.line_bytes
+            return 1 + sum(file.read(size).count(b"\n") for _ in range(self._offset // size))
 
 
 def too_many_columns(limit: int) -> MailsiftError:

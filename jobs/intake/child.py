@@ -32,7 +32,7 @@ def main() -> None:
             limits=limits,
         )
     except MailsiftError as error:
-        answer = {"code": error.code, "message": error.message}
+        answer: dict[str, object] = {"code": error.code, "message": error.message}
     except Exception as error:  # noqa: BLE001 - its text may quote the file, so only its name may leave
         answer = {"code": "intake_crashed", "message": f"Reading the file failed ({type(error).__name__})."}
     else:

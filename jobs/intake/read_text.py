@@ -7,6 +7,7 @@ import csv
 import re
 from collections.abc import Iterator
 from itertools import chain
+from operator import length_hint
 from pathlib import Path
 
 import polars as pl
@@ -38,7 +39,7 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
     path, survey, encoding = _as_utf8(path, encoding, workdir, limits)
     with path.open(encoding="utf-8", newline="") as file:
         head = file.read(HEAD_BYTES)
-    dialect = dialect_of(head[: head.rfind("\n") + 1] or head)
+    dialect = dialect_of(head if len(head) < HEAD_BYTES else head[: head.rfind("\n") + 1])
     if dialect.columns > limits.columns:
         raise too_many_columns(limits.columns)
     frame = _frame(path, survey, dialect, workdir, limits)
@@ -85,7 +86,9 @@ def _frame(path: Path, survey: Survey, dialect: Dialect, workdir: Path, limits: 
             return _rewritten(path, dialect, workdir, limits)
         # One address a line, and `"john doe"@example.com` is one: only a pair around all is a CSV quote.
         whole = pl.col("line").str.extract(_QUOTED_LINE).str.replace_all('""', '"', literal=True)
-        return _lines(_squeezed(path, survey, workdir)).select(whole.fill_null(pl.col("line")).alias(column_id(0)))
+        return _lines(_squeezed(path, survey, workdir)).select(
+            whole.fill_null(pl.col("line")).alias(column_id(0))
+        )
     columns = dialect.columns if survey.quotes else _widest(path, dialect)
     if columns > limits.columns:
         raise too_many_columns(limits.columns)
@@ -147,9 +150,12 @@ def _squeezed(path: Path, survey: Survey, workdir: Path) -> Path:
 def _rewritten(path: Path, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
     """Read any CSV the way the csv module does and write it down well formed for polars."""
     target, columns = workdir / "rewritten.csv", 1
-    with path.open(encoding="utf-8", newline="") as file, target.open("w", encoding="utf-8", newline="") as out:
+    with (
+        path.open(encoding="utf-8", newline="") as file,
+        target.open("w", encoding="utf-8", newline="") as out,
+    ):
         write = csv.writer(out, lineterminator="\r\n").writerow
-        for count, record in enumerate(_records(file, dialect.delimiter or ",", limits)):
+        for count, record in enumerate(_records(file, dialect.delimiter or _NO_DELIMITER, limits)):
             columns = max(columns, len(record))
             if columns > limits.columns:
                 raise too_many_columns(limits.columns)
@@ -165,12 +171,24 @@ def _records(file: Iterator[str], delimiter: str, limits: IntakeLimits) -> Itera
     Raises:
         MailsiftError: `unclosed_quote` with the line where the cell starts.
     """
-    csv.field_size_limit(limits.line_bytes)  # lines are shorter, so only a quoted cell can reach it
-    end = [delimiter, "end"]
-    reader = csv.reader(chain(file, ["".join(end)]), delimiter=delimiter)
+    csv.field_size_limit(limits.line_bytes)  # lines are shorter, so only an open quote can reach it
+    end = iter([f"{delimiter}end"])  # a line of our own: an open quote would swallow it
+    reader = csv.reader(chain(file, end), delimiter=delimiter)
     line, record = 1, [""]
     try:
-        for following in reader:
-            pass
+        for record in reader:
+            if not length_hint(end):
+                break
+            if record:
+                yield record
+            line = reader.line_num + 1
     except csv.Error:
         raise _unclosed(line) from None
+    if record != ["", "end"]:
+        raise _unclosed(line)
+
+
+def _unclosed(line: int) -> MailsiftError:
+    return MailsiftError(
+        "unclosed_quote", f"The record that starts in line {line:,} has a quote that never ends."
+    )

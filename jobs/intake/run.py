@@ -74,6 +74,7 @@ def _environment(limits: IntakeLimits) -> Mapping[str, str]:
         "PYTHONPATH": str(_IMPORT_ROOT),
         "PYTHONUTF8": "1",
         "POLARS_MAX_THREADS": str(limits.threads),
+        "RUST_BACKTRACE": "0",  # resolving symbols takes seconds, and nobody reads them
     }
 
 

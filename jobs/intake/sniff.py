@@ -53,7 +53,7 @@ _ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|]+\.[^\s@,;|]+")
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a text file's lines are cut: `delimiter` is "" for one cell a line; `columns` is the usual width."""
+    """How lines are cut into cells: `delimiter` is "" for one cell a line; `columns` is the usual width."""
 
     delimiter: str
     columns: int
@@ -111,7 +111,9 @@ def dialect_of(head: str) -> Dialect:
 
 def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
     """Rate a delimiter: is there an address cell, share of records with the usual width, that width."""
-    records = [row for row in islice(csv.reader(io.StringIO(head), delimiter=delimiter), _SAMPLE_RECORDS) if row]
+    records = [
+        row for row in islice(csv.reader(io.StringIO(head), delimiter=delimiter), _SAMPLE_RECORDS) if row
+    ]
     if not records:
         return None
     (width, count), *_ = Counter(len(row) for row in records).most_common(1)

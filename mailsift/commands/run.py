@@ -13,7 +13,7 @@ import uvloop
 
 from jobs.export import export, format_of
 from jobs.service import JobService
-from jobs.views import AccountId, JobId, JobOptions, JobState, JobView
+from jobs.views import AccountId, JobId, JobOptions, JobState
 from mailsift.commands.check import ModeOption
 from mailsift.installation import LocalWorker, installation
 from mailsift.progress import console, show_summary, summary_of, watch
@@ -55,7 +55,7 @@ def run(
     format_of(out)
     options = JobOptions(mode=mode, column=column, evidence=evidence)
     with working(Settings.from_env()) as (settings, worker):
-        uvloop.run(_submit_and_follow(settings, worker, file, options, out, as_json=as_json))
+        uvloop.run(submit_and_follow(settings, worker, file, options, out, as_json=as_json))
 
 
 @contextmanager
@@ -70,9 +70,10 @@ def working(settings: Settings) -> Iterator[tuple[Settings, LocalWorker]]:
             worker.stop()
 
 
-async def _submit_and_follow(
+async def submit_and_follow(
     settings: Settings, worker: LocalWorker, file: Path, options: JobOptions, out: Path, *, as_json: bool
 ) -> None:
+    """Submit a list and follow its job to the end."""
     async with open_service(settings) as service:
         account = await service.account(LOCAL_ACCOUNT)
         job_id = await service.submit(account, file, options)
@@ -113,8 +114,3 @@ async def _pause(service: JobService, account: AccountId, job_id: JobId, out: Pa
         if error.code != "job_state_conflict":  # intake and finish go on by themselves next time
             raise
     console.print(f"\nStopped; nothing is lost. Go on with: mailsift jobs resume {job_id} --output {out}")
-
-
-def ended(view: JobView) -> bool:
-    """Say whether the job has reached a terminal state."""
-    return view.finished_at is not None

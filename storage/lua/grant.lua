@@ -28,13 +28,14 @@ local function stamp(time)
   return string.format('%.6f', time)
 end
 
--- A clock that says how many may go at once now, and when `wanted` (or a full burst) may.
+-- A clock that says how many may go at once now, and when `wanted` (or a full burst) may. Stored times are
+-- rounded to a microsecond, hence 1e-6.
 local function gate(paid_until, rate, burst, wanted)
   local start = math.max(paid_until or 0, now)
   return {
     start = start,
     rate = rate,
-    available = math.floor((now - start) * rate + burst + 1e-6),
+    available = math.min(burst, math.floor((now - start + 1e-6) * rate + burst)),
     wait = start - now - (burst - math.min(wanted, burst)) / rate,
   }
 end
@@ -75,7 +76,7 @@ local function answer(ask)
 
   local share = tonumber(known[2] or 1)
   local rate = math.max(arg[3] * share, math.min(arg[3], slowest))
-  local burst = math.max(1, math.floor(arg[4] * share))
+  local burst = math.max(1, math.floor(arg[4] * share + 1e-6))
   local mine = gate(tonumber(known[1] or 0), rate, burst, wanted)
   local theirs = gate(tonumber(redis.call('GET', pace) or 0), arg[7], arg[8], wanted)
   local count = math.min(wanted, mine.available, theirs.available)

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import dns.flags
 import dns.message
@@ -70,6 +70,13 @@ class DnsStub:
     over_tcp: int = 0
     open: int = 0
     peak: int = 0
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def until_asked(self, times: int) -> None:
+        """Wait until so many questions have come, repetitions included."""
+        while self.asked.total() < times:
+            self.news.clear()
+            await self.news.wait()
 
     @property
     def server(self) -> str:
@@ -81,6 +88,7 @@ class DnsStub:
         name = question.name.to_text(omit_final_dot=True)
         kind = dns.rdatatype.to_text(question.rdtype)
         self.asked[name, kind] += 1
+        self.news.set()
         self.over_tcp += tcp
         self.open += 1
         self.peak = max(self.peak, self.open)
@@ -115,6 +123,7 @@ class DnsStub:
                 dns.rdataclass.from_text(dns_class),
                 dns.rdatatype.from_text(rdtype),
                 create=True,
+                force_unique=True,  # dnspython shuffles the records of a set
             )
             rrset.add(dns.rdata.from_text(rrset.rdclass, rrset.rdtype, data), int(ttl))
         return reply.to_wire(max_size=65_535)
@@ -127,7 +136,8 @@ class _Udp(asyncio.DatagramProtocol):
         self._transport: asyncio.DatagramTransport | None = None
 
     @override
-    def connection_made(self, transport: asyncio.DatagramTransport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.DatagramTransport)
         self._transport = transport
 
     @override
@@ -201,11 +211,15 @@ class MemoryCache(FactCache):
 
 @asynccontextmanager
 async def domain_facts(
-    stub: DnsStub, *, cache: FactCache | None = None, clock: Clock = lambda: 1000.0, **config: float
+    stub: DnsStub,
+    *,
+    cache: FactCache | None = None,
+    clock: Clock = lambda: 1000.0,
+    config: DnsConfig | None = None,
 ) -> AsyncIterator[DomainFacts]:
     """Domain facts from the stub; loopback addresses count as public."""
     facts = DomainFacts(
-        config=DnsConfig(servers=(stub.server,), **config),  # type: ignore[arg-type] # fields by name
+        config=replace(config or DnsConfig(), servers=(stub.server,)),
         cache=cache or MemoryCache(),
         providers=Providers.load(),
         guard=AddressGuard(allow_non_public=True),

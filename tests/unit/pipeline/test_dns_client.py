@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -80,6 +79,33 @@ async def test_rubbish_from_a_server_is_a_failure(garbage: bytes) -> None:
         assert (await ask(client, "x.test")).outcome is Outcome.FAILED
 
 
+async def test_rubbish_for_one_name_does_no_harm_to_the_names_asked_beside_it() -> None:
+    def answer(name: str, _kind: str) -> Says:
+        return Says(garbage=b"\x81\x80\xff") if name.startswith("bad") else Says(["10 mx.test."], delay=0.02)
+
+    async with serving({}, answer) as stub, client_of(stub.server, timeout=2) as client:
+        names = [f"{'bad' if i % 10 == 5 else 'good'}{i}.test" for i in range(60)]
+        answers = await asyncio.gather(*(ask(client, name) for name in names))
+        assert {a.detail for a, n in zip(answers, names, strict=True) if n.startswith("bad")} == {
+            "malformed answer"
+        }
+        assert {a.outcome for a, n in zip(answers, names, strict=True) if n.startswith("good")} == {
+            Outcome.FOUND
+        }
+        await asyncio.sleep(0)
+        assert not client._own_wires
+
+
+async def test_closing_while_a_name_is_asked_alone_ends_it() -> None:
+    says = iter([Says(garbage=b"\x81\x80\xff")] * 2)  # as often as the client tries, then silence
+    async with serving({}, lambda _n, _k: next(says, SILENCE)) as stub:
+        client = DnsClient(servers=[stub.server], timeout=5, tries=2)
+        answered = asyncio.ensure_future(ask(client, "x.test"))
+        await stub.until_asked(3)
+        await client.aclose()
+        assert (await answered).detail == "resolver closed"
+
+
 async def test_temporary_failures_are_asked_again() -> None:
     async with serving({"x.test": {"MX": SERVFAIL}}) as stub, client_of(stub.server, tries=3) as client:
         await ask(client, "x.test")
@@ -93,21 +119,24 @@ async def test_a_server_that_recovers_within_the_tries_is_heard() -> None:
 
 
 async def test_a_silent_server_costs_no_more_than_timeout_times_tries() -> None:
-    async with serving({"x.test": {"MX": SILENCE}}) as stub:
-        async with client_of(stub.server, timeout=0.3, tries=2) as client:
-            started = time.monotonic()
-            answer = await ask(client, "x.test")
-            took = time.monotonic() - started
+    zone = {"x.test": {"MX": SILENCE}}
+    async with serving(zone) as stub, client_of(stub.server, timeout=0.3, tries=2) as client:
+        started = time.monotonic()
+        answer = await ask(client, "x.test")
+        took = time.monotonic() - started
     assert answer.detail == "timeout"
     assert took < 0.6 + 0.5  # the deadline, one tick and a slow machine
 
 
 async def test_the_deadline_holds_when_the_resolver_library_would_go_on() -> None:
-    async with serving({"x.test": {"MX": SILENCE}}) as stub:
-        async with client_of(stub.server, timeout=0.25, tries=4) as client:  # c-ares alone: 0.25+0.5+1+2 s
-            started = time.monotonic()
-            await ask(client, "x.test")
-            took = time.monotonic() - started
+    zone = {"x.test": {"MX": SILENCE}}
+    async with (
+        serving(zone) as stub,
+        client_of(stub.server, timeout=0.25, tries=4) as client,
+    ):  # c-ares alone: 0.25+0.5+1+2 s
+        started = time.monotonic()
+        await ask(client, "x.test")
+        took = time.monotonic() - started
     assert 0.9 < took < 1.8
 
 
@@ -165,7 +194,7 @@ async def test_closing_answers_what_is_open_and_what_is_asked_afterwards() -> No
 
 async def test_closing_releases_sockets() -> None:
     def sockets() -> int:
-        names = [os.readlink(fd) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
+        names = [str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()]
         return sum(name.startswith("socket:") for name in names)
 
     async with serving({"x.test": {"MX": SILENCE}}) as stub:
@@ -194,8 +223,11 @@ async def test_a_server_that_is_no_address_is_refused_with_a_code(server: str) -
 
 def test_it_runs_on_uvloop_and_keeps_answering_after_its_memory_was_flushed() -> None:
     async def main() -> int:
-        async with serving({}, lambda _n, _k: Says(["10 mx.x.test."])) as stub, client_of(stub.server) as client:
-            client._sent = 9_990  # just before the library's cache is dropped
+        async with (
+            serving({}, lambda _n, _k: Says(["10 mx.x.test."])) as stub,
+            client_of(stub.server) as client,
+        ):
+            client._wire._sent = 9_990  # just before the library's cache is dropped
             found = [await ask(client, f"d{i}.test") for i in range(20)]
         return sum(answer.outcome is Outcome.FOUND for answer in found)
 

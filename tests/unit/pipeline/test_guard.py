@@ -138,7 +138,11 @@ def test_anything_that_is_not_exactly_one_address_is_refused(text: str, allow_no
     assert not AddressGuard(allow_non_public).allows(text)
 
 
-@given(st.one_of(st.integers(0, 2**32 - 1).map(IPv4Address), st.integers(1 << 125, (1 << 126) - 1).map(IPv6Address)))
+@given(
+    st.one_of(
+        st.integers(0, 2**32 - 1).map(IPv4Address), st.integers(1 << 125, (1 << 126) - 1).map(IPv6Address)
+    )
+)
 def test_what_is_allowed_is_global_and_not_multicast_in_the_standard_library_too(
     address: IPv4Address | IPv6Address,
 ) -> None:

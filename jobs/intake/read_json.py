@@ -1,0 +1,216 @@
+"""Read JSON lists with Python's own parser, which survives what polars' does not, and keep plain types."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from types import NoneType
+from typing import Any, Never, TextIO
+
+import polars as pl
+
+from jobs.columns import column_id
+from jobs.intake.bounds import too_many_columns, too_many_rows
+from jobs.intake.plan import IntakeLimits
+from jobs.intake.table import Table
+from pipeline.errors import MailsiftError
+
+_BATCH = 20_000
+_PIECE = 1 << 20
+_BARE_COLUMN = "email"
+_EXACT = 2**53  # whole numbers beyond it have no exact binary64 (RFC 8259 section 6)
+_SPACES = re.compile(r"[ \t\n\r]*")
+
+_PLAIN: dict[frozenset[type], tuple[pl.DataType, float]] = {
+    # the types of a column's values, null apart: what polars calls it, and the greatest value it can hold
+    frozenset(): (pl.Null(), 0),
+    frozenset({str}): (pl.String(), 0),
+    frozenset({bool}): (pl.Boolean(), 1),
+    frozenset({int}): (pl.Int64(), 2**63 - 1),
+    frozenset({float}): (pl.Float64(), sys.float_info.max),
+    frozenset({int, float}): (pl.Float64(), _EXACT),
+}
+
+
+_Object = dict[str, Any]
+
+
+def read_json(path: Path, encoding: str, *, array: bool, limits: IntakeLimits) -> Table:
+    """Read objects, or bare strings, one a line or in one array.
+
+    A column that holds one plain type keeps it; mixed and nested values become JSON text.
+
+    Raises:
+        MailsiftError: `bad_json` and `bad_encoding` among those of `take_in`.
+    """
+    names: dict[str, None] = {}
+    batches: list[pl.DataFrame] = []
+    try:
+        with path.open(encoding=encoding) as file:
+            objects = _elements(file, limits) if array else _lines(file, limits)
+            while batch := list(islice(objects, _BATCH)):
+                for item in batch:
+                    names.update(dict.fromkeys(item))
+                _check(len(names), len(batches) * _BATCH + len(batch), limits)
+                batches.append(_frame(batch, names))
+    except UnicodeEncodeError:
+        raise _bad("A string holds half of a surrogate pair.") from None
+    except UnicodeError:
+        raise MailsiftError("bad_encoding", f"The file is not {encoding} throughout.") from None
+    except RecursionError:
+        raise _bad("Values are nested too deeply.") from None
+    ids = {name: column_id(index) for index, name in enumerate(names)}
+    frame = (
+        _concat(batches).rename(ids)
+        if batches
+        else pl.DataFrame(schema=dict.fromkeys(ids.values(), pl.String))
+    )
+    return Table(frame.lazy(), tuple(names), "json" if array else "jsonl", encoding)
+
+
+def _check(columns: int, rows: int, limits: IntakeLimits) -> None:
+    if columns > limits.columns:
+        raise too_many_columns(limits.columns)
+    if rows > limits.rows:
+        raise too_many_rows(limits.rows)
+
+
+def _lines(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
+    """Yield one object from each line that is not blank."""
+    decode = _decoder().decode
+    for number, line in enumerate(iter(partial(file.readline, limits.line_bytes + 1), ""), start=1):
+        if len(line) > limits.line_bytes:
+            raise MailsiftError(
+                "line_too_long", f"Line {number:,} is longer than {limits.line_bytes:,} bytes."
+            )
+        if line.isspace():
+            continue
+        try:
+            value = decode(line)
+        except ValueError:
+            raise _bad(f"Line {number:,} is not JSON.") from None
+        yield _object(value, f"Line {number:,}")
+
+
+def _elements(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
+    """Yield the elements of one array."""
+    text, number = _Pieces(file, limits.line_bytes), 0
+    if text.mark() != "[":
+        raise _bad("The array does not begin.")
+    while text.peek() != "]" or number:
+        number += 1
+        place = f"Element {number:,}"
+        yield _object(text.value(place), place)
+        match text.mark():
+            case ",":
+                continue
+            case "]":
+                break
+            case _:
+                raise _bad(f"{place} is followed by neither a comma nor the array's end.")
+    else:
+        text.mark()
+    if text.mark():
+        raise _bad("Something follows the array.")
+
+
+class _Pieces:
+    """A JSON text of which only a piece is in memory; one value may be `limit` characters long."""
+
+    def __init__(self, file: TextIO, limit: int) -> None:
+        self._file, self._limit = file, limit
+        self._text, self._at = "", 0
+        self._decode = _decoder().raw_decode
+
+    def peek(self) -> str:
+        """Return the next character that is not white space, "" at the end."""
+        while True:
+            if spaces := _SPACES.match(self._text, self._at):
+                self._at = spaces.end()
+            if self._at < len(self._text) or not self._refill():
+                return self._text[self._at : self._at + 1]
+
+    def mark(self) -> str:
+        """Take the next character that is not white space, "" at the end."""
+        mark = self.peek()
+        self._at += len(mark)
+        return mark
+
+    def value(self, place: str) -> Any:
+        """Take the next value; `place` names it in the error."""
+        self.peek()
+        while True:
+            try:
+                value, self._at = self._decode(self._text, self._at)
+            except ValueError:
+                if len(self._text) - self._at > self._limit or not self._refill():
+                    raise _bad(f"{place} is not JSON, not finished, or too long.") from None
+            else:
+                return value
+
+    def _refill(self) -> bool:
+        piece = self._file.read(_PIECE)
+        self._text, self._at = self._text[self._at :] + piece, 0
+        return bool(piece)
+
+
+def _decoder() -> json.JSONDecoder:
+    return json.JSONDecoder(parse_constant=_refuse)
+
+
+def _refuse(_constant: str) -> Never:
+    """Refuse NaN and Infinity, which Python's parser takes and RFC 8259 does not know."""
+    raise ValueError
+
+
+def _object(value: Any, place: str) -> _Object:
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, str):
+        return {_BARE_COLUMN: value}
+    raise _bad(f"{place} is neither an object nor a string.")
+
+
+def _frame(batch: list[_Object], names: Iterable[str]) -> pl.DataFrame:
+    """Turn objects into columns."""
+    return pl.DataFrame([_column(name, [item.get(name) for item in batch]) for name in names])
+
+
+def _column(name: str, values: list[Any]) -> pl.Series:
+    """Keep the type if it is one and plain; else write each value as JSON, strings as they are."""
+    dtype, most = _PLAIN.get(frozenset(map(type, values)) - {NoneType}, (None, 0))
+    if most:
+        numbers = [value for value in values if value is not None]
+        dtype = dtype if max(numbers) <= most and min(numbers) >= -most else None
+    if dtype is None:
+        dtype = pl.String()
+        values = [v if v is None or isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values]
+    return pl.Series(name, values, dtype=dtype, strict=False)
+
+
+def _concat(batches: list[pl.DataFrame]) -> pl.DataFrame:
+    """Put batches together; a column of which they disagree becomes text."""
+    frame = batches[-1]  # knows all columns
+    schema = {
+        name: _common([batch[name] for batch in batches if name in batch.columns]) for name in frame.columns
+    }
+    return pl.concat(
+        (batch.cast({name: schema[name] for name in batch.columns}) for batch in batches), how="diagonal"
+    )
+
+
+def _common(columns: list[pl.Series]) -> pl.DataType:
+    dtypes = {column.dtype for column in columns} - {pl.Null()}
+    if len(dtypes) == 1:
+        return dtypes.pop()
+    exact = all(column.dtype != pl.Int64 or (column.abs() <= _EXACT).all() for column in columns)
+    return pl.Float64() if exact and dtypes == {pl.Int64(), pl.Float64()} else pl.String()
+
+
+def _bad(text: str) -> MailsiftError:
+    return MailsiftError("bad_json", text)

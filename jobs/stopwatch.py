@@ -1,0 +1,27 @@
+"""Where the time of one piece of work goes, for the log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Stopwatch:
+    """Adds up the seconds spent in named phases."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the time of the block to a phase."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - started
+
+    def fields(self) -> dict[str, float]:
+        """Return milliseconds by phase, named for the log."""
+        return {f"{name}_ms": round(1000 * seconds, 2) for name, seconds in self._seconds.items()}

@@ -1,0 +1,102 @@
+"""Listens for all mail servers of a world: one socket for the whole of 127.0.0.0/8."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterable
+
+from sandbox.smtp_commands import Office
+from sandbox.smtp_session import SmtpSession
+from sandbox.world import BLACKHOLE
+
+_BACKLOG = 4096
+
+
+class SmtpServer:
+    """Serves every host of an office on one port.
+
+    Attributes:
+        port: the port in use, 0 before the start.
+    """
+
+    def __init__(self, office: Office) -> None:
+        self.port = 0
+        self._office = office
+        self._servers: list[asyncio.Server] = []
+        self._blackhole: list[socket.socket] = []
+        self._sessions: set[SmtpSession] = set()
+
+    async def start(self, port: int) -> None:
+        """Listen on a port; 0 picks a free one.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        loop = asyncio.get_running_loop()
+        sockets = _listeners(port, self._office.hosts)
+        self.port = sockets[0].getsockname()[1]
+        for listener in sockets:
+            server = await loop.create_server(
+                lambda: SmtpSession(self._office, self._sessions), sock=listener, backlog=_BACKLOG
+            )
+            self._servers.append(server)
+        self._blackhole = _dig(sockets[0], self.port)
+
+    async def stop(self) -> None:
+        """Stop listening and cut all connections."""
+        for server in self._servers:
+            server.close()
+        for session in tuple(self._sessions):
+            session.abort()
+        for hole in self._blackhole:
+            hole.close()
+
+
+def _listeners(port: int, addresses: Iterable[str]) -> list[socket.socket]:
+    """Return one socket for all of loopback, or one an address where that is not permitted."""
+    listener = _socket()
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
+    except (OSError, AttributeError):
+        listener.close()
+        return _one_by_one(port, addresses)
+    listener.bind(("0.0.0.0", port))  # noqa: S104 - the device keeps it on loopback
+    return [listener]
+
+
+def _one_by_one(port: int, addresses: Iterable[str]) -> list[socket.socket]:
+    listeners: list[socket.socket] = []
+    for address in addresses:
+        if address in {BLACKHOLE, "::1"}:
+            continue
+        listener = _socket()
+        listener.bind((address, port))
+        port = listener.getsockname()[1]
+        listeners.append(listener)
+    return listeners
+
+
+def _socket() -> socket.socket:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return listener
+
+
+def _dig(listener: socket.socket, port: int) -> list[socket.socket]:
+    """Return the sockets that keep connections to the black hole from being established.
+
+    A listener of its own with room for one connection, and that one taken: the kernel drops every further
+    SYN. The port is shared only while it binds, so that a second sandbox still finds the port taken.
+    """
+    hole, plug = socket.socket(), socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    hole.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    hole.bind((BLACKHOLE, port))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 0)
+    hole.listen(0)
+    plug.settimeout(0)
+    with contextlib.suppress(BlockingIOError):
+        plug.connect((BLACKHOLE, port))
+    return [hole, plug]

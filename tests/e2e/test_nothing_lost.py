@@ -1,0 +1,125 @@
+"""Nothing lost, nothing twice: workers die at random, Valkey forgets, wake-ups come double or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from jobs.export import export, format_of
+from jobs.service import JobService
+from jobs.views import AccountId, JobId, JobOptions, JobState, JobView
+from mailsift.commands.demo import disagreements
+from mailsift.settings import Settings
+from mailsift.wiring import open_database, open_service
+from pipeline.facts import Mode
+from sandbox.client import SandboxProcess
+from sandbox.listing import write_list
+from sandbox.world import World
+from storage import chunk_rows, event_rows
+from tests.installation import ended, settings_for, until
+from tests.servers import RedisServer
+from tests.workers import workers
+
+SEED, DOMAINS = 7, 2_000
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[SandboxProcess]:
+    with SandboxProcess(seed=SEED, domains=DOMAINS) as running:
+        yield running
+
+
+async def check_complete(
+    settings: Settings, service: JobService, account: AccountId, view: JobView, source: Path
+) -> None:
+    """Every row once, in order, with the true status; exact counts; one event; no lease left."""
+    assert view.state is JobState.COMPLETED, view
+    out = source.with_name("out.csv")
+    async with service.results(account, view.id) as results:
+        export(results, out, format=format_of(out))
+    given = pl.read_csv(source, infer_schema=False)
+    came = pl.read_csv(out, infer_schema=False)
+    assert came["id"].to_list() == given["id"].to_list()
+    wrong = disagreements(out, source.with_name("list.truth.csv"))
+    assert wrong.is_empty(), wrong
+    by_status = dict(came["mailsift_status"].value_counts().iter_rows())
+    assert (view.valid, view.risky, view.invalid) == tuple(
+        by_status.get(status, 0) for status in ("valid", "risky", "invalid")
+    )
+    assert view.processed == view.total == len(given)
+    assert view.chunks_open == 0
+    database = open_database(settings)
+    async with database.begin() as connection:
+        events = await event_rows.of_job(connection, view.id)
+        assert await chunk_rows.leased(connection) == 0
+    await database.aclose()
+    (event,) = events
+    told = json.loads(event.body)
+    assert told["type"] == "bulk.validation.completed"
+    assert (told["data"]["valid"], told["data"]["processed"]) == (view.valid, view.total)
+
+
+async def submit(service: JobService, source: Path) -> tuple[AccountId, JobId]:
+    account = await service.account("tests")
+    return account, await service.submit(account, source, JobOptions(mode=Mode.DEEP))
+
+
+async def test_workers_die_twenty_times_and_valkey_forgets_everything_yet_every_row_comes_back_once(
+    tmp_path: Path, database_url: str, redis_server: RedisServer, sandbox: SandboxProcess
+) -> None:
+    source = tmp_path / "list.csv"
+    write_list(World(seed=SEED, domains=DOMAINS), source, rows=20_000)
+    settings = settings_for(
+        tmp_path / "home", database_url=database_url, redis_url=redis_server.url, sandbox=sandbox.env
+    )
+    dice, killed = random.Random(SEED), 0
+    async with open_service(settings) as service:
+        with workers(settings, 4, tmp_path / "workers.log") as group:
+            account, job_id = await submit(service, source)
+
+            async def started() -> bool:
+                return (await service.get(account, job_id)).processed > 0
+
+            await until(started, within=60)
+            while killed < 24:
+                killed += group.kill(dice.randrange(4), whole_group=killed % 3 == 0)
+                if killed == 12:
+                    redis_server.kill()
+                    redis_server.start(emptied=True)
+                await asyncio.sleep(dice.uniform(0.1, 0.6))
+                assert (await service.get(account, job_id)).finished_at is None, "too fast to be killed"
+            view = await ended(service, account, job_id, within=120)
+        await check_complete(settings, service, account, view, source)
+
+
+@pytest.mark.parametrize("wake_ups", ["double", "none"])
+async def test_wake_ups_may_come_double_or_never(
+    wake_ups: str,
+    tmp_path: Path,
+    database_url: str,
+    redis_url: str,
+    sandbox: SandboxProcess,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = tmp_path / "list.csv"
+    write_list(World(seed=SEED, domains=DOMAINS), source, rows=2_000)
+    settings = settings_for(
+        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
+    )
+    async with open_service(settings) as service:
+        wake = service._waker.wake
+
+        async def many(count: int) -> None:
+            await wake({"double": 25 * count, "none": 0}[wake_ups])
+
+        monkeypatch.setattr(service._waker, "wake", many)
+        with workers(settings, 2, tmp_path / "workers.log"):
+            account, job_id = await submit(service, source)
+            view = await ended(service, account, job_id, within=90)
+        await check_complete(settings, service, account, view, source)

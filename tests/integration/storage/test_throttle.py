@@ -1,0 +1,326 @@
+"""What the throttle grants and what it learns, on a real Valkey and alone, with time moved by hand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from random import Random
+
+import pytest
+from redis.asyncio import Redis
+
+from pipeline.ports import Ask, Grant, Outcome, Report, Throttle
+from pipeline.providers import Provider
+from storage.local_throttle import LocalThrottle
+from storage.redis import connect
+from storage.throttle import RedisThrottle, ThrottleConfig
+
+START = 1_800_000_000.0
+ROWS = {
+    "slow": Provider("slow", sessions=2, rate=1.0, burst=10, recipients=8),
+    "wide": Provider("wide", sessions=100, rate=1000.0, burst=1000, recipients=50),
+}
+OTHER = Provider("default", sessions=3, rate=20.0, burst=50, recipients=50)
+CONFIG = ThrottleConfig(
+    lease_seconds=60, busy_seconds=0.5, address_sessions=4, address_rate=50.0, address_burst=60
+)
+
+
+class Time:
+    """A clock moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def row(key: str) -> Provider:
+    return ROWS.get(key, OTHER)
+
+
+def ask(provider: str = "slow", wanted: int = 1, address: str = "192.0.2.1", source: str = "") -> Ask:
+    return Ask(provider, source, address, wanted)
+
+
+async def one(throttle: Throttle, wish: Ask) -> Grant:
+    (grant,) = await throttle.grant([wish])
+    return grant
+
+
+async def end(throttle: Throttle, wish: Ask, grant: Grant, outcome: Outcome = Outcome.CLEAN) -> None:
+    await throttle.report([Report(wish, grant.lease, outcome)])
+
+
+async def session(throttle: Throttle, wish: Ask, outcome: Outcome = Outcome.CLEAN) -> Grant:
+    grant = await one(throttle, wish)
+    await end(throttle, wish, grant, outcome)
+    return grant
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    client = connect(redis_url)
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def shared(redis: Redis, time: Time) -> RedisThrottle:
+    return RedisThrottle(redis, row=row, config=CONFIG, clock=time, random=Random(1))
+
+
+@pytest.fixture(params=["redis", "alone"])
+def throttle(request: pytest.FixtureRequest, time: Time) -> Throttle:
+    """Both must say the same."""
+    if request.param == "alone":
+        return LocalThrottle(row, CONFIG, clock=time, random=Random(1))
+    found: RedisThrottle = request.getfixturevalue("shared")
+    return found
+
+
+async def test_a_grant_is_what_is_wanted_up_to_a_session_and_then_what_is_left(throttle: Throttle) -> None:
+    assert (await one(throttle, ask(wanted=50))).recipients == 8  # the row's recipients
+    assert (await one(throttle, ask(wanted=50))).recipients == 2  # the burst's rest
+
+
+async def test_nothing_left_names_the_time_when_asking_makes_sense(throttle: Throttle, time: Time) -> None:
+    for _ in range(2):
+        await session(throttle, ask(wanted=8))
+    denied = await one(throttle, ask(wanted=3))
+    assert (denied.recipients, denied.lease) == (0, "")
+    assert denied.retry_after == pytest.approx(3.0, abs=0.002)
+    time.now += denied.retry_after
+    assert (await one(throttle, ask(wanted=3))).recipients == 3
+
+
+async def test_permits_come_back_at_the_rate_and_not_beyond_the_burst(throttle: Throttle, time: Time) -> None:
+    for _ in range(2):
+        await session(throttle, ask(wanted=8))
+    time.now += 2.5
+    assert (await session(throttle, ask(wanted=8))).recipients == 2
+    time.now += 3600
+    assert [(await session(throttle, ask(wanted=8))).recipients for _ in range(3)] == [8, 2, 0]
+
+
+async def test_no_more_sessions_than_the_row_says_until_one_ends(throttle: Throttle) -> None:
+    first, second = await one(throttle, ask()), await one(throttle, ask())
+    assert first.lease != second.lease
+    assert await one(throttle, ask()) == Grant(0, "", CONFIG.busy_seconds)
+    await end(throttle, ask(), first)
+    assert (await one(throttle, ask())).recipients == 1
+
+
+async def test_the_lease_of_a_crashed_worker_ends_by_itself(throttle: Throttle, time: Time) -> None:
+    for _ in range(2):
+        await one(throttle, ask())
+    time.now += CONFIG.lease_seconds - 1
+    assert (await one(throttle, ask())).recipients == 0
+    time.now += 1.001
+    assert (await one(throttle, ask())).recipients == 1
+
+
+async def test_sources_and_providers_do_not_share_a_limit(throttle: Throttle) -> None:
+    for source in ("192.0.2.9", "2001:db8::9"):
+        assert (await one(throttle, ask(wanted=8, source=source))).recipients == 8
+    assert (await one(throttle, ask("else", wanted=8))).recipients == 8
+
+
+async def test_a_destination_has_its_own_limit_of_sessions_whoever_asks(throttle: Throttle) -> None:
+    grants = [await one(throttle, ask(f"victim{n}.example")) for n in range(5)]
+    assert [grant.recipients for grant in grants] == [1, 1, 1, 1, 0]
+    assert grants[-1].retry_after == CONFIG.busy_seconds
+    assert (await one(throttle, ask("victim9.example", address="192.0.2.2"))).recipients == 1
+
+
+async def test_a_destination_has_its_own_rate_whoever_asks(throttle: Throttle) -> None:
+    asked = [await session(throttle, ask(f"victim{n}.example", wanted=40)) for n in range(3)]
+    assert [grant.recipients for grant in asked] == [40, 20, 0]
+    assert asked[-1].retry_after == pytest.approx(40 / 50, abs=0.002)
+
+
+async def test_a_provider_with_higher_limits_is_not_held_at_its_address(throttle: Throttle) -> None:
+    grants = [await one(throttle, ask("wide", wanted=50)) for _ in range(6)]
+    assert [grant.recipients for grant in grants] == [50] * 6
+
+
+async def test_the_asks_of_one_call_see_each_other_and_are_answered_in_order(throttle: Throttle) -> None:
+    wishes = [ask(wanted=8), ask("else", wanted=5), ask(wanted=8), ask(wanted=8)]
+    grants = await throttle.grant(wishes)
+    assert [grant.recipients for grant in grants] == [8, 5, 2, 0]
+    assert len({grant.lease for grant in grants}) == 4
+
+
+async def test_a_rate_reply_closes_the_provider_for_half_a_minute_then_for_longer(
+    throttle: Throttle, time: Time
+) -> None:
+    waits = []
+    for _ in range(7):
+        await session(throttle, ask(), Outcome.RATE)
+        denied = await one(throttle, ask())
+        assert denied.recipients == 0
+        waits.append(denied.retry_after)
+        time.now += denied.retry_after + 600
+    expected = [30, 60, 120, 240, 480, 900, 900]
+    for wait, base in zip(waits, expected, strict=True):
+        assert base <= wait <= min(base * 1.1, 900) + 0.002
+
+
+async def test_sessions_of_the_same_time_count_as_one_rate_reply(throttle: Throttle) -> None:
+    grants = [await one(throttle, ask()) for _ in range(2)]
+    await throttle.report([Report(ask(), grant.lease, Outcome.RATE) for grant in grants])
+    assert (await one(throttle, ask())).retry_after <= 33.002
+
+
+async def test_after_a_penalty_one_session_at_a_time_until_one_is_clean(
+    throttle: Throttle, time: Time
+) -> None:
+    await session(throttle, ask(), Outcome.RATE)
+    time.now += 600
+    first = await one(throttle, ask())
+    assert first.recipients == 1
+    assert (await one(throttle, ask())).recipients == 0
+    await end(throttle, ask(), first, Outcome.FAILED)
+    second = await one(throttle, ask())
+    assert (await one(throttle, ask())).recipients == 0
+    await end(throttle, ask(), second)
+    assert [(await one(throttle, ask())).recipients for _ in range(3)] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.BLOCKED, Outcome.FAILED])
+async def test_other_failures_free_the_session_and_do_not_slow_down(
+    throttle: Throttle, outcome: Outcome
+) -> None:
+    for _ in range(4):
+        assert (await session(throttle, ask("else", wanted=5), outcome)).recipients == 5
+
+
+async def test_a_report_about_an_unknown_lease_is_harmless(throttle: Throttle) -> None:
+    await throttle.report([Report(ask(), "nobody's", Outcome.CLEAN)])
+    await throttle.report([])
+    assert await throttle.grant([]) == []
+
+
+async def halve(throttle: Throttle, time: Time) -> None:
+    await session(throttle, ask("else"), Outcome.RATE)
+    time.now += 1000
+    await session(throttle, ask("else"), Outcome.BLOCKED)
+
+
+async def test_a_rate_reply_halves_the_pace(shared: RedisThrottle, time: Time) -> None:
+    await halve(shared, time)
+    assert await share(shared, time) == 0.5
+
+
+async def share(throttle: RedisThrottle, time: Time, burst: int = 50) -> float:
+    """The learned share, told by the burst that is left after a long pause."""
+    time.now += 100
+    got = await burst_of(throttle)
+    return got / burst
+
+
+async def burst_of(throttle: RedisThrottle) -> int:
+    got = 0
+    while count := (await session(throttle, ask("else", wanted=50), Outcome.FAILED)).recipients:
+        got += count
+    return got
+
+
+async def test_the_pace_never_falls_below_one_recipient_a_minute(shared: RedisThrottle, time: Time) -> None:
+    for _ in range(20):
+        await session(shared, ask("else"), Outcome.RATE)
+        time.now += 1000
+    assert (await session(shared, ask("else"), Outcome.FAILED)).recipients == 1
+    assert (await one(shared, ask("else"))).retry_after == pytest.approx(60, abs=0.01)
+
+
+async def test_clean_minutes_give_the_pace_back_five_percent_at_a_time(
+    shared: RedisThrottle, time: Time
+) -> None:
+    await halve(shared, time)
+    for _ in range(2):
+        time.now += 60
+        await session(shared, ask("else"))
+    assert await share(shared, time) == pytest.approx(0.6, abs=0.01)
+    time.now += 86_400 / 2  # a quiet half day is one clean minute, not many
+    await session(shared, ask("else"))
+    assert await share(shared, time) == pytest.approx(0.65, abs=0.011)
+    for _ in range(10):
+        time.now += 60
+        await session(shared, ask("else"))
+    assert await share(shared, time) == 1.0
+
+
+async def test_a_session_from_before_the_penalty_does_not_lift_it(throttle: Throttle, time: Time) -> None:
+    first, second = await one(throttle, ask()), await one(throttle, ask())
+    await end(throttle, ask(), first, Outcome.RATE)
+    await end(throttle, ask(), second)
+    denied = await one(throttle, ask())
+    assert denied.retry_after >= 30
+    time.now += denied.retry_after
+    assert [(await one(throttle, ask())).recipients for _ in range(2)] == [1, 0]
+
+
+async def ttls(redis: Redis) -> dict[str, int]:
+    return {key.decode(): await redis.pttl(key) async for key in redis.scan_iter("*")}
+
+
+async def test_every_key_expires_and_a_lesson_is_kept_for_a_day(redis: Redis, shared: RedisThrottle) -> None:
+    await shared.grant([ask(wanted=8), ask("else", address="2001:db8::1")])
+    found = await ttls(redis)
+    assert set(found) == {
+        "ms:throttle:state:slow:",
+        "ms:throttle:sessions:slow:",
+        "ms:throttle:address:192.0.2.1",
+        "ms:throttle:pace:192.0.2.1",
+        "ms:throttle:state:else:",
+        "ms:throttle:sessions:else:",
+        "ms:throttle:address:2001:db8::/64",
+        "ms:throttle:pace:2001:db8::/64",
+    }
+    assert all(0 < left <= CONFIG.lease_seconds * 1000 for left in found.values())
+
+    await session(shared, ask("else"), Outcome.RATE)
+    assert 86_000_000 < (await ttls(redis))["ms:throttle:state:else:"] <= 86_400_000
+
+
+async def test_addresses_of_one_ipv6_network_are_one_destination(shared: RedisThrottle) -> None:
+    grants: Sequence[Grant] = await shared.grant(
+        [ask(f"v{n}.example", address=f"2001:db8::{n}") for n in range(1, 6)]
+    )
+    assert [grant.recipients for grant in grants] == [1, 1, 1, 1, 0]
+
+
+async def test_a_batch_is_one_call_to_the_server(redis: Redis, shared: RedisThrottle) -> None:
+    async def calls() -> int:
+        stats = await redis.info("commandstats")
+        return int(stats["cmdstat_evalsha"]["calls"])
+
+    await session(shared, ask())
+    before = await calls()
+    grants = await shared.grant([ask(f"p{n}", address=f"192.0.2.{n}") for n in range(200)])
+    await shared.report([Report(ask(f"p{n}"), grant.lease, Outcome.CLEAN) for n, grant in enumerate(grants)])
+    assert await calls() - before == 2
+
+
+async def test_scripts_the_server_has_forgotten_are_sent_again(redis: Redis, shared: RedisThrottle) -> None:
+    await session(shared, ask())
+    await redis.script_flush()
+    grant = await one(shared, ask())
+    assert grant.recipients == 1
+    assert not grant.lease.startswith("local.")
+    await redis.script_flush()
+    await end(shared, ask(), grant)
+    assert await redis.zcard("ms:throttle:sessions:slow:") == 0
+
+
+async def test_the_servers_clock_counts_when_no_other_is_given(redis: Redis) -> None:
+    throttle = RedisThrottle(redis, row=row, config=CONFIG)
+    await one(throttle, ask())
+    seconds, _ = await redis.time()
+    assert await redis.zcount("ms:throttle:sessions:slow:", seconds + 50, seconds + 61) == 1

@@ -1,0 +1,214 @@
+"""However many ask and however they ask: never over the rate in any window, never over the sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.ports import Ask, Outcome, Report, Throttle
+from pipeline.providers import Provider
+from storage.local_throttle import LocalThrottle
+from storage.redis import connect
+from storage.throttle import RedisThrottle, ThrottleConfig
+
+START = 1_800_000_000.0
+ROOMY = 10**6
+CONFIG = ThrottleConfig(lease_seconds=30, address_sessions=ROOMY, address_rate=1e6, address_burst=ROOMY)
+STEPS = st.lists(
+    st.tuples(
+        st.one_of(st.just(0.0), st.floats(0, 1), st.floats(0, 40)),  # seconds that pass
+        st.integers(1, 60),  # recipients wanted
+        st.one_of(st.none(), st.sampled_from(Outcome)),  # how an earlier session ends, if one does
+    ),
+    min_size=15,
+    max_size=60,
+)
+numbers = itertools.count()
+
+
+def row(key: str) -> Provider:
+    rate, burst, sessions = key.split("/")[1:]
+    return Provider(key, sessions=int(sessions), rate=float(rate), burst=int(burst), recipients=50)
+
+
+def most_over(grants: Sequence[tuple[float, float, int]], rate: float, burst: int) -> float:
+    """By how much the worst window of (not before, not after, recipients) exceeds burst + rate x length."""
+    worst = float("-inf")
+    for i in range(len(grants)):
+        total = 0
+        for j in range(i, len(grants)):
+            total += grants[j][2]
+            worst = max(worst, total - burst - rate * (grants[j][1] - grants[i][0]))
+    return worst
+
+
+def most_at_once(spans: Sequence[tuple[float, float]]) -> int:
+    """The most spans that surely overlap."""
+    changes = sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans])
+    return max(itertools.accumulate(change for _, change in changes), default=0)
+
+
+async def play(
+    throttle: Throttle,
+    provider: str,
+    steps: Sequence[tuple[float, int, Outcome | None]],
+    move: Callable[[float], float],
+) -> None:
+    """Ask and report as the steps say; check every promise on the way."""
+    limit = row(provider)
+    open_sessions: list[tuple[float, Report]] = []
+    granted: list[tuple[float, float, int]] = []
+    for passed, wanted, outcome in steps:
+        now = move(passed)
+        open_sessions = [(end, report) for end, report in open_sessions if end > now]
+        if open_sessions and outcome is not None:
+            _, report = open_sessions.pop(0)
+            await throttle.report([Report(report.ask, report.lease, outcome)])
+        ask = Ask(provider, "", "192.0.2.1", wanted)
+        (grant,) = await throttle.grant([ask])
+        if grant.recipients:
+            granted.append((now, now, grant.recipients))
+            open_sessions.append((now + CONFIG.lease_seconds, Report(ask, grant.lease, Outcome.CLEAN)))
+        else:
+            assert grant.retry_after > 0
+        assert grant.recipients <= min(wanted, limit.recipients)
+        assert len(open_sessions) <= limit.sessions
+    assert most_over(granted, limit.rate, limit.burst) < 0.01
+
+
+@pytest.mark.parametrize("kind", ["redis", "alone"])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rate=st.floats(0.1, 1000), burst=st.integers(1, 100), sessions=st.integers(1, 5), steps=STEPS)
+def test_no_sequence_of_asks_and_reports_gets_more_than_the_limits(
+    redis_url: str,
+    kind: str,
+    rate: float,
+    burst: int,
+    sessions: int,
+    steps: list[tuple[float, int, Outcome | None]],
+) -> None:
+    now = START
+
+    def move(seconds: float) -> float:
+        nonlocal now
+        now += seconds
+        return now
+
+    async def run() -> None:
+        provider = f"{next(numbers)}/{rate!r}/{burst}/{sessions}"
+        if kind == "alone":
+            await play(LocalThrottle(row, CONFIG, clock=lambda: now, random=Random(1)), provider, steps, move)
+            return
+        async with connect(redis_url) as redis:
+            await redis.flushdb()
+            await play(RedisThrottle(redis, row=row, config=CONFIG, clock=lambda: now), provider, steps, move)
+
+    asyncio.run(run())
+
+
+CLIENT = """
+import asyncio, json, sys, time
+from pipeline.ports import Ask, Outcome, Report
+from pipeline.providers import Provider
+from storage.redis import connect
+from storage.throttle import RedisThrottle, ThrottleConfig
+
+url, seconds = sys.argv[1], float(sys.argv[2])
+row = Provider("p", sessions=3, rate=200.0, burst=20, recipients=10)
+grants, spans = [], []
+
+async def worker(throttle, end, wanted):
+    ask = Ask("p", "", "192.0.2.1", wanted)
+    while (before := time.time()) < end:
+        (grant,) = await throttle.grant([ask])
+        after = time.time()
+        if grant.recipients:
+            grants.append((before, after, grant.recipients))
+            await asyncio.sleep(0.002)  # the session
+            spans.append((after, time.time()))
+            await throttle.report([Report(ask, grant.lease, Outcome.CLEAN)])
+        else:
+            await asyncio.sleep(min(grant.retry_after, 0.01))
+
+async def main():
+    async with connect(url) as redis:
+        throttle = RedisThrottle(redis, row=lambda key: row, config=ThrottleConfig(address_rate=1e6))
+        print("ready", flush=True)
+        sys.stdin.readline()
+        end = time.time() + seconds
+        await asyncio.gather(*(worker(throttle, end, wanted) for wanted in (1, 4, 10, 50)))
+    print(json.dumps([grants, spans]))
+
+asyncio.run(main())
+"""
+
+
+def start_client(code: str, *args: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_processes_together_stay_under_one_limit_and_use_it(redis_url: str) -> None:
+    seconds, rate, burst, sessions = 2.0, 200.0, 20, 3
+    clients = [start_client(CLIENT, redis_url, str(seconds)) for _ in range(4)]
+    for client in clients:
+        assert client.stdin is not None
+        client.stdin.write("\n")
+        client.stdin.flush()
+    answers = [json.loads(client.communicate(timeout=30)[0]) for client in clients]
+    grants = sorted(tuple(grant) for answer in answers for grant in answer[0])
+    spans = [tuple(span) for answer in answers for span in answer[1]]
+    assert most_over(grants, rate, burst) <= 0.01
+    assert most_at_once(spans) <= sessions
+    assert sum(count for _, _, count in grants) > rate * seconds * 0.7
+    assert all(answer[0] for answer in answers)  # nobody starves
+
+
+HOLDER = """
+import asyncio, sys
+from pipeline.ports import Ask
+from pipeline.providers import Provider
+from storage.redis import connect
+from storage.throttle import RedisThrottle, ThrottleConfig
+
+async def main():
+    async with connect(sys.argv[1]) as redis:
+        row = Provider("p", sessions=2, rate=1000.0, burst=1000)
+        throttle = RedisThrottle(redis, row=lambda key: row, config=ThrottleConfig(lease_seconds=1.0))
+        grants = await throttle.grant([Ask("p", "", "192.0.2.1", 1)] * 2)
+        assert all(grant.recipients for grant in grants)
+        print("ready", flush=True)
+        sys.stdin.readline()
+
+asyncio.run(main())
+"""
+
+
+async def test_the_sessions_of_a_killed_process_are_free_when_their_leases_end(redis_url: str) -> None:
+    holder = start_client(HOLDER, redis_url)
+    ask = Ask("p", "", "192.0.2.1", 1)
+    limit = Provider("p", sessions=2, rate=1000.0, burst=1000)
+    async with connect(redis_url) as redis:
+        throttle = RedisThrottle(redis, row=lambda _: limit, config=ThrottleConfig(lease_seconds=1.0))
+        (while_held,) = await throttle.grant([ask])
+        assert while_held.recipients == 0
+        holder.kill()
+        holder.communicate()
+        freed = while_held
+        async with asyncio.timeout(10):
+            while not freed.recipients:
+                await asyncio.sleep(freed.retry_after)
+                (freed,) = await throttle.grant([ask])

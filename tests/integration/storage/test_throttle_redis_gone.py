@@ -1,0 +1,148 @@
+"""While Redis is gone: each process keeps to its share, nothing is raised, and Redis is used again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.asyncio import Redis
+
+from pipeline.ports import Ask, Grant, Outcome, Report
+from pipeline.providers import Provider
+from storage.redis import Lifeline, connect
+from storage.throttle import RedisThrottle, ThrottleConfig
+from tests.servers import RedisServer
+
+LIMIT = Provider("p", sessions=8, rate=40.0, burst=40, recipients=50)
+CONFIG = ThrottleConfig(processes=4)
+ASK = Ask("p", "", "192.0.2.1", 50)
+HANG = 0.3  # seconds a command may take
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def moved() -> Time:
+    return Time()
+
+
+@pytest.fixture
+async def redis(redis_server: RedisServer) -> AsyncIterator[Redis]:
+    client = connect(redis_server.url, timeout=HANG)
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def throttle(redis: Redis, moved: Time) -> RedisThrottle:
+    return RedisThrottle(
+        redis, row=lambda _: LIMIT, config=CONFIG, lifeline=Lifeline("The throttle", monotonic=moved)
+    )
+
+
+async def one(throttle: RedisThrottle, ask: Ask = ASK) -> Grant:
+    (grant,) = await throttle.grant([ask])
+    return grant
+
+
+def is_local(grant: Grant) -> bool:
+    return grant.lease.startswith("local.")
+
+
+async def test_a_process_keeps_to_its_share_of_rate_and_sessions(
+    redis_server: RedisServer, throttle: RedisThrottle
+) -> None:
+    redis_server.kill()
+    first, second, third = await throttle.grant([Ask("p", "", "192.0.2.1", 6)] * 3)
+    assert is_local(first)
+    assert (first.recipients, second.recipients) == (6, 4)  # a quarter of the burst
+    assert third.recipients == 0  # a quarter of the sessions
+    await throttle.report([Report(ASK, grant.lease, Outcome.CLEAN) for grant in (first, second)])
+    denied = await one(throttle)
+    assert denied.recipients == 0
+    assert 0 < denied.retry_after <= 1.0  # 10 permits at a quarter of the rate
+
+
+async def test_the_share_is_never_nothing(redis_server: RedisServer, redis: Redis) -> None:
+    redis_server.kill()
+    throttle = RedisThrottle(redis, row=lambda _: LIMIT, config=ThrottleConfig(processes=1000))
+    assert (await one(throttle)).recipients == 1
+
+
+async def test_a_rate_reply_is_heeded_without_redis_too(
+    redis_server: RedisServer, throttle: RedisThrottle
+) -> None:
+    held = await one(throttle, Ask("p", "", "192.0.2.1", 1))
+    redis_server.kill()
+    grant = await one(throttle, Ask("p", "", "192.0.2.1", 1))
+    await throttle.report([Report(ASK, held.lease, Outcome.CLEAN), Report(ASK, grant.lease, Outcome.RATE)])
+    assert (await one(throttle)).retry_after >= 29
+
+
+async def test_redis_is_used_again_when_it_answers_again(
+    redis_server: RedisServer, throttle: RedisThrottle, moved: Time, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    assert not is_local(await one(throttle))
+    redis_server.kill()
+    local = await one(throttle)
+    assert is_local(local)
+
+    redis_server.start(emptied=True)
+    moved.now += 10
+    back = await one(throttle)
+    assert not is_local(back)
+    assert back.recipients == 40
+    await throttle.report([Report(ASK, local.lease, Outcome.CLEAN), Report(ASK, back.lease, Outcome.CLEAN)])
+    assert [record.message for record in caplog.records] == [
+        "The throttle works without Redis: ConnectionError",
+        "The throttle has Redis again",
+    ]
+
+
+async def test_a_restart_between_two_calls_is_not_noticed(
+    redis_server: RedisServer, throttle: RedisThrottle
+) -> None:
+    assert not is_local(await one(throttle))
+    redis_server.kill()
+    redis_server.start()
+    assert not is_local(await one(throttle, Ask("p", "", "192.0.2.1", 1)))
+
+
+async def test_a_redis_that_hangs_costs_one_timeout_and_then_nothing(
+    redis_server: RedisServer, throttle: RedisThrottle, moved: Time
+) -> None:
+    await one(throttle)
+    os.kill(redis_server.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        assert is_local(await one(throttle))
+        assert time.monotonic() - began < HANG * 5
+        began = time.monotonic()
+        for _ in range(100):
+            await one(throttle)
+        assert time.monotonic() - began < HANG
+        moved.now += 10
+        began = time.monotonic()
+        await asyncio.gather(*(one(throttle) for _ in range(50)))  # one of them looks, the others do not wait
+        assert time.monotonic() - began < HANG * 5
+    finally:
+        os.kill(redis_server.pid, signal.SIGCONT)
+
+
+async def test_a_redis_that_refuses_to_write_is_a_redis_that_is_gone(
+    redis: Redis, throttle: RedisThrottle
+) -> None:
+    await redis.replicaof("127.0.0.1", 1)  # as after a failover the client has missed
+    assert is_local(await one(throttle))

@@ -1,0 +1,284 @@
+"""A scripted mail server on loopback, and a prober with in-process ports, for tests over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+
+from typing_extensions import override
+
+from pipeline.facts import DomainFact, DomainState, MxHost
+from pipeline.guard import AddressGuard
+from pipeline.ports import Ask, CacheEntry, FactCache, FactKind, Grant, Report, Throttle
+from pipeline.prober import ProbeConfig, Probed, Prober, Target
+from pipeline.providers import Provider, Providers
+
+NOT_FOUND = "550 5.1.1 <{address}>: Recipient address rejected: User unknown in virtual mailbox table"
+DROP = "drop"
+SILENCE = ""
+
+Script = Callable[[str], str]
+"""Reply to RCPT by address; `{address}` is filled in, DROP hangs up, SILENCE says nothing."""
+
+
+def knows(*locals_: str, otherwise: str = NOT_FOUND) -> Script:
+    """A server that has these mailboxes and refuses the rest."""
+    return lambda address: "250 2.1.5 Ok" if address.rpartition("@")[0] in locals_ else otherwise
+
+
+@dataclass(slots=True)
+class Mailer:
+    """What the server says and what it saw.
+
+    Attributes:
+        rcpt: replies to RCPT.
+        offers: EHLO keywords; None: only HELO is known.
+        banner, mail: replies at these steps; DROP and SILENCE work as for RCPT.
+        latency: seconds between commands and their replies.
+        most_recipients: RCPT commands of a session, then `too_many`.
+        most_sessions: open sessions, then 421.
+        tls: context for STARTTLS.
+        smuggled: bytes sent in the clear right behind the 220 to STARTTLS.
+        seen: the lines of every session, in order.
+        peak: most open sessions at a time.
+    """
+
+    rcpt: Script = field(default_factory=knows)
+    offers: Sequence[str] | None = ("PIPELINING", "SMTPUTF8")
+    banner: str = "220 stub ESMTP"
+    mail: str = "250 2.1.0 Ok"
+    latency: float = 0.0
+    most_recipients: int = 0
+    too_many: str = "452 4.5.3 Error: too many recipients"
+    most_sessions: int = 0
+    tls: ssl.SSLContext | None = None
+    smuggled: bytes = b""
+    seen: list[list[str]] = field(default_factory=list)
+    batches: int = 0
+    open: int = 0
+    peak: int = 0
+    tls_sessions: int = 0
+
+    @property
+    def recipients(self) -> list[str]:
+        """All addresses in RCPT commands, in order."""
+        return [line[9:-1] for session in self.seen for line in session if line.startswith("RCPT TO:<")]
+
+    @property
+    def verbs(self) -> list[list[str]]:
+        """The first words of every session's lines."""
+        return [[line.split(" ")[0].upper() for line in session] for session in self.seen]
+
+
+class _Connection:
+    def __init__(self, mailer: Mailer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.mailer, self.reader, self.writer = mailer, reader, writer
+        self.lines: list[str] = []
+        self.count = 0
+        self.offers = list(mailer.offers or [])
+
+    async def serve(self) -> None:
+        mailer = self.mailer
+        mailer.seen.append(self.lines)
+        crowded = mailer.most_sessions and mailer.open > mailer.most_sessions
+        if not await self.say(["421 4.7.0 Too many connections" if crowded else mailer.banner]) or crowded:
+            return
+        rest = b""
+        while data := await self.reader.read(65536):
+            *lines, rest = (rest + data).split(b"\n")
+            mailer.batches += 1
+            replies = []
+            for line in lines:
+                text = line.rstrip(b"\r").decode()
+                self.lines.append(text)
+                replies.append(self.answer(text))
+                if text == "STARTTLS" and mailer.tls:
+                    break
+            if not await self.say(replies):
+                return
+            if replies[-1] == "220 2.0.0 Go ahead" and mailer.tls:
+                await self.encrypt(mailer.tls)
+
+    async def say(self, replies: Sequence[str]) -> bool:
+        """Send the replies; False when the connection is to be closed."""
+        if self.mailer.latency:
+            await asyncio.sleep(self.mailer.latency)
+        for reply in replies:
+            if reply == DROP:
+                return False
+            if reply:
+                self.writer.write(reply.encode() + b"\r\n")
+            if reply.startswith(("221", "421", "554 no")):
+                await self.writer.drain()
+                return False
+        await self.writer.drain()
+        return True
+
+    async def encrypt(self, context: ssl.SSLContext) -> None:
+        self.writer.write(self.mailer.smuggled)
+        await self.writer.start_tls(context)
+        self.mailer.tls_sessions += 1
+        self.offers.remove("STARTTLS")
+
+    def answer(self, line: str) -> str:
+        verb, mailer = line.split(" ", 1)[0].upper(), self.mailer
+        if verb == "RCPT":
+            return self.answer_rcpt(line[9:-1])
+        return {
+            "EHLO": "\r\n".join(f"250-{word}" for word in ("stub", *self.offers)) + "\r\n250 HELP"
+            if mailer.offers is not None
+            else "502 5.5.1 Command not implemented",
+            "HELO": "250 stub",
+            "MAIL": mailer.mail,
+            "RSET": "250 2.0.0 Ok",
+            "QUIT": "221 2.0.0 Bye",
+            "STARTTLS": "220 2.0.0 Go ahead",
+        }.get(verb, "500 5.5.2 What?")
+
+    def answer_rcpt(self, address: str) -> str:
+        self.count += 1
+        if 0 < self.mailer.most_recipients < self.count:
+            return self.mailer.too_many
+        return self.mailer.rcpt(address).replace("{address}", address)
+
+
+@asynccontextmanager
+async def mailing(mailer: Mailer, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
+    """Run the server and give its port."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        mailer.open += 1
+        mailer.peak = max(mailer.peak, mailer.open)
+        try:
+            with suppress(OSError, asyncio.CancelledError):  # the client hangs up, or the test is over
+                await _Connection(mailer, reader, writer).serve()
+        finally:
+            mailer.open -= 1
+            writer.close()
+            tasks.discard(task)
+
+    server = await asyncio.start_server(connected, host, port)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class OpenDoors(Throttle):
+    """Grants all that is asked for, up to `each` recipients a session; `denials` first says no so often."""
+
+    def __init__(self, *, each: int = 10_000, denials: int = 0, retry_after: float = 0.0) -> None:
+        self.each, self.denials, self.retry_after = each, denials, retry_after
+        self.grants: list[Sequence[Ask]] = []
+        self.reports: list[Sequence[Report]] = []
+        self.open: set[str] = set()
+        self._numbers = itertools.count()
+
+    @override
+    async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
+        self.grants.append(asks)
+        return [self._grant(ask) for ask in asks]
+
+    @override
+    async def report(self, reports: Sequence[Report]) -> None:
+        self.reports.append(reports)
+        self.open -= {report.lease for report in reports}
+
+    def _grant(self, ask: Ask) -> Grant:
+        if self.denials > 0:
+            self.denials -= 1
+            return Grant(0, retry_after=self.retry_after)
+        lease = str(next(self._numbers))
+        self.open.add(lease)
+        return Grant(min(ask.recipients, self.each), lease)
+
+
+class DictCache(FactCache):
+    """Remembers for ever."""
+
+    def __init__(self) -> None:
+        self.values: dict[FactKind, dict[str, bytes]] = {kind: {} for kind in FactKind}
+
+    @override
+    async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
+        return {key: self.values[kind][key] for key in keys if key in self.values[kind]}
+
+    @override
+    async def put(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
+        self.values[kind].update((entry.key, entry.value) for entry in entries)
+
+
+@cache
+def providers(recipients: int = 50, sessions: int = 5) -> Providers:
+    """A provider table without names: everybody takes so much; "silent" has nothing to say."""
+    silent = Provider("silent", ("silent.test",), informative=False)
+    return Providers([silent], Provider("default", recipients=recipients, sessions=sessions))
+
+
+def routed(domain: str, *hosts: tuple[str, tuple[str, ...]], provider: str = "stub") -> DomainFact:
+    """A domain fact with these exchangers; by default one at 127.0.0.1."""
+    mx = hosts or (("mx.stub.test", ("127.0.0.1",)),)
+    exchangers = tuple(MxHost(name, 10 + n, addresses) for n, (name, addresses) in enumerate(mx))
+    return DomainFact(domain, DomainState.ROUTED, exchangers, provider)
+
+
+def targets(fact: DomainFact, *locals_: str) -> list[Target]:
+    """Targets at the fact's domain."""
+    return [Target(f"{local}@{fact.domain}", local, fact.domain, fact) for local in locals_]
+
+
+@dataclass(slots=True)
+class Bench:
+    """A prober and what it is wired to."""
+
+    port: int
+    throttle: OpenDoors = field(default_factory=OpenDoors)
+    cache: DictCache = field(default_factory=DictCache)
+    guard: AddressGuard = field(default_factory=lambda: AddressGuard(allow_non_public=True))
+    providers: Providers = field(default_factory=providers)
+    settings: dict[str, object] = field(default_factory=dict)
+    now: float = 1_000_000.0
+    _prober: Prober | None = None
+
+    @property
+    def prober(self) -> Prober:
+        """One prober for the whole test."""
+        if self._prober is None:
+            numbers = itertools.count()
+            settings = {"helo_name": "probe.test", "port": self.port} | self.settings
+            self._prober = Prober(
+                config=ProbeConfig(**settings),  # type: ignore[arg-type] - settings of many types
+                throttle=self.throttle,
+                providers=self.providers,
+                guard=self.guard,
+                cache=self.cache,
+                clock=lambda: self.now,
+                token=lambda: f"token {next(numbers)}",
+            )
+        return self._prober
+
+    async def probe(
+        self,
+        asked: Sequence[Target],
+        *,
+        budget_s: float = 20.0,
+        session_s: float = 60.0,
+        max_age: float = 0.0,
+    ) -> Probed:
+        """Probe, and check what holds for every call: nobody is lost and every lease is given back."""
+        probed = await self.prober.probe(asked, budget_s=budget_s, session_s=session_s, max_age=max_age)
+        assert {target.address for target in asked} >= set(probed.mailboxes) | set(probed.waits)
+        assert not self.throttle.open
+        return probed

@@ -1,0 +1,210 @@
+"""What answers mean: every rule without a network."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from pipeline.dns_rules import (
+    DnsAnswer,
+    HostAddresses,
+    Outcome,
+    Ruling,
+    is_host_name,
+    rule_on_addresses,
+    rule_on_hosts,
+    rule_on_implicit,
+    rule_on_mx,
+    rule_out,
+)
+from pipeline.facts import DomainState, MxHost
+from pipeline.guard import AddressGuard
+
+GUARD = AddressGuard()
+NO_DATA = DnsAnswer(Outcome.NO_DATA, detail="NODATA")
+NO_NAME = DnsAnswer(Outcome.NO_NAME, detail="NXDOMAIN")
+FAILED = DnsAnswer(Outcome.FAILED, detail="SERVFAIL")
+
+PUBLIC = HostAddresses(Outcome.FOUND, ("8.8.8.8",), ttl=500)
+PRIVATE = HostAddresses(Outcome.FOUND, ttl=500)
+ABSENT = HostAddresses(Outcome.NO_NAME, detail="NXDOMAIN")
+BROKEN = HostAddresses(Outcome.FAILED, detail="timeout")
+
+
+def mx(*records: tuple[int, str], ttl: float = 600) -> DnsAnswer:
+    return DnsAnswer(Outcome.FOUND, exchangers=records, ttl=ttl)
+
+
+def a(*addresses: str, ttl: float = 60) -> DnsAnswer:
+    return DnsAnswer(Outcome.FOUND, addresses=addresses, ttl=ttl)
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        (NO_NAME, DomainState.NOT_FOUND),
+        (FAILED, DomainState.UNAVAILABLE),
+        (mx((0, "")), DomainState.NULL_MX),
+        (mx((10, "")), DomainState.NULL_MX),
+        (mx((10, "192.0.2.1")), DomainState.UNROUTABLE),
+        (mx((10, "8.8.8.8")), DomainState.UNROUTABLE),
+        (mx((10, "2001:db8::1")), DomainState.UNROUTABLE),
+        (mx((10, "[8.8.8.8]")), DomainState.UNROUTABLE),
+        (mx((10, "0x7f000001")), DomainState.UNROUTABLE),
+        (mx((10, "2130706433")), DomainState.UNROUTABLE),
+        (mx((10, "mx\\010.a.test")), DomainState.UNROUTABLE),
+        (mx((10, "mx\r\nRCPT.a.test")), DomainState.UNROUTABLE),
+        (mx((10, "m\x00x.a.test")), DomainState.UNROUTABLE),
+        (mx((10, "m x.a.test")), DomainState.UNROUTABLE),
+        (mx((10, "mx.é.test")), DomainState.UNROUTABLE),
+    ],
+)
+def test_an_mx_answer_that_decides_alone(answer: DnsAnswer, state: DomainState) -> None:
+    ruling = rule_on_mx(answer)
+    assert isinstance(ruling, Ruling)
+    assert ruling.state is state
+    assert ruling.detail
+    assert not ruling.hosts
+
+
+def test_no_mx_leaves_the_decision_to_the_domains_own_address() -> None:
+    assert rule_on_mx(NO_DATA) == ()
+
+
+def test_exchangers_are_tried_by_preference_and_ties_keep_the_servers_order() -> None:
+    answer = mx((20, "c.test"), (10, "b.test"), (20, "a.test"), (5, "z.test"))
+    assert rule_on_mx(answer) == ((5, "z.test"), (10, "b.test"), (20, "c.test"), (20, "a.test"))
+
+
+def test_bad_names_the_root_and_repetitions_are_dropped_beside_good_ones() -> None:
+    answer = mx((0, ""), (1, "10.0.0.1"), (2, "MX.test"), (3, "mx.test"), (4, "a b.test"), (5, "_mx-1.test"))
+    assert rule_on_mx(answer) == ((2, "mx.test"), (5, "_mx-1.test"))
+
+
+def test_of_a_thousand_exchangers_the_ten_best_are_used() -> None:
+    records = [(i, f"mx{i}.test") for i in range(1000)]
+    random.Random(7).shuffle(records)
+    assert rule_on_mx(mx(*records)) == tuple((i, f"mx{i}.test") for i in range(10))
+
+
+CHOSEN = ((10, "a.test"), (20, "b.test"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "state"),
+    [
+        (PUBLIC, PUBLIC, DomainState.ROUTED),
+        (PUBLIC, BROKEN, DomainState.ROUTED),
+        (ABSENT, PUBLIC, DomainState.ROUTED),
+        (PRIVATE, PUBLIC, DomainState.ROUTED),
+        (PRIVATE, PRIVATE, DomainState.UNROUTABLE),
+        (PRIVATE, ABSENT, DomainState.UNROUTABLE),
+        (PRIVATE, BROKEN, DomainState.UNAVAILABLE),
+        (ABSENT, BROKEN, DomainState.UNAVAILABLE),
+        (BROKEN, BROKEN, DomainState.UNAVAILABLE),
+        (ABSENT, ABSENT, DomainState.NO_MAIL_SERVER),
+    ],
+)
+def test_the_addresses_of_the_exchangers_decide(
+    first: HostAddresses, second: HostAddresses, state: DomainState
+) -> None:
+    for pair in ((first, second), (second, first)):
+        ruling = rule_on_hosts(CHOSEN, 600, dict(zip(("a.test", "b.test"), pair, strict=True)))
+        assert ruling.state is state
+        assert bool(ruling.hosts) == (state is DomainState.ROUTED)
+
+
+def test_a_route_holds_the_reachable_hosts_by_preference_and_the_shortest_ttl() -> None:
+    long = HostAddresses(Outcome.FOUND, ("1.1.1.1", "2606:4700::1"), ttl=9000)
+    ruling = rule_on_hosts(CHOSEN, 600, {"a.test": PUBLIC, "b.test": long})
+    assert ruling.hosts == (
+        MxHost("a.test", 10, ("8.8.8.8",)),
+        MxHost("b.test", 20, ("1.1.1.1", "2606:4700::1")),
+    )
+    assert ruling.ttl == 500
+
+
+def test_a_route_with_a_hole_is_believed_as_briefly_as_possible() -> None:
+    assert rule_on_hosts(CHOSEN, 600, {"a.test": PUBLIC, "b.test": BROKEN}).ttl == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (PUBLIC, DomainState.ROUTED),
+        (PRIVATE, DomainState.UNROUTABLE),
+        (BROKEN, DomainState.UNAVAILABLE),
+        (ABSENT, DomainState.NO_MAIL_SERVER),
+    ],
+)
+def test_the_domains_own_address_is_the_route_without_mx(found: HostAddresses, state: DomainState) -> None:
+    ruling = rule_on_implicit("a.test", found)
+    assert ruling.state is state
+    assert ruling.implicit == (state is DomainState.ROUTED)
+    assert ruling.hosts == ((MxHost("a.test", 0, ("8.8.8.8",)),) if ruling.implicit else ())
+
+
+@pytest.mark.parametrize(
+    ("ipv4", "ipv6", "outcome", "public"),
+    [
+        (a("8.8.8.8"), None, Outcome.FOUND, ("8.8.8.8",)),
+        (a("10.0.0.1", "8.8.8.8"), None, Outcome.FOUND, ("8.8.8.8",)),
+        (
+            a("1.0.0.1", "1.0.0.2", "1.0.0.3", "1.0.0.4"),
+            None,
+            Outcome.FOUND,
+            ("1.0.0.1", "1.0.0.2", "1.0.0.3"),
+        ),
+        (NO_NAME, None, Outcome.NO_NAME, ()),
+        (FAILED, None, Outcome.FAILED, ()),
+        (NO_DATA, a("2606:4700::1"), Outcome.FOUND, ("2606:4700::1",)),
+        (NO_DATA, a("fe80::1", "64:ff9b::7f00:1"), Outcome.FOUND, ()),
+        (NO_DATA, NO_DATA, Outcome.NO_DATA, ()),
+        (NO_DATA, FAILED, Outcome.FAILED, ()),
+        (a("10.0.0.1"), a("2606:4700::1"), Outcome.FOUND, ("2606:4700::1",)),
+        (a("10.0.0.1"), NO_DATA, Outcome.FOUND, ()),
+        (a("10.0.0.1"), a("::1"), Outcome.FOUND, ()),
+        (a("10.0.0.1"), FAILED, Outcome.FAILED, ()),  # there may be a public one
+    ],
+)
+def test_ipv4_alone_is_enough_and_ipv6_is_asked_when_it_is_not(
+    ipv4: DnsAnswer, ipv6: DnsAnswer | None, outcome: Outcome, public: tuple[str, ...]
+) -> None:
+    if ipv6 is not None:
+        assert rule_on_addresses(ipv4, None, GUARD) is None
+    addresses = rule_on_addresses(ipv4, ipv6, GUARD)
+    assert addresses is not None
+    assert (addresses.outcome, addresses.public) == (outcome, public)
+
+
+@pytest.mark.parametrize(
+    ("domain", "state"),
+    [
+        ("a" * 64 + ".test", DomainState.NOT_FOUND),
+        (".".join(["a" * 60] * 5), DomainState.NOT_FOUND),
+        ("a..test", DomainState.NOT_FOUND),
+        (".test", DomainState.NOT_FOUND),
+        ("test.", DomainState.NOT_FOUND),
+        ("", DomainState.NOT_FOUND),
+        ("gmail.com\x00.evil.test", DomainState.UNAVAILABLE),
+        ("a\r\n.test", DomainState.UNAVAILABLE),
+        ("a\\.b.test", DomainState.UNAVAILABLE),
+        ("a b.test", DomainState.UNAVAILABLE),
+        ("é.test", DomainState.UNAVAILABLE),
+    ],
+)
+def test_a_name_that_cannot_be_asked_for_is_not_found_only_when_it_cannot_exist(
+    domain: str, state: DomainState
+) -> None:
+    ruling = rule_out(domain)
+    assert ruling is not None
+    assert ruling.state is state
+
+
+@pytest.mark.parametrize(
+    "domain", ["a.test", "A.TEST", "xn--e1afmkfd.test", "_x.a-b.test", "a" * 63 + ".t", "test", "1.2"]
+)
+def test_host_names_are_left_to_dns(domain: str) -> None:
+    assert is_host_name(domain)
+    assert rule_out(domain) is None

@@ -1,0 +1,108 @@
+"""How long domain facts are believed, and what the fact cache sees of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.dns_rules import Outcome
+from pipeline.domain_codec import encode_domain
+from pipeline.domains import DnsConfig
+from pipeline.facts import DomainFact, DomainState
+from pipeline.ports import CacheEntry, FactKind
+from tests.unit.pipeline.dns_stub import SERVFAIL, MemoryCache, Says, Zone, domain_facts, serving
+
+HOUR, DAY = 3600.0, 86_400.0
+
+WORLD: Zone = {
+    "hour.test": {"MX": Says(["10 mx.test."], ttl=7200)},
+    "short.test": {"MX": Says(["10 mx.test."], ttl=5)},
+    "null.test": {"MX": Says(["0 ."], ttl=10**6)},
+    "mx.test": {"A": Says(["127.0.0.1"], ttl=3600)},
+    "nothing.test": {"TXT": Says()},
+    "broken.test": {"MX": SERVFAIL},
+    "holed.test": {"MX": Says(["10 mx.test.", "20 broken.mx.test."], ttl=7200)},
+    "broken.mx.test": {"A": SERVFAIL},
+}
+
+
+@pytest.mark.parametrize(
+    ("domain", "seconds"),
+    [
+        ("hour.test", HOUR),  # the host's TTL is the shorter one
+        ("short.test", 300.0),  # not below five minutes
+        ("null.test", DAY),  # not above a day
+        ("nothing.test", 900.0),
+        ("nxdomain.test", 900.0),
+        ("broken.test", 30.0),
+        ("holed.test", 300.0),
+    ],
+)
+async def test_facts_are_believed_as_long_as_dns_says_within_bounds(domain: str, seconds: float) -> None:
+    cache = MemoryCache()
+    async with serving(WORLD) as stub, domain_facts(stub, cache=cache, clock=lambda: 5000.0) as facts:
+        fact = (await facts.lookup([domain]))[domain]
+    assert (fact.learned_at, fact.expires_at) == (5000.0, 5000.0 + seconds)
+    assert cache.puts == [[CacheEntry(domain, encode_domain(fact), seconds)]]
+
+
+async def test_a_lookup_costs_one_round_trip_each_way_and_a_known_domain_no_question() -> None:
+    cache = MemoryCache()
+    names = ["hour.test", "null.test", "hour.test"]
+    async with serving(WORLD) as stub:
+        async with domain_facts(stub, cache=cache) as facts:
+            first = await facts.lookup(names)
+        asked = stub.asked.total()
+        async with domain_facts(stub, cache=cache) as facts:  # another process
+            second = await facts.lookup(names)
+    assert first == second
+    assert stub.asked.total() == asked
+    assert [list(keys) for keys in cache.gets] == [["hour.test", "null.test"]] * 2
+    assert [{entry.key for entry in entries} for entries in cache.puts] == [{"hour.test", "null.test"}]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"rubbish", encode_domain(DomainFact("null.test", DomainState.NOT_FOUND, learned_at=1, expires_at=999))],
+)
+async def test_what_is_unreadable_or_stale_in_the_cache_is_asked_again(value: bytes) -> None:
+    cache = MemoryCache()
+    await cache.put(FactKind.DOMAIN, [CacheEntry("null.test", value, 60)])
+    async with serving(WORLD) as stub, domain_facts(stub, cache=cache, clock=lambda: 1000.0) as facts:
+        assert (await facts.lookup(["null.test"]))["null.test"].state is DomainState.NULL_MX
+    assert stub.asked["null.test", "MX"] == 1
+
+
+async def test_an_empty_lookup_is_empty() -> None:
+    cache = MemoryCache()
+    async with serving(WORLD) as stub, domain_facts(stub, cache=cache) as facts:
+        assert await facts.lookup([]) == {}
+    assert cache.puts == []
+
+
+async def test_a_hosts_addresses_are_asked_again_when_they_are_stale() -> None:
+    now = [1000.0]
+    async with serving(WORLD) as stub, domain_facts(stub, clock=lambda: now[0]) as facts:
+        await facts.lookup(["hour.test"])
+        now[0] += HOUR - 1
+        await facts.lookup(["short.test"])
+        assert stub.asked["mx.test", "A"] == 1
+        now[0] += 2
+        await facts.lookup(["holed.test"])
+        assert stub.asked["mx.test", "A"] == 1  # the resolver library still has it
+        assert stub.asked["broken.mx.test", "A"] > 1
+
+
+async def test_the_book_of_hosts_forgets_the_least_used() -> None:
+    async with serving(WORLD) as stub, domain_facts(stub) as facts:
+        facts._hosts._size = 1
+        await facts.lookup(["hour.test"])
+        await facts.lookup(["implicit.mx.test", "broken.test", "holed.test"])
+        assert len(facts._hosts._known) == 1
+
+
+def test_the_bounds_can_be_set() -> None:
+    config = DnsConfig(min_ttl=1, max_ttl=2, negative_ttl=3, failure_ttl=4)
+    lifetimes = [config.lifetime(Outcome.FOUND, ttl) for ttl in (0, 1.5, 9)]
+    assert lifetimes == [1, 1.5, 2]
+    assert config.lifetime(Outcome.NO_NAME, 0) == config.lifetime(Outcome.NO_DATA, 0) == 3
+    assert config.lifetime(Outcome.FAILED, 0) == 4

@@ -1,0 +1,183 @@
+"""What the lists say about an address, and how an operator changes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipeline.errors import MailsiftError
+from pipeline.lists import ALIASES, Lists
+from pipeline.syntax import parse
+
+
+@pytest.fixture(scope="module")
+def lists() -> Lists:
+    return Lists.load()
+
+
+def _described(lists: Lists, *cells: str) -> pl.DataFrame:
+    return lists.describe(parse(pl.Series("raw", cells, pl.String)))
+
+
+def _load(folder: Path, text: str) -> Lists:
+    path = folder / "overrides.toml"
+    path.write_text(text, encoding="utf-8")
+    return Lists.load(path)
+
+
+def test_describe_adds_four_columns_and_keeps_rows_and_their_order(lists: Lists) -> None:
+    cells = ("info@gmail.com", "x@y.test", "", "a@sub.mailinator.com", "x@y.test", "b@hotnail.com")
+    before = parse(pl.Series("raw", cells, pl.String))
+    frame = lists.describe(before)
+    assert frame.drop("role", "free", "disposable", "suggested_domain").equals(before)
+    assert frame.select("role", "free", "disposable", "suggested_domain").rows() == [
+        (True, True, False, ""),
+        (False, False, False, ""),
+        (False, False, False, ""),
+        (False, False, True, ""),
+        (False, False, False, ""),
+        (False, False, False, "hotmail.com"),
+    ]
+
+
+def test_an_empty_frame_stays_empty_and_gets_its_columns(lists: Lists) -> None:
+    frame = _described(lists)
+    assert frame.height == 0
+    assert frame.schema["role"] == frame.schema["free"] == frame.schema["disposable"] == pl.Boolean()
+    assert frame.schema["suggested_domain"] == pl.String()
+
+
+@pytest.mark.parametrize(
+    "local",
+    [
+        "info",
+        "Sales",
+        "support+de",
+        "postmaster",
+        "abuse",
+        "hostmaster",
+        "noreply",
+        "no-reply",
+        "kontakt",
+        "hr",
+    ],
+)
+def test_names_of_functions_are_roles_with_or_without_a_tag(lists: Lists, local: str) -> None:
+    assert _described(lists, f"{local}@acme.test")["role"].item()
+
+
+@pytest.mark.parametrize(
+    "local", ["test", "123", "4711", "jane", "infos.jane", "jane+info", "salesman", "me", '"info x"']
+)
+def test_people_numbers_and_tests_are_not_roles(lists: Lists, local: str) -> None:
+    assert not _described(lists, f"{local}@acme.test")["role"].item()
+
+
+@pytest.mark.parametrize(
+    "domain", ["mailinator.com", "sub.mailinator.com", "a.b.c.yopmail.com", "guerrillamail.com"]
+)
+def test_throw_away_domains_are_found_at_any_depth(lists: Lists, domain: str) -> None:
+    assert lists.is_disposable(domain)
+
+
+@pytest.mark.parametrize(
+    "domain", [*sorted(ALIASES), "jane.anonaddy.com", "gmail.com", "mailinator.com.acme.test", "com", ""]
+)
+def test_alias_services_and_real_domains_are_not_throw_away(lists: Lists, domain: str) -> None:
+    assert not lists.is_disposable(domain)
+
+
+def test_a_listed_public_suffix_says_nothing_about_the_domains_below_it(tmp_path: Path) -> None:
+    lists = _load(tmp_path, '[disposable]\nadd = ["github.io", "bad.github.io"]')
+    assert lists.is_disposable("github.io")
+    assert lists.is_disposable("mail.bad.github.io")
+    assert not lists.is_disposable("jane.github.io")
+
+
+def test_free_mail_is_the_domain_itself_and_not_what_lies_below_it(lists: Lists) -> None:
+    frame = _described(lists, "a@gmail.com", "a@gmx.de", "a@corp.gmail.com", "a@acme.test")
+    assert frame["free"].to_list() == [True, True, False, False]
+
+
+@pytest.mark.parametrize("cell", ["a@gmailcom", "a@gmail", "a@gmail..com", "a@gmail,com", "a@gmail.com."])
+def test_a_domain_that_breaks_the_syntax_gets_its_suggestion_and_nothing_else(
+    lists: Lists, cell: str
+) -> None:
+    row = _described(lists, cell).row(0, named=True)
+    assert row["suggested_domain"] == "gmail.com"
+    assert not row["free"]
+    assert row["rule"].startswith("domain_")
+
+
+def test_a_frame_with_local_and_domain_alone_will_do(lists: Lists) -> None:
+    frame = lists.describe(pl.DataFrame({"local": ["info"], "domain": ["gmaul.com"]}))
+    assert frame.rows() == [("info", "gmaul.com", True, False, False, "gmail.com")]
+
+
+def test_a_free_domain_is_never_corrected_unless_it_is_a_known_trap(lists: Lists) -> None:
+    assert lists.suggested("eastmail.com") == ""  # a real service beside fastmail.com
+    assert lists.suggested("yaho.com") == "yahoo.com"
+
+
+def test_an_operator_changes_every_list(tmp_path: Path) -> None:
+    lists = _load(
+        tmp_path,
+        """
+        [disposable]
+        add = ["Burner.test", "duck.com"]
+        remove = ["yopmail.com"]
+        [free]
+        add = ["freemail.test"]
+        remove = ["gmx.de"]
+        [role]
+        add = ["captain"]
+        remove = ["info"]
+        [alias]
+        add = ["mailinator.com"]
+        """,
+    )
+    cells = (
+        "captain@mx.burner.test",
+        "info@yopmail.com",
+        "a@freemail.test",
+        "a@gmx.de",
+        "a@mailinator.com",
+        "a@duck.com",
+    )
+    frame = _described(lists, *cells)
+    assert frame["role"].to_list() == [True, False, False, False, False, False]
+    assert frame["disposable"].to_list() == [True, False, False, False, False, True]
+    assert frame["free"].to_list()[2:4] == [True, False]
+
+
+def test_a_service_of_its_own_below_a_throw_away_domain_can_be_let_through(tmp_path: Path) -> None:
+    lists = _load(tmp_path, '[alias]\nadd = ["corp.mailinator.com"]')
+    assert not lists.is_disposable("mx.corp.mailinator.com")
+    assert lists.is_disposable("other.mailinator.com")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[disposable", "cannot be read"),
+        ("[disposible]\nadd = []", "[disposible]"),
+        ("[free]\nadds = []", "`adds`"),
+        ('[free]\nadd = "gmx.de"', "`add` must be a list"),
+        ("[role]\nremove = [1]", "`remove` must be a list"),
+        ("alias = 1", "[alias] must be a table"),
+        ("provider = 1", "[[provider]]"),
+        ("[provider]\nkey = 'x'", "[[provider]]"),
+    ],
+)
+def test_a_mistake_in_the_overrides_is_named(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(MailsiftError) as caught:
+        _load(tmp_path, text)
+    assert caught.value.code == "bad_overrides"
+    assert words in caught.value.message
+
+
+def test_a_missing_overrides_file_is_an_error_and_not_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(MailsiftError, match="bad_overrides"):
+        Lists.load(tmp_path / "none.toml")

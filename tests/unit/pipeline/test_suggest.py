@@ -1,0 +1,118 @@
+"""A slip of a well-known domain is recognised; a real domain is left alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.suggest import TYPO_TRAPS, suggest
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("gmial.com", "gmail.com"),
+        ("gamil.com", "gmail.com"),
+        ("gnail.com", "gmail.com"),
+        ("gmai.com", "gmail.com"),
+        ("gmaill.com", "gmail.com"),
+        ("gmails.com", "gmail.com"),
+        ("gmail.con", "gmail.com"),
+        ("gmail.co", "gmail.com"),
+        ("gmail.cm", "gmail.com"),
+        ("gmail.comm", "gmail.com"),
+        ("gmail.ocm", "gmail.com"),
+        ("gmial.con", "gmail.com"),
+        ("gmailcom", "gmail.com"),
+        ("gmailcon", "gmail.com"),
+        ("gmail", "gmail.com"),
+        ("g.mail.com", "gmail.com"),
+        ("gmail..com", "gmail.com"),
+        ("gmail,com", "gmail.com"),
+        ("www.gmail.com", "gmail.com"),
+        ("googlemial.com", "googlemail.com"),
+        ("yahoo.co.k", "yahoo.co.uk"),
+        ("yahoo.couk", "yahoo.co.uk"),
+        ("yaho.co.uk", "yahoo.co.uk"),
+        ("yahooo.com.br", "yahoo.com.br"),
+        ("yahho.com", "yahoo.com"),
+        ("hotnail.com", "hotmail.com"),
+        ("hotmai.fr", "hotmail.fr"),
+        ("jotmail.com", "hotmail.com"),
+        ("outlok.com", "outlook.com"),
+        ("outloook.com", "outlook.com"),
+        ("iclould.com", "icloud.com"),
+        ("live.con", "live.com"),
+        ("gmx.dee", "gmx.de"),
+        ("gmxde", "gmx.de"),
+        ("tonline.de", "t-online.de"),
+        ("wanado.fr", "wanadoo.fr"),
+        ("comcast.ent", "comcast.net"),
+        ("163.con", "163.com"),
+    ],
+)
+def test_a_slip_is_recognised(typed: str, meant: str) -> None:
+    assert suggest(typed) == meant
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        *(
+            "gmail.com",
+            "yahoo.co.uk",
+            "yahoo.fr",
+            "yahoo.se",
+            "yahoo.co.jp",
+            "hotmail.fr",
+            "hotmail.co",
+            "gmx.de",
+        ),
+        *("mail.com", "email.com", "ymail.com", "mail.ru", "me.com", "mac.com", "qq.com", "126.com"),
+        *(
+            "mailw.com",
+            "comcast.com",
+            "verizon.com",
+            "att.com",
+            "gail.com",
+            "emial.com",
+            "notmail.com",
+            "love.com",
+        ),
+        *(
+            "gmail.de",
+            "hotmail.net",
+            "outlook.org",
+            "live.net",
+            "gmx.dk",
+            "web.com",
+            "orange.com",
+            "free.com",
+        ),
+        *(
+            "cloud.com",
+            "oranges.fr",
+            "charters.net",
+            "rodgers.com",
+            "in.box.com",
+            "mail.acme.com",
+            "never.com",
+        ),
+        *("acme.test", "a.b", "com", "", "xn--gmal-nza.com", "google.com", "apple.com", "yahoo-inc.com"),
+    ],
+)
+def test_a_real_domain_is_left_alone(domain: str) -> None:
+    assert suggest(domain) == ""
+
+
+def test_every_typo_trap_has_a_suggestion() -> None:
+    assert [trap for trap in TYPO_TRAPS if not suggest(trap)] == []
+
+
+@given(st.text(alphabet="gmailyhotukcnrd.-,", max_size=24))
+def test_a_suggestion_is_a_known_domain_and_needs_no_further_one(typed: str) -> None:
+    meant = suggest(typed)
+    assert meant != typed or not meant
+    assert suggest(meant) == ""
+    assert meant == "" or "." in meant
