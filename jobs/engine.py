@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 from uuid import UUID
 
 import structlog
@@ -156,7 +158,7 @@ class Engine:
         except LeaseLostError:
             _log.info("job.step.lease_lost", job=str(step.job_id))
         except Exception as error:  # noqa: BLE001 - whatever it was, the lease ends and another tries
-            _log.warning("job.step.error", job=str(step.job_id), error=_name(error))
+            _log.warning("job.step.error", job=str(step.job_id), **_told(error))
         else:
             _log.info("job.step.done", job=str(step.job_id), step=step.state)
             await self._waker.wake(min(worth, self._config.slots))
@@ -167,7 +169,7 @@ class Engine:
         except LeaseLostError:
             _log.info("chunk.lease_lost", job=str(chunk.job_id), chunk=chunk.n)
         except Exception as error:  # noqa: BLE001 - whatever it was, nothing is lost: the chunk goes back
-            _log.warning("chunk.error", job=str(chunk.job_id), chunk=chunk.n, error=_name(error))
+            _log.warning("chunk.error", job=str(chunk.job_id), chunk=chunk.n, **_told(error))
             await self._release(chunk)
         else:
             _log.info(
@@ -189,7 +191,7 @@ class Engine:
             async with self._database.begin() as connection:
                 await chunk_rows.release(connection, chunk, delay=delay, waits_for="error")
         except Exception as error:  # noqa: BLE001 - then its lease runs out and a sweep frees it
-            _log.warning("chunk.release_error", job=str(chunk.job_id), error=_name(error))
+            _log.warning("chunk.release_error", job=str(chunk.job_id), **_told(error))
 
     async def _beat(self) -> None:
         """Renew the leases while work is in flight; work whose lease is lost is stopped."""
@@ -202,7 +204,7 @@ class Engine:
                     alive = await chunk_rows.renew(connection, **values)  # type: ignore[arg-type]  # one dict, two types
                     alive |= await job_rows.renew_steps(connection, **values)  # type: ignore[arg-type]  # same
             except Exception as error:  # noqa: BLE001 - the next beat tries again; the fence guards the rest
-                _log.warning("heartbeat.error", error=_name(error))
+                _log.warning("heartbeat.error", **_told(error))
                 continue
             for token in before - alive:
                 if token in self._in_flight:
@@ -219,6 +221,8 @@ class Engine:
             await self._waker.wake(min(freed, self._config.slots))
 
 
-def _name(error: Exception) -> str:
-    """Name an error without its words: they may hold an address."""
-    return f"{type(error).__module__}.{type(error).__qualname__}"
+def _told(error: Exception) -> dict[str, str]:
+    """Name an error and its place without its words: they may hold an address."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return {"error": f"{type(error).__module__}.{type(error).__qualname__}", "at": place}

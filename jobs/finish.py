@@ -100,8 +100,9 @@ def _joined(source: pl.LazyFrame, verdicts: pl.DataFrame, places: pl.Series) -> 
         found = verdicts[place].cast({pl.Categorical: pl.String}).rename(_prefixed)
         return pl.concat([rows.drop(ADDRESS_N), found], how="horizontal")
 
-    fields = {_prefixed(name): SEGMENT[name] for name in verdicts.columns}
-    schema = pl.Schema({**source.drop(ADDRESS_N).collect_schema(), **fields})
+    schema = source.drop(ADDRESS_N).collect_schema()
+    for name in verdicts.columns:
+        schema[_prefixed(name)] = SEGMENT[name]()
     return source.map_batches(attach, schema=schema, streamable=True)
 
 

@@ -72,5 +72,5 @@ def _cut(group: pl.DataFrame, cut: LanePlan) -> Iterator[Residual]:
     lane, reason = group["lane"][0], group["reason"][0]
     delay = float(group.select(pl.col("delay").max()).item())
     size = cut.mixed_chunk if lane in {MIXED_LANE, SLOW_LANE} else cut.lane_chunk
-    for part in group.select(WAITING).iter_slices(size):
+    for part in group.select(*WAITING).iter_slices(size):
         yield Residual(part, lane, reason if delay > 0 else "", delay)

@@ -11,30 +11,18 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from jobs.commit import end_job
-from jobs.finish import join_results, rows_to_retry
+from jobs.finish import join_results
 from jobs.options import dump_options, load_options
 from jobs.ports import Waker
+from jobs.retry import rows_to_retry
 from jobs.states import Step, sources, target
 from jobs.views import AccountId, JobId, JobOptions, JobState, JobView, Waiting
 from pipeline.errors import MailsiftError
-from pipeline.verdict import Result
 from storage import chunk_rows, job_rows
 from storage.blobs import Blobs, JobBlobs
 from storage.chunk_rows import LaneWait
 from storage.database import Connection, Database, Row
 from storage.job_rows import NewJob
-
-UNKNOWN_RESULTS = frozenset(
-    {
-        Result.DEFERRED,
-        Result.PROBE_BLOCKED,
-        Result.UNREACHABLE,
-        Result.DNS_UNAVAILABLE,
-        Result.PROBE_UNAVAILABLE,
-    }
-)
-"""Results that say nothing about the mailbox and may be different another time."""
-
 
 _READ_BYTES = 1 << 20
 
@@ -135,7 +123,7 @@ class JobService:
         """Start a new job over the rows of an ended one whose result says nothing about the mailbox.
 
         Raises:
-            MailsiftError: `job_not_found`, `job_not_finished`, `nothing_to_retry`.
+            MailsiftError: `job_not_found`, `no_results_yet`, `nothing_to_retry`.
         """
         async with self._database.begin() as connection:
             row = await _owned(connection, account_id, job_id)
@@ -143,9 +131,7 @@ class JobService:
         async with self.results(account_id, job_id) as results:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="retry-") as folder:
                 source = Path(folder) / "retry.parquet"
-                column = await asyncio.to_thread(rows_to_retry, results, source, UNKNOWN_RESULTS)
-                if not column:
-                    raise MailsiftError("nothing_to_retry", "No row of this job ended unknown.")
+                column = await asyncio.to_thread(rows_to_retry, results, source, row["address_column"])
                 again = replace(options, column=column, name=f"{row['name']} (retry)")
                 return await self.submit(account_id, source, again, parent=job_id)
 
@@ -168,7 +154,8 @@ class JobService:
             out = Path(folder) / "results.parquet"
             rows = await self._blobs.fetch(JobBlobs(job_id).rows)
             segments = [await self._blobs.fetch(key) for key in keys]
-            await asyncio.to_thread(join_results, rows, segments, out, partial=True)
+            evidence = load_options(row["options"]).evidence
+            await asyncio.to_thread(join_results, rows, segments, out, evidence=evidence, partial=True)
             yield out
 
     async def _move(self, account_id: AccountId, job_id: JobId, step: Step) -> None:

@@ -97,6 +97,7 @@ class StepWorker:
             to=target(Step.PLAN),
             allowed=sources(Step.PLAN),
             token=step.token,
+            address_column=taken.column,
             total=taken.rows,
             addresses=taken.addresses,
             chunks=len(taken.chunks),
@@ -136,5 +137,6 @@ async def write_results(blobs: Blobs, step: ClaimedStep, segment_keys: Sequence[
     segments = [await blobs.fetch(key) for key in segment_keys]
     with tempfile.TemporaryDirectory(dir=scratch, prefix="finish-") as folder:
         out = Path(folder) / "results.parquet"
-        await asyncio.to_thread(join_results, rows, segments, out)
+        evidence = load_options(step.options).evidence
+        await asyncio.to_thread(join_results, rows, segments, out, evidence=evidence)
         await blobs.put_file(JobBlobs(step.job_id).results, out)

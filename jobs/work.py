@@ -97,7 +97,7 @@ class ChunkWorker:
         if finished.is_empty():
             return None
         key = JobBlobs(chunk.job_id).segment(chunk.n, chunk.lease_token)
-        await self._store(key, finished.select(SEGMENT))
+        await self._store(key, finished.select(*SEGMENT))
         return key
 
     async def _store_residuals(self, chunk: ClaimedChunk, residuals: list[Residual]) -> list[NewChunk]:

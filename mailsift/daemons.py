@@ -270,10 +270,12 @@ def _hand_over(user: pwd.struct_passwd, data: Path, sockets: Path, binaries: Pat
         for parent in path.resolve().parents:
             if _add_mode(parent, SEARCH):
                 log.warning("made %s passable for other users, PostgreSQL does not run as root", parent)
-    for path in (binaries.parent, *binaries.parent.rglob("*")):  # installed under a strict umask?
-        if not path.is_symlink():
-            executable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
-            _add_mode(path, READ | SEARCH if executable else READ)
+    libraries = binaries.parent.parent.with_suffix(".libs")
+    for tree in (binaries.parent, libraries):  # unreadable when installed under a strict umask
+        for path in (tree, *tree.rglob("*")):
+            if not path.is_symlink():
+                executable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
+                _add_mode(path, READ | SEARCH if executable else READ)
 
 
 def _add_mode(path: Path, bits: int) -> bool:

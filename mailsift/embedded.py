@@ -23,7 +23,6 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from mailsift.daemons import START_SECONDS, Daemon, Postgres, Valkey
@@ -109,9 +108,7 @@ class EmbeddedServers:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _ensure(self, daemon: Daemon) -> None:

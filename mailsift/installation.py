@@ -44,22 +44,25 @@ def installation(settings: Settings, *, database: bool = True) -> Iterator[Setti
 
 
 class LocalWorker:
-    """A worker process of this command; started again when it dies."""
+    """A worker process of this command, started again when it dies; its log is `HOME/worker.log`."""
 
     def __init__(self, settings: Settings) -> None:
         self._environment = {**_inherited(), **settings.environment()}
+        self._log = settings.home / "worker.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def ensure(self) -> None:
         """Start the worker when it does not run."""
         if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", "mailsift", "worker", "--with-parent", str(os.getpid())],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is ours; the worker is told by SIGTERM
-            )
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                    [sys.executable, "-m", "mailsift", "worker", "--with-parent", str(os.getpid())],
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,  # Ctrl-C is ours; the worker is told by SIGTERM
+                )
 
     def stop(self) -> None:
         """Stop warm: what runs is finished or given back."""

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Self
 
 import platformdirs
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipeline.errors import MailsiftError
@@ -133,7 +132,11 @@ class Settings(BaseSettings):
     def describe(cls) -> list[tuple[str, str, str]]:
         """List every variable with its default and one line of help, as the README shows them."""
         return [
-            (PREFIX + name.upper(), _shown(field.default), field.description or "")
+            (
+                PREFIX + name.upper(),
+                _shown(None if field.default_factory else field.default),
+                field.description or "",
+            )
             for name, field in _fields(cls)
         ]
 
@@ -154,7 +157,7 @@ def _fields(settings: type[Settings]) -> list[tuple[str, Any]]:
 
 def _shown(default: object) -> str:
     """Write a default the way the environment variable would be written."""
-    if default is None or default is PydanticUndefined:
+    if default is None:
         return ""
     if isinstance(default, SecretStr):
         return default.get_secret_value()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import fields
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any, Final
 
 from pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
@@ -15,6 +15,9 @@ DEFINITE: Final = frozenset({Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED,
 
 _MAILBOX_FIELDS: Final = tuple(field.name for field in fields(MailboxFact))
 _CATCH_ALL_FIELDS: Final = tuple(field.name for field in fields(CatchAllFact))
+_mailbox_values: Final = attrgetter(*_MAILBOX_FIELDS)
+_catch_all_values: Final = attrgetter(*_CATCH_ALL_FIELDS)
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def mailbox_key(address: str) -> str:
@@ -24,7 +27,7 @@ def mailbox_key(address: str) -> str:
 
 def pack_mailbox(fact: MailboxFact) -> bytes:
     """Return the bytes to remember."""
-    return _pack({name: getattr(fact, name) for name in _MAILBOX_FIELDS})
+    return _encode(dict(zip(_MAILBOX_FIELDS, _mailbox_values(fact), strict=True))).encode()
 
 
 def unpack_mailbox(value: bytes) -> MailboxFact | None:
@@ -42,8 +45,8 @@ def unpack_mailbox(value: bytes) -> MailboxFact | None:
 
 def pack_catch_all(fact: CatchAllFact, probe: str) -> bytes:
     """Return the bytes to remember; the random recipient goes with an unknown outcome, to be asked again."""
-    words = {name: getattr(fact, name) for name in _CATCH_ALL_FIELDS}
-    return _pack(words | {"probe": probe if fact.catch_all is Known.UNKNOWN else ""})
+    words = dict(zip(_CATCH_ALL_FIELDS, _catch_all_values(fact), strict=True))
+    return _encode(words | {"probe": probe if fact.catch_all is Known.UNKNOWN else ""}).encode()
 
 
 def unpack_catch_all(value: bytes) -> tuple[CatchAllFact, str] | None:
@@ -56,10 +59,6 @@ def unpack_catch_all(value: bytes) -> tuple[CatchAllFact, str] | None:
         return CatchAllFact(**words | {"catch_all": Known(words["catch_all"])}), probe
     except ValueError:
         return None
-
-
-def _pack(words: Mapping[str, Any]) -> bytes:
-    return json.dumps(words, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _unpack(value: bytes, names: tuple[str, ...]) -> dict[str, Any] | None:

@@ -56,7 +56,8 @@ class Listener:
 
     def hear(self, reply: Reply, address: str = "") -> Said:
         """Return the meaning of a reply to a question about the address ("" before RCPT)."""
-        return self._understand(replace(reply, text=_without(reply.text, address)))
+        text = _without(reply.text, address)
+        return self._understand(reply if text is reply.text else replace(reply, text=text))
 
     def goes_on(self, probe: str, reply: Reply) -> bool:
         """Tell whether real recipients are worth asking after this reply to the random one."""

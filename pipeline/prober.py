@@ -22,7 +22,7 @@ from pipeline.probe_reading import Listener
 from pipeline.probe_round import Crew, Round
 from pipeline.probe_settle import Settler
 from pipeline.probe_words import Probed, Target, Wait, WaitReason
-from pipeline.providers import Providers
+from pipeline.providers import Provider, Providers
 from pipeline.replies import Stage
 
 __all__ = ["ProbeConfig", "Probed", "Prober", "StartTls", "Target", "Wait", "WaitReason"]
@@ -85,12 +85,13 @@ class Prober:
             A fact, a wait or both for every other target, and the catch-all facts of their domains.
         """
         ends_at = asyncio.get_running_loop().time() + budget_s
-        asked = {t.address: t for t in targets if self._providers.row(t.fact.provider).informative}
+        rows = {key: self._providers.row(key) for key in {target.fact.provider for target in targets}}
+        asked = {target.address: target for target in targets if rows[target.fact.provider].informative}
         settler = self._settler(session_s)
         recalled = await self._memory.recall(asked, settler.book, max_age=max_age)
         for target in asked.values():
             if target.address not in recalled.mailboxes:
-                self._admit(target, settler)
+                self._admit(target, rows[target.fact.provider], settler)
         round_ = Round(crew=self._crew, settler=settler, throttle=self._throttle, ends_at=ends_at)
         await round_.run()
         probed = Probed(settler.mailboxes | recalled.mailboxes, settler.book.settled, settler.waits)
@@ -110,7 +111,7 @@ class Prober:
             session_s=session_s,
         )
 
-    def _admit(self, target: Target, settler: Settler) -> None:
+    def _admit(self, target: Target, row: Provider, settler: Settler) -> None:
         """Put a target in line, or note why it need not be asked."""
         known = settler.book.settled.get(target.domain)
         if not smtp_wire.is_safe(target.address):
@@ -120,7 +121,6 @@ class Prober:
             fact = silence(Answer.NOT_ASKED, CATCH_ALL_RULE, Stage.RCPT, now=self._clock())
             settler.mailboxes[target.address] = fact
         else:
-            row = self._providers.row(target.fact.provider)
             source = pick_source(self._sources, row.key, target.address)
             lane = settler.board.lane(target, source, row, self._guard.allows)
             settler.admit(lane, target.domain, target.address)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 _MAX_TEXT = 2_000
 _MAX_SHOWN = 300
 _MAX_WORD = 60
+_MAX_NUMBERED = 19
 _ID_DIGITS = 4
 
 _ESCAPE = re.compile(r"[\x1b\x9b]\[?[0-?]{0,20}[ -/]{0,4}[@-~]?")
@@ -17,7 +18,10 @@ _ADDRESS = (
     r"|[^\s<>@＠()\[\],;\"]{1,128}(?:[@＠]|%40)[^\s<>@＠()\[\],;:\"]{1,255})"
 )
 _IPV4 = r"(?:\d{1,3}\.){3}\d{1,3}(?![\d.]*\d)"
-_IPV6 = r"[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:(?<=:)(?:\d{1,3}\.){3}\d{1,3})?(?![\w:])"
+_IPV6 = (
+    r"(?=[0-9A-Fa-f:]{0,40}::|(?:[0-9A-Fa-f]{0,4}:){3})"  # a time of day has two colons and is no address
+    r"[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:(?<=:)(?:\d{1,3}\.){3}\d{1,3})?(?![\w:])"
+)
 _NAME = r"(?:[\w-]{1,63}(?:\.[\w-]{1,63}){0,8} ?)?"
 _HOST = rf"(?P<host>(?<![\w.-]){_NAME}[\[(](?:IPv6:)?(?:{_IPV4}|{_IPV6})[\])])"
 _IP = rf"(?P<ip>(?<![\w.:])(?:IPv6:)?(?:{_IPV4}|{_IPV6}))"
@@ -71,9 +75,10 @@ def _is_harmless(path: str) -> bool:
 
 
 def _shown_word(word: str) -> str:
-    """Return a long word unless it looks like an id: it has many digits, or is longer than any word."""
+    """Return a long word unless it looks like an id: many digits, or longer than words are."""
     digits = sum(char.isdecimal() for char in word)
-    return "<id>" if digits >= _ID_DIGITS or len(word) > _MAX_WORD else word
+    limit = _MAX_NUMBERED if digits else _MAX_WORD
+    return "<id>" if digits >= _ID_DIGITS or len(word) > limit else word
 
 
 _REPLACEMENTS: dict[str, Callable[[str], str]] = {

@@ -15,15 +15,14 @@ _LINK = (
 
 _ABSENT = words.any_of(
     r"(?:does|do|did|could|may|must)? ?not exist",
-    r"\bdo?e?s?nt (?:exist|have an account)",
+    r"\bdo?e?s?nt (?:exist|have (?:an? |any )?(?:account|user|mailbox)\b)",
     r"\b(?:is not|isnt|not) (?:here|present)\b",
     r"\bnon-? ?exist[ea]nt",
     r"\binexistent",
     r"\bnever existed",
-    r"\bunknown\b",
+    rf"\bunknown\b{words.ENDS}",
     rf"(?<!host )(?<!domain )(?<!record )\bnot found\b(?! in \S* ?{words.DOMAIN_NOT_BOX}\b)",
     r"\bnot (?:\w+ )?known\b",
-    r"\bno such\b",
     r"\bno longer (?:exists?|here|on (?:this )?server|valid)\b",
     r"\b(?:can|could) ?n?o?t be (?:found|verified|located|resolved)\b",
     r"\bnot (?:\w+ )?(?:listed|registered|recogni[sz]ed|local)\b",
@@ -39,14 +38,21 @@ _INVALID = (
     r"|unregistered|unrecogni[sz]ed|not an?|isnt an?|no)"
 )
 _KIND = r"(?:(?:or illegal|e-?mail|mail|recipient|user|destination|local|virtual|such|valid|known) )"
-_NO_BOX = rf"\b{_INVALID} {_KIND}{{0,2}}{_BOX}\b(?! (?:agent|data|input|credentials?|password|certificate)\b)"
-"""The defect stands before the noun: "unknown user", "no such mailbox", "not a valid recipient"."""
+_NOUN = (
+    r"(?:access|action|agent|authentication|certificate|command|data|details|error|family|filter|format|input"
+    r"|literal|lookup|permission|policy|privileges|protection|records?|service|session|settings|type|validation"
+    r"|verification)\b"
+)
+_LAST_NAME = rf"(?= (?!{_NOUN})[^\s.,:;]+\W*$)"
+_NO_BOX = rf"\b{_INVALID} {_KIND}{{0,2}}{_BOX}\b(?:{words.ENDS}|{_LAST_NAME})"
+"""The defect stands before the noun: "unknown user", "no such mailbox"; a bare name may follow, but no noun."""
 
 _BOX_INVALID = (
     rf"\b{_BOX}{_LINK}{{0,6}}:? (?:invalid|not valid|isnt valid|incorrect|undeliverable|misspelled)"
     rf"\b(?! {words.DOMAIN_NOT_BOX})"
 )
-_BOX_ABSENT = rf"\b{_BOX}\b[^;!?]{{0,60}}?{_ABSENT}(?! (?:{words.DOMAIN_NOT_BOX}|\w+s)\b)"
+_OTHERS = rf"(?:{words.DOMAIN_NOT_BOX}|recipients|users|mailboxes|accounts|addresses|correspondents)"
+_BOX_ABSENT = rf"\b{_BOX}\b[^;!?]{{0,60}}?{_ABSENT}(?! {_OTHERS}\b)"
 
 _NO_POLICY_CODE = r"(?!7\.).*"
 
@@ -56,6 +62,7 @@ _NO_SUCH_MAILBOX = words.any_of(
     _BOX_INVALID,
     r"p=nosuchuser\b",
     r"recip\w*notfound\b",
+    r"\bwe (?:do not|dont) have (?:an? |any )?(?:account|user|mailbox)\b",
     rf"\b(?:not|cannot|c(?:an|ould)nt|unable to) find (?:the |any |an? )?{_BOX}\b",
 )
 _AT_ONCE = r"^(?:(?:the-address|sorry|error|this|the|recipient address rejected)[ .,:;-]*){0,4}"
@@ -66,7 +73,7 @@ _CLOSED = (
     r"|frozen|cancel+ed|blocked|deprovisioned|retired|not active|not enabled|no longer (?:active"
     r"|in use|available|accepts? mail|accepting))"
 )
-_BOX_CLOSED = rf"\b{_BOX}{_LINK}{{0,9}}:? {_CLOSED}\b"
+_BOX_CLOSED = rf"\b{_BOX}{_LINK}{{0,9}}:? {_CLOSED}\b(?! (?:to|by another)\b)"
 _CLOSED_BOX = (
     rf"\b(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated) {_BOX}\b"
 )
@@ -97,6 +104,17 @@ ACCEPTED = (
         Answer.ACCEPTED,
         "RFC 5321 section 4.2.1: a 2yz reply accepts the recipient, 251 by forwarding.",
         codes=("2",),
+        stages=RCPT,
+    ),
+)
+
+INTERNATIONAL = (
+    Row(
+        "no-international-addresses",
+        Answer.NOT_ASKABLE,
+        "RFC 6531 X.6.7: the server takes no address that is not ASCII.",
+        codes=("5",),
+        enhanced=r"6\.7",
         stages=RCPT,
     ),
 )

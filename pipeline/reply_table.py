@@ -16,6 +16,7 @@ ROWS = (
     *later.BEFORE_WORDS,
     *us.BEFORE_RECIPIENT,
     *us.NAMES_US,
+    *mailbox.INTERNATIONAL,
     *mailbox.DIRECTORY,
     *later.RATE,
     *us.NAMES_US_FOR_NOW,

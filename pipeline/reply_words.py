@@ -18,6 +18,12 @@ BOX = (
 )
 """A noun for the mailbox or its owner; never plural, for "unknown recipients" speaks of how we behave."""
 
+ENDS = (
+    r"(?= ?(?:$|[^\w ]|the-address|(?:here|there|at|in|on|by|with|within|for|of|or|and|to|as|under|account|exists?"
+    r"|found|that|this|the|is|has|please|rejected)\b))"
+)
+"""What may follow a noun or a predicate that ends there: "no user", but not "no user verification"."""
+
 DOMAIN_NOT_BOX = (
     r"(?:host|hostname|domain|dns|record|mx|ptr|server|client|name|route|relay|network|reverse|ip"
     r"|database|table|backend|sender|command|message|header|helo|parameter|protocol|option|argument|certificate|content)s?"
@@ -53,7 +59,7 @@ CLIENT = any_of(
     r"\byour (?:isp|host|hostname|(?:mail ?)?server|mta|network|domain|system|client|provider|dns)\b",
     r"\byour (?:internet|access|connection)\b",
     r"\bfrom your\b",
-    r"\byou(?:re| are) not\b",
+    r"\byou(?:re not| (?:are not|dont|do not|must|need|have to))\b",
     r"\bclient host\b",
     r"\bexternal client\b",
     r"\bclient was not\b",
@@ -100,7 +106,7 @@ AUTHENTICATION = any_of(
     r"\bdkim\b",
     r"\bdmarc\b",
     r"\bsender id\b",
-    r"authenticat|\bsmtp auth\b|\blog(?:ged)? ?in\b",
+    r"authenticat|\bsmtp auth\b|\bpassword\b|\bcredentials?\b|\blog(?:ged)? ?in\b",
     r"\b(?:starttls|tls|ssl|encryption)\b(?! not available)",
     r"\brelay(?:ing|ed|s)?\b(?! recipient table| domain|=)",
     r"rcpthosts",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from enum import StrEnum
-from typing import Final
+from typing import Final, cast
 
 from python_socks import ProxyError
 from python_socks.async_.asyncio import Proxy
@@ -54,8 +54,8 @@ class Link(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows what the protocol promises
-        self._transport = transport
+        # No isinstance: uvloop's transports do not inherit from asyncio's.
+        self._transport = cast("asyncio.Transport", transport)
 
     @override
     def data_received(self, data: bytes) -> None:

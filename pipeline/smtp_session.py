@@ -73,7 +73,7 @@ class SessionLog:
         sent: RCPT commands on the wire.
         not_askable: addresses that need SMTPUTF8 at a server without it.
         stage: how far it came.
-        refusal: the reply before the first RCPT that ended it.
+        refusal: the reply that ended it: before the first RCPT, or about the session's size.
         ending: why it ended.
     """
 
@@ -257,6 +257,7 @@ class Session:
         if wire.code != 421 or not limit:
             self.log.answers[step.address] = Heard(reply, int((self._loop.time() - self._sent_at) * 1000))
         if limit and (wire.code == 421 or not self._pipelining):
+            self.log.refusal = reply
             raise SessionError(Ending.LIMIT)
         if wire.code == 421:  # RFC 5321 section 4.2.2: the server is about to hang up
             raise SessionError(Ending.DROPPED)
@@ -286,7 +287,7 @@ class Session:
             if not self._quit_sent:
                 self._send(smtp_wire.QUIT)
             async with asyncio.timeout(_QUIT_WAIT):
-                while (await self._hear(Stage.RCPT)).code not in _FAREWELLS:
+                while self._link and (await self._link.reply(_QUIT_WAIT)).code not in _FAREWELLS:
                     pass
 
 

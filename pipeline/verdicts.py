@@ -63,14 +63,13 @@ def assemble(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> pl.D
         how="left",
         maintain_order="left",
     )
-    told = _told(judged, findings) if evidence else pl.Series("evidence", [""], pl.String)
+    told = _told(judged, findings) if evidence else pl.lit("")
     return judged.select(
         "n",
         "rows",
-        *(pl.col(f"v_{name}").alias(name) for name in VERDICTS if name != "suggestion"),
-        _suggestion(),
-        told.new_from_index(0, len(judged)) if not evidence else told,
-    ).select("n", "rows", *VERDICTS, "evidence")
+        *(_suggestion() if name == "suggestion" else pl.col(f"v_{name}").alias(name) for name in VERDICTS),
+        told.alias("evidence"),
+    )
 
 
 def _evidence(mode: Mode, row: tuple[Any, ...]) -> Evidence:
@@ -92,10 +91,12 @@ def _evidence(mode: Mode, row: tuple[Any, ...]) -> Evidence:
 
 
 def _suggestion() -> pl.Expr:
-    """Name the whole address, not only its domain."""
+    """Name the whole address, not only its domain; a domain that breaks the syntax leaves no local part."""
+    typed = pl.col("address").str.extract("^(.*)@").fill_null("")
+    local = pl.when(pl.col("local") != "").then("local").otherwise(typed)
     return (
         pl.when(pl.col("suggested_domain") != "")
-        .then(pl.format("Did you mean {}@{}?", "local", "suggested_domain"))
+        .then(pl.format("Did you mean {}@{}?", local, "suggested_domain"))
         .otherwise("v_suggestion")
         .alias("suggestion")
     )

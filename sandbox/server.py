@@ -95,7 +95,11 @@ class Sandbox:
             OSError: a port is taken.
         """
         await self._dns.start(self.config.dns_port)
-        await self._smtp.start(self.config.smtp_port)
+        try:
+            await self._smtp.start(self.config.smtp_port)
+        except OSError:
+            await self._dns.stop()
+            raise
 
     async def stop(self) -> None:
         """Stop listening and cut all connections."""

@@ -56,31 +56,31 @@ class SmtpServer:
 
 def _listeners(port: int, addresses: Iterable[str]) -> list[socket.socket]:
     """Return one socket for all of loopback, or one an address where that is not permitted."""
-    listener = _socket()
+    listener = socket.socket()
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
     except (OSError, AttributeError):
         listener.close()
         return _one_by_one(port, addresses)
-    listener.bind(("0.0.0.0", port))  # noqa: S104 - the device keeps it on loopback
-    return [listener]
+    return [_bound(listener, "0.0.0.0", port)]  # noqa: S104 - the device keeps it on loopback
 
 
 def _one_by_one(port: int, addresses: Iterable[str]) -> list[socket.socket]:
     listeners: list[socket.socket] = []
     for address in addresses:
-        if address in {BLACKHOLE, "::1"}:
-            continue
-        listener = _socket()
-        listener.bind((address, port))
-        port = listener.getsockname()[1]
-        listeners.append(listener)
+        if address not in {BLACKHOLE, "::1"}:
+            listeners.append(_bound(socket.socket(), address, port))
+            port = listeners[0].getsockname()[1]
     return listeners
 
 
-def _socket() -> socket.socket:
-    listener = socket.socket()
+def _bound(listener: socket.socket, address: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address, port))
+    except OSError:
+        listener.close()
+        raise
     return listener
 
 

@@ -33,7 +33,8 @@ class SmtpSession(asyncio.Protocol):
         self._office, self._sessions = office, sessions
         self._loop = asyncio.get_running_loop()
         self._buffer = b""
-        self._deaf = False
+        self._deaf = False  # hears nothing any more
+        self._shaking = False  # hears, but acts only after the handshake
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -62,6 +63,9 @@ class SmtpSession(asyncio.Protocol):
     @override
     def data_received(self, data: bytes) -> None:
         if self._deaf:
+            return
+        if self._shaking:  # the client's first command may come together with its last handshake message
+            self._buffer += data
             return
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         if len(self._buffer) > _LONGEST:
@@ -138,6 +142,7 @@ class SmtpSession(asyncio.Protocol):
 
     def _shake_hands(self) -> None:
         self._buffer = b""  # what came before the handshake is dropped (RFC 3207 section 6)
+        self._deaf, self._shaking = False, True
         self._handshake = self._loop.create_task(self._upgrade())
 
     async def _upgrade(self) -> None:
@@ -149,8 +154,9 @@ class SmtpSession(asyncio.Protocol):
             return
         if transport is not None:
             self._office.counters.events["starttls"] += 1
-            self._transport, self._deaf = transport, False
+            self._transport, self._shaking = transport, False
             self._conversation.secured()
+            self.data_received(b"")
 
     def _write(self, data: bytes) -> None:
         if data and not self._transport.is_closing():

@@ -64,6 +64,7 @@ job = Table(
     Column("source_name", Text, nullable=False, server_default=""),
     Column("source_sha256", Text, nullable=False, server_default=""),
     Column("source_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("address_column", Text, nullable=False, server_default=""),  # its name in the list
     Column("total", BigInteger, nullable=False, server_default="0"),  # rows of the list
     Column("addresses", BigInteger, nullable=False, server_default="0"),
     Column("processed", BigInteger, nullable=False, server_default="0"),  # rows with a verdict

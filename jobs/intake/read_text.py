@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
+import shutil
 from collections.abc import Iterator
 from itertools import chain
 from operator import length_hint
@@ -21,6 +22,7 @@ from pipeline.errors import MailsiftError
 
 _BLOCK = 1 << 20
 _NO_DELIMITER = "\0"  # the survey made sure that no line has one
+_EXCEL_HINT = re.compile(r"sep=.\r?\n", re.ASCII | re.IGNORECASE)  # a first line that only spreadsheets read
 _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
 
 
@@ -39,7 +41,11 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
     path, survey, encoding = _as_utf8(path, encoding, workdir, limits)
     with path.open(encoding="utf-8", newline="") as file:
         head = file.read(HEAD_BYTES)
-    dialect = dialect_of(head if len(head) < HEAD_BYTES else head[: head.rfind("\n") + 1])
+    if hint := _EXCEL_HINT.match(head):
+        path, head = _without(path, len(hint[0]), workdir), head[len(hint[0]) :]
+    if len(head) == HEAD_BYTES:  # the last record may be cut off
+        head = head[: max(head.rfind("\n"), head.rfind("\r")) + 1]
+    dialect = dialect_of(head)
     if dialect.columns > limits.columns:
         raise too_many_columns(limits.columns)
     frame = _frame(path, survey, dialect, workdir, limits)
@@ -77,6 +83,15 @@ def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> 
     return target, Survey(target, limits), encoding
 
 
+def _without(path: Path, start: int, workdir: Path) -> Path:
+    """Return a copy of the file without its first bytes."""
+    target = workdir / "without.txt"
+    with path.open("rb") as file, target.open("wb") as out:
+        file.seek(start)
+        shutil.copyfileobj(file, out, _BLOCK)
+    return target
+
+
 def _frame(path: Path, survey: Survey, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
     """Choose the fastest reader that reads this file exactly."""
     if survey.lone_returns:
@@ -104,6 +119,7 @@ def _scan(path: Path, delimiter: str, columns: int, *, quotes: bool) -> pl.LazyF
         separator=delimiter or _NO_DELIMITER,
         quote_char='"' if quotes else None,
         schema={column_id(index): pl.String for index in range(columns)},
+        missing_columns="insert",  # the first row may be a short one
         empty_string_is_null=False,
     )
 

@@ -112,7 +112,9 @@ def dialect_of(head: str) -> Dialect:
 def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
     """Rate a delimiter: is there an address cell, share of records with the usual width, that width."""
     records = [
-        row for row in islice(csv.reader(io.StringIO(head), delimiter=delimiter), _SAMPLE_RECORDS) if row
+        row
+        for row in islice(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter), _SAMPLE_RECORDS)
+        if row
     ]
     if not records:
         return None

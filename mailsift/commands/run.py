@@ -13,6 +13,7 @@ import uvloop
 
 from jobs.export import export, format_of
 from jobs.service import JobService
+from jobs.tally import tally
 from jobs.views import AccountId, JobId, JobOptions, JobState
 from mailsift.commands.check import ModeOption
 from mailsift.installation import LocalWorker, installation
@@ -104,7 +105,8 @@ async def follow(
 async def write(service: JobService, account: AccountId, job_id: JobId, out: Path) -> dict[str, int]:
     """Write the job's results; returns rows by result code."""
     async with service.results(account, job_id) as results:
-        return export(results, out, format=format_of(out)).results
+        export(results, out, format=format_of(out))
+        return tally(results)
 
 
 async def _pause(service: JobService, account: AccountId, job_id: JobId, out: Path) -> None:

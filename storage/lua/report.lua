@@ -34,7 +34,7 @@ local function rate_reply(state, base, factor)
     return -- sessions of the same time tell the same thing
   end
   local strikes = tonumber(known[2] or 0) + 1
-  local share = tonumber(known[1] or 1) / 2
+  local share = math.max(tonumber(known[1] or 1) / 2, math.min(1, slowest / base))
   local seconds = math.min(longest, penalty * 2 ^ math.min(strikes - 1, 10) * factor)
   learn(state, share, strikes, now + seconds)
 end

@@ -27,6 +27,7 @@ _STATEMENTS = (
         source_name text NOT NULL DEFAULT '',
         source_sha256 text NOT NULL DEFAULT '',
         source_bytes bigint NOT NULL DEFAULT 0,
+        address_column text NOT NULL DEFAULT '',
         total bigint NOT NULL DEFAULT 0,
         addresses bigint NOT NULL DEFAULT 0,
         processed bigint NOT NULL DEFAULT 0,

@@ -1,4 +1,4 @@
-"""A sandbox in the test's own loop, quick where real time is at stake, and a raw SMTP client to talk to it."""
+"""A sandbox in the test's own loop, quick where real time is at stake, and a raw SMTP client for it."""
 
 from __future__ import annotations
 

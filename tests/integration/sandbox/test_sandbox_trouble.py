@@ -105,8 +105,9 @@ async def test_an_endless_reply_goes_on_until_the_client_leaves(dial: Dial, sand
     data = await talk.reader.readexactly(300_000)
     assert all(line.startswith(b"250-") for line in data.split(b"\r\n")[:-1])
     await talk.close()
-    while sandbox.counters.snapshot()["open_sessions"]:
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(5):
+        while sandbox.counters.snapshot()["open_sessions"]:  # noqa: ASYNC110 - what ends is in the server
+            await asyncio.sleep(0.01)
 
 
 async def test_a_giant_line_has_no_end(dial: Dial) -> None:
@@ -182,11 +183,7 @@ async def test_the_counters_see_sessions_recipients_and_control_bytes(dial: Dial
 
 
 async def test_an_address_that_is_no_server_of_the_world_hangs_up(sandbox: Sandbox) -> None:
-    reader, writer = await asyncio.open_connection("127.99.99.99", sandbox.smtp_port)
-    with pytest.raises(ConnectionResetError):
-        assert await reader.read() == b""
-        raise ConnectionResetError
-    writer.close()
+    assert await _hear_at("127.99.99.99", sandbox.smtp_port) == b""
 
 
 async def test_a_port_that_is_taken_is_an_error(sandbox: Sandbox) -> None:
@@ -194,12 +191,25 @@ async def test_a_port_that_is_taken_is_an_error(sandbox: Sandbox) -> None:
         await Sandbox(SandboxConfig(domains=1, smtp_port=sandbox.smtp_port)).start()
 
 
-async def test_nobody_from_outside_can_connect(sandbox: Sandbox) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))  # sends nothing; finds this machine's own address
-        own = probe.getsockname()[0]
-    if own.startswith("127."):
-        return
-    reader, writer = await asyncio.open_connection(own, sandbox.smtp_port)
-    assert await reader.read() == b""
-    writer.close()
+async def test_nobody_from_outside_can_talk_to_it(sandbox: Sandbox) -> None:
+    assert await _hear_at(_own_address(), sandbox.smtp_port) == b""
+
+
+def _own_address() -> str:
+    """This machine's address on its way out, found without sending anything; an unused one without a way."""
+    with socket.socket(type=socket.SOCK_DGRAM) as compass:
+        try:
+            compass.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.99.99.99"
+        return str(compass.getsockname()[0])
+
+
+async def _hear_at(address: str, port: int) -> bytes:
+    """What is said to a client at an address; nothing when it cannot connect."""
+    try:
+        reader, writer = await asyncio.open_connection(address, port)
+        writer.close()
+        return await reader.read()
+    except OSError:
+        return b""

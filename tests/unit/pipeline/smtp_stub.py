@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from typing_extensions import override
 
@@ -43,7 +44,6 @@ class Mailer:
         most_recipients: RCPT commands of a session, then `too_many`.
         most_sessions: open sessions, then 421.
         tls: context for STARTTLS.
-        smuggled: bytes sent in the clear right behind the 220 to STARTTLS.
         seen: the lines of every session, in order.
         peak: most open sessions at a time.
     """
@@ -57,7 +57,6 @@ class Mailer:
     too_many: str = "452 4.5.3 Error: too many recipients"
     most_sessions: int = 0
     tls: ssl.SSLContext | None = None
-    smuggled: bytes = b""
     seen: list[list[str]] = field(default_factory=list)
     batches: int = 0
     open: int = 0
@@ -120,7 +119,6 @@ class _Connection:
         return True
 
     async def encrypt(self, context: ssl.SSLContext) -> None:
-        self.writer.write(self.mailer.smuggled)
         await self.writer.start_tls(context)
         self.mailer.tls_sessions += 1
         self.offers.remove("STARTTLS")
@@ -248,7 +246,7 @@ class Bench:
     cache: DictCache = field(default_factory=DictCache)
     guard: AddressGuard = field(default_factory=lambda: AddressGuard(allow_non_public=True))
     providers: Providers = field(default_factory=providers)
-    settings: dict[str, object] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     now: float = 1_000_000.0
     _prober: Prober | None = None
 
@@ -257,9 +255,9 @@ class Bench:
         """One prober for the whole test."""
         if self._prober is None:
             numbers = itertools.count()
-            settings = {"helo_name": "probe.test", "port": self.port} | self.settings
+            settings: dict[str, Any] = {"helo_name": "probe.test", "port": self.port} | self.settings
             self._prober = Prober(
-                config=ProbeConfig(**settings),  # type: ignore[arg-type] - settings of many types
+                config=ProbeConfig(**settings),
                 throttle=self.throttle,
                 providers=self.providers,
                 guard=self.guard,

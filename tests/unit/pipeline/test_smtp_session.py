@@ -193,27 +193,18 @@ async def test_starttls_is_taken_where_it_is_offered(
 async def test_what_is_smuggled_in_before_the_handshake_counts_for_nothing(
     client_tls: ssl.SSLContext, server_tls: ssl.SSLContext
 ) -> None:
-    mailer = Mailer(offers=("PIPELINING", "STARTTLS"), tls=server_tls)
-    forged = "250 2.1.5 forged\r\n" * 5
-    original = mailer.rcpt
-    # the 220 and the forged replies leave in one piece
-    connection = "220 2.0.0 Go ahead"
-    mailer.smuggled = b""
-
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 stub\r\n")
         await reader.readline()
         writer.write(b"250-stub\r\n250-PIPELINING\r\n250 STARTTLS\r\n")
         await reader.readline()
-        writer.write(f"{connection}\r\n{forged}".encode())
+        writer.write(b"220 go ahead\r\n" + b"250 2.1.5 forged\r\n" * 5)
         await writer.drain()
         await writer.start_tls(server_tls)
         await reader.readline()
         writer.write(b"250-stub\r\n250 PIPELINING\r\n")
-        lines = (await reader.readuntil(b"QUIT\r\n")).split(b"\r\n")
-        refusal = original(ANN).format(address=ANN)
-        writer.write(f"250 Ok\r\n{refusal}\r\n221 bye\r\n".encode())
-        assert len(lines) == 4
+        await reader.readuntil(b"QUIT\r\n")
+        writer.write(b"250 Ok\r\n550 5.1.1 no such user\r\n221 bye\r\n")
 
     async with raw_server(serve) as port:
         log = await talk(port, Group("a.test", "", (ANN,)), tls=client_tls)

@@ -1,0 +1,51 @@
+# Everything one does with a checkout; `make` alone lists it.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/.ready
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
+CODE := mailsift api jobs events storage pipeline sandbox tests benchmarks
+BENCHMARKS := syntax throttle engine
+
+.DEFAULT_GOAL := help
+.PHONY: help install check test demo bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(READY) ## set up .venv with exactly what requirements.lock says
+
+# Runs again only when what is to be installed has changed.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Mailsift needs Python 3.11 or newer: make PYTHON=...")'
+	@echo "setting up .venv"
+	@$(PYTHON) -m venv .venv
+	@$(PIP) install --root-user-action=ignore --require-hashes --requirement requirements.lock
+	@$(PIP) install --root-user-action=ignore --no-deps --no-build-isolation --editable .
+	@touch $@
+
+check: $(READY) ## lint, types and architecture
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/deptry .
+	$(BIN)/vulture
+
+test: $(READY) check ## check, then all tests
+	$(BIN)/pytest --quiet
+
+demo: $(READY) ## validate a generated list on a mail internet in a box
+	@$(BIN)/python -m mailsift demo
+
+bench: $(READY) ## measure, side by side with what one would write instead
+	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+lock: $(READY) ## write requirements.lock anew from pyproject.toml
+	@$(BIN)/pip-compile --quiet --all-extras --strip-extras --allow-unsafe --generate-hashes --no-header \
+		--no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		--output-file requirements.lock pyproject.toml
+
+clean: ## remove .venv and every cache
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage htmlcov build dist
+	@find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

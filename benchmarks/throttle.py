@@ -1,0 +1,65 @@
+"""How many decisions a second the shared throttle makes, batched and one by one, on one embedded Valkey.
+
+A decision is one ask answered: rate, sessions, penalty and the destination's own limits. Every answered ask is
+reported too, so the second figure is what a prober can live on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from redis.asyncio import Redis
+
+from mailsift.embedded import EmbeddedServers
+from pipeline.ports import Ask, Outcome, Report
+from pipeline.providers import Provider
+from storage.redis import connect
+from storage.throttle import RedisThrottle
+
+SECONDS = 3.0
+BATCH = 200
+RECIPIENTS = 20
+ROOMY = Provider("roomy", sessions=10_000, rate=1e6, burst=1_000_000, recipients=50)
+
+
+async def decisions(redis: Redis, batch: int, *, reported: bool) -> tuple[float, float]:
+    """Return decisions and recipients a second with `batch` asks a call."""
+    throttle = RedisThrottle(redis, row=lambda _: ROOMY)
+    asks = [Ask(f"d{n}.example", "", f"192.0.2.{n % 250}", RECIPIENTS) for n in range(BATCH)]
+    calls: list[Sequence[Ask]] = [asks[start : start + batch] for start in range(0, BATCH, batch)]
+    await redis.flushdb()
+    made = recipients = 0
+    began = time.perf_counter()
+    while (took := time.perf_counter() - began) < SECONDS:
+        for call in calls:
+            grants = await throttle.grant(call)
+            made += len(grants)
+            recipients += sum(grant.recipients for grant in grants)
+            if reported:
+                pairs = zip(call, grants, strict=True)
+                await throttle.report([Report(ask, grant.lease, Outcome.CLEAN) for ask, grant in pairs])
+    return made / took, recipients / took
+
+
+async def main(url: str) -> None:
+    async with connect(url) as redis:
+        for title, batch, reported in (
+            ("one by one", 1, False),
+            (f"{BATCH} a call", BATCH, False),
+            ("one by one, with report", 1, True),
+            (f"{BATCH} a call, with report", BATCH, True),
+        ):
+            made, recipients = await decisions(redis, batch, reported=reported)
+            print(f"throttle  {title:<26} {made:>10,.0f} decisions/s  {recipients:>12,.0f} recipients/s")
+
+
+if __name__ == "__main__":
+    with (
+        tempfile.TemporaryDirectory(prefix="ms-") as home,
+        EmbeddedServers(Path(home), postgres=False) as servers,
+    ):
+        asyncio.run(main(servers.redis_url))

@@ -1,0 +1,208 @@
+"""Hand results out: CSV and XLSX that are safe to open, JSONL and Parquet that are exact."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Collection, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any
+
+import polars as pl
+import xlsxwriter
+
+from jobs.columns import VERDICT_PREFIX, distinct_names, read_names
+from pipeline.errors import MailsiftError
+from pipeline.verdict import Status
+
+
+class ExportFormat(StrEnum):
+    """What results can be had as; the value is the file name's extension."""
+
+    CSV = "csv"
+    XLSX = "xlsx"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+_EXTENSIONS = {**{f".{kind}": kind for kind in ExportFormat}, ".ndjson": ExportFormat.JSONL}
+
+# A spreadsheet takes a cell that starts with one of these as a formula, or hides how it starts (OWASP, "CSV
+# Injection"); `=1+1@example.com` is a valid address.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_FORMULA = f"^[{''.join(map(re.escape, _FORMULA_STARTS))}]"
+_BATCH = 16_384
+_SHEET_ROWS = 1_048_576
+_EXACT = 2**53  # spreadsheets keep numbers as binary64
+
+
+def format_of(path: Path) -> ExportFormat:
+    """Return the format a file's extension asks for.
+
+    Raises:
+        MailsiftError: `unknown_export_format`.
+    """
+    try:
+        return _EXTENSIONS[path.suffix.lower()]
+    except KeyError:
+        known = ", ".join(_EXTENSIONS)
+        raise MailsiftError("unknown_export_format", f"The output file must end in {known}.") from None
+
+
+def export(
+    results: Path,
+    out: IO[bytes] | Path,
+    *,
+    format: ExportFormat,  # noqa: A002 - the word for it
+    statuses: Collection[Status] | None = None,
+) -> int:
+    """Write results with the customer's column names, in the customer's row order.
+
+    In CSV and XLSX a text cell or column name that a spreadsheet would take for a formula gets an apostrophe
+    in front; names may repeat there as they did in the customer's file. JSONL and Parquet hold every value
+    unchanged; a repeated or blank name is made distinct (jobs.columns.distinct_names). Blocks; memory does
+    not grow with the rows.
+
+    Args:
+        results: a results file (jobs.finish).
+        out: the file to write; an open one is left open.
+        format: what to write.
+        statuses: keep only rows with one of these; None keeps all.
+
+    Returns:
+        Rows written.
+
+    Raises:
+        MailsiftError: `too_many_rows_for_xlsx`.
+    """
+    frame = pl.scan_parquet(results, glob=False)
+    if statuses is not None:
+        frame = frame.filter(pl.col(f"{VERDICT_PREFIX}status").is_in([status.value for status in statuses]))
+    rows = int(frame.select(pl.len()).collect(engine="streaming").item())
+    if format is ExportFormat.XLSX and rows >= _SHEET_ROWS:
+        text = (
+            f"A sheet holds {_SHEET_ROWS - 1:,} rows below its header; these are {rows:,}. CSV has no limit."
+        )
+        raise MailsiftError("too_many_rows_for_xlsx", text)
+    ids = read_names(results)
+    if isinstance(out, Path):
+        with out.open("wb") as file:
+            _WRITERS[format](frame, ids, file)
+    else:
+        _WRITERS[format](frame, ids, out)
+    return rows
+
+
+def _write_csv(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
+    schema = frame.collect_schema()
+    header = io.StringIO()
+    csv.writer(header, lineterminator="\n").writerow(_safe_header(schema, names))
+    out.write(header.getvalue().encode())
+    out.flush()
+    _cells(frame, sheet=False).sink_csv(out, include_header=False, engine="streaming")
+
+
+def _write_jsonl(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
+    schema = frame.collect_schema()
+    base64 = [_plain(name, dtype) for name, dtype in schema.items() if dtype == pl.Binary]
+    _renamed(frame.with_columns(base64), names).sink_ndjson(out, engine="streaming")
+
+
+def _write_parquet(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
+    _renamed(frame, names).sink_parquet(out, engine="streaming")
+
+
+def _write_xlsx(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
+    schema = frame.collect_schema()
+    cells = _cells(frame, sheet=True)
+    with xlsxwriter.Workbook(out, {"constant_memory": True}) as book:
+        book.use_zip64()
+        sheet = book.add_worksheet("Results")
+        for place, name in enumerate(_safe_header(schema, names)):
+            sheet.write_string(0, place, name)
+        cells.sink_batches(_SheetRows(sheet), chunk_size=_BATCH, maintain_order=True, engine="streaming")
+
+
+class _SheetRows:
+    """Appends batches of rows to a worksheet below its header."""
+
+    def __init__(self, sheet: Any) -> None:
+        self._row = 0
+        # Never the library's `write`, which guesses: text that looks like a formula or a link becomes one.
+        self._put: dict[type, Callable[[int, int, Any], Any]] = {
+            str: sheet.write_string,
+            bool: sheet.write_boolean,
+            int: self._put_number,
+            float: self._put_number,
+        }
+        self._sheet = sheet
+
+    def __call__(self, batch: pl.DataFrame) -> None:
+        for values in batch.iter_rows():
+            self._row += 1
+            for place, value in enumerate(values):
+                if value is not None:
+                    self._put[type(value)](self._row, place, value)
+
+    def _put_number(self, row: int, place: int, value: float) -> None:
+        if -_EXACT <= value <= _EXACT:
+            self._sheet.write_number(row, place, value)
+        else:  # too great to be exact, infinite or not a number
+            self._sheet.write_string(row, place, str(value))
+
+
+def _plain(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Expr:
+    """Turn values that neither CSV nor a sheet can hold into text: JSON for nested ones, base64 for bytes."""
+    column = pl.col(name)
+    if dtype.is_nested():
+        text = pl.struct(column.alias("v")).struct.json_encode()
+        text = text.str.strip_prefix('{"v":').str.strip_suffix("}").alias(name)
+        return pl.when(column.is_not_null()).then(text)
+    if dtype == pl.Binary:
+        return column.bin.encode("base64")
+    if dtype == pl.Duration:
+        return column.dt.to_string("iso")
+    if isinstance(dtype, pl.Categorical | pl.Enum) or (sheet and (dtype.is_temporal() or dtype.is_decimal())):
+        return column.cast(pl.String)
+    return column
+
+
+def _cells(frame: pl.LazyFrame, *, sheet: bool) -> pl.LazyFrame:
+    """Make every value fit for CSV or a sheet; no text is left that a spreadsheet takes for a formula."""
+    plain = frame.select(_plain(name, dtype, sheet=sheet) for name, dtype in frame.collect_schema().items())
+    return plain.with_columns(
+        _safe(name) for name, dtype in plain.collect_schema().items() if dtype == pl.String
+    )
+
+
+def _safe(name: str) -> pl.Expr:
+    text = pl.col(name)
+    return (
+        pl.when(text.str.contains(_FORMULA))
+        .then(pl.concat_str(pl.lit("'"), text))
+        .otherwise(text)
+        .alias(name)
+    )
+
+
+def _safe_header(schema: pl.Schema, names: Mapping[str, str]) -> list[str]:
+    return [
+        "'" + name if name.startswith(_FORMULA_STARTS) else name
+        for name in (names.get(id_, id_) for id_ in schema)
+    ]
+
+
+def _renamed(frame: pl.LazyFrame, names: Mapping[str, str]) -> pl.LazyFrame:
+    """Give the columns the customer's names, each made distinct from ours and each other."""
+    ours = [name for name in frame.collect_schema() if name not in names]
+    return frame.rename(dict(zip(names, distinct_names(list(names.values()), ours), strict=True)))
+
+
+_WRITERS: Mapping[ExportFormat, Callable[[pl.LazyFrame, Mapping[str, str], IO[bytes]], None]] = {
+    ExportFormat.CSV: _write_csv,
+    ExportFormat.XLSX: _write_xlsx,
+    ExportFormat.JSONL: _write_jsonl,
+    ExportFormat.PARQUET: _write_parquet,
+}

@@ -1,0 +1,46 @@
+"""The rows of an ended job that are worth another try, as a new list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from jobs.columns import VERDICT_PREFIX, distinct_names, read_names
+from pipeline.errors import MailsiftError
+from pipeline.verdict import Result
+
+UNKNOWN_RESULTS = frozenset(
+    {
+        Result.DEFERRED,
+        Result.PROBE_BLOCKED,
+        Result.UNREACHABLE,
+        Result.DNS_UNAVAILABLE,
+        Result.PROBE_UNAVAILABLE,
+    }
+)
+"""Results that say nothing about the mailbox and may be different another time."""
+
+
+def rows_to_retry(results: Path, out: Path, column: str) -> str:
+    """Write the original columns of the rows that ended unknown as a Parquet file.
+
+    Args:
+        results: the job's results (jobs.finish).
+        out: the file to write.
+        column: name of the address column in the list; the first one of that name.
+
+    Returns:
+        The name of the address column in `out`, where every name is distinct.
+
+    Raises:
+        MailsiftError: `nothing_to_retry` when no row ended unknown.
+    """
+    names = read_names(results)
+    fresh = dict(zip(names, distinct_names(list(names.values()), []), strict=True))
+    unknown = pl.col(f"{VERDICT_PREFIX}result").is_in(sorted(UNKNOWN_RESULTS))
+    rows = pl.scan_parquet(results, glob=False).filter(unknown).select(*names).rename(fresh).collect()
+    if rows.is_empty():
+        raise MailsiftError("nothing_to_retry", "No row of this job ended unknown.")
+    rows.write_parquet(out)
+    return next(fresh[key] for key, name in names.items() if name == column)

@@ -1,0 +1,148 @@
+"""The prober against every behaviour of the sandbox: the truth comes out, and politely."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from pipeline.domains import DnsConfig, DomainFacts
+from pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Mode
+from pipeline.guard import AddressGuard
+from pipeline.judge import judge
+from pipeline.prober import ProbeConfig, Prober, Target, WaitReason
+from pipeline.providers import Providers
+from pipeline.verdict import Evidence
+from sandbox.behaviours import BEHAVIOURS, Behaviour
+from sandbox.server import Sandbox, SandboxConfig
+from sandbox.truth import BY_DNS
+from tests.unit.pipeline.smtp_stub import DictCache, OpenDoors
+
+ROUTED = [behaviour for behaviour in BEHAVIOURS if behaviour.dns not in BY_DNS]
+LOCALS = ("known", "nobody", "full", "disabled", "known1", "known2", "known3", "nobody1", "jürgen")
+GREYLIST = 0.4
+FEW = ("known", "nobody")  # where an address costs seconds
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """What a patient caller has found out about some addresses."""
+
+    sandbox: Sandbox
+    prober: Prober
+    facts: dict[str, DomainFact] = field(default_factory=dict)
+    mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
+    catch_alls: dict[str, CatchAllFact] = field(default_factory=dict)
+
+    async def ask(self, targets: list[Target], *, tries: int = 8) -> None:
+        """Ask, and come back as the engine would: at once with more patience, or later."""
+        for attempt in range(tries):
+            session_s = 1.5 if attempt == 0 else 4.0
+            probed = await self.prober.probe(targets, budget_s=20, session_s=session_s, max_age=0)
+            self.mailboxes |= probed.mailboxes
+            self.catch_alls |= probed.catch_alls
+            targets = [target for target in targets if target.address in probed.waits]
+            if not targets:
+                return
+            if any(wait.reason is not WaitReason.SLOW for wait in probed.waits.values()):
+                await asyncio.sleep(max(GREYLIST, 1.1))
+
+    def disagreements(self) -> dict[str, tuple[str, str, MailboxFact]]:
+        """Return what the sandbox knows better: address -> (expected, found, fact)."""
+        wrong = {}
+        for address, fact in self.mailboxes.items():
+            domain = address.rpartition("@")[2]
+            known = self.catch_alls.get(domain)
+            verdict = judge(
+                Evidence(
+                    Mode.DEEP,
+                    domain=self.facts[domain].state,
+                    catch_all=known.catch_all if known else Known.UNKNOWN,
+                    answer=fact.answer,
+                    smtp_code=fact.smtp_code,
+                    blanket=fact.blanket,
+                )
+            )
+            truth = self.sandbox.world.truth(address).deep
+            expected = f"{truth.status} {truth.result or verdict.result}"
+            found = f"{verdict.status} {verdict.result}"
+            if found != expected:
+                wrong[address] = expected, found, fact
+        return wrong
+
+
+async def inquire(behaviours: list[Behaviour], locals_: tuple[str, ...]) -> tuple[Inquiry, float]:
+    """Ask about these people at the scenario domains; return what came out and the seconds it took."""
+    config = SandboxConfig(domains=20, greylist=GREYLIST, tarpit=0.25, drip=0.1, slow_dns=0.1)
+    async with Sandbox(config) as sandbox:
+        guard, providers = AddressGuard(allow_non_public=True), Providers.load()
+        facts = DomainFacts(
+            config=DnsConfig(servers=(f"127.0.0.1:{sandbox.dns_port}",), timeout=1.0, tries=4),
+            cache=DictCache(),
+            providers=providers,
+            guard=guard,
+            clock=time.monotonic,
+        )
+        prober = Prober(
+            config=ProbeConfig(
+                helo_name="probe.test",
+                port=sandbox.smtp_port,
+                connect_timeout=0.5,
+                reply_timeout=3.0,
+                session_seconds=4.0,
+            ),
+            throttle=OpenDoors(),
+            providers=providers,
+            guard=guard,
+            cache=DictCache(),
+            clock=time.monotonic,
+            token=secrets.token_hex,
+        )
+        inquiry = Inquiry(sandbox, prober)
+        inquiry.facts = await facts.lookup([behaviour.domain for behaviour in behaviours])
+        await facts.aclose()
+        targets = [
+            Target(f"{local}@{fact.domain}", local, fact.domain, fact)
+            for fact in inquiry.facts.values()
+            for local in locals_
+        ]
+        started = time.monotonic()
+        await inquiry.ask(targets)
+        return inquiry, time.monotonic() - started
+
+
+async def test_every_prompt_behaviour_gets_its_true_verdict() -> None:
+    behaviours = [behaviour for behaviour in ROUTED if not behaviour.slow]
+    inquiry, _ = await inquire(behaviours, LOCALS)
+    assert inquiry.disagreements() == {}
+    assert len(inquiry.mailboxes) == len(behaviours) * len(LOCALS)
+    seen = inquiry.sandbox.counters.snapshot()
+    assert max(seen["peak_sessions_by_host"].values()) <= 5
+    assert seen["open_sessions"] == 0
+    assert seen["data"] == seen["control_bytes"] == 0
+    assert seen["starttls"] > 0
+
+
+async def test_slow_and_hostile_servers_end_in_bounded_time_with_their_true_verdict() -> None:
+    behaviours = [behaviour for behaviour in ROUTED if behaviour.slow]
+    inquiry, seconds = await inquire(behaviours, FEW)
+    assert inquiry.disagreements() == {}
+    assert len(inquiry.mailboxes) == len(behaviours) * len(FEW)
+    assert seconds < 25
+
+
+@pytest.mark.parametrize("name", ["recipients-421", "recipients-452", "connections", "no-pipelining"])
+async def test_limits_of_a_server_cost_sessions_not_verdicts(name: str) -> None:
+    behaviours = [behaviour for behaviour in ROUTED if behaviour.name == name]
+    people = tuple(f"{kind}{n}" for n in range(30) for kind in FEW)
+    inquiry, _ = await inquire(behaviours, people)
+    assert inquiry.disagreements() == {}
+    assert len(inquiry.mailboxes) == 60
+    randoms = [address for address in inquiry.mailboxes if not re.match("known|nobody", address)]
+    assert randoms == []
+    (rcpts,) = inquiry.sandbox.counters.snapshot()["rcpts_by_provider"].values()
+    assert rcpts < 60 * 2.5

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import xlsxwriter
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.columns import ADDRESS_N, read_names
+from jobs.intake.plan import Intake, IntakeLimits, IntakeOptions
+from jobs.intake.read import read_list
+from pipeline.frames import ADDRESSES
+from pipeline.syntax import parse
+
+HEADER = ["id", "Name", "E-Mail-Adresse", "Name", ""]
+ROWS = [
+    ["007", "Zoë Müller", "zoe@example.com", '5" disk, new', "x"],
+    ["008", "", "ZOE@Example.com ", "two\nlines", ""],
+    ["009", " spaced ", "", "=1+1", "  "],
+    ["10", "Ångström", "=1+1@example.org", "a;b|c\td", "é"],
+    ["11", "O'Neil", "not an address", 'say "hi"', "0"],
+    ["12", "Ann", "ann@aaa.example", "\n\nblank lines inside\n", "end"],
+]
+
+
+@dataclass(frozen=True)
+class Got:
+    """What one intake wrote."""
+
+    intake: Intake
+    names: list[str]
+    rows: list[tuple[Any, ...]]
+    numbers: list[int]
+    addresses: pl.DataFrame
+
+
+def read(folder: Path, data: bytes, column: str = "", **limits: int) -> Got:
+    folder.mkdir(exist_ok=True)
+    source = folder / "a list *?[1].bin"
+    source.write_bytes(data)
+    options = IntakeOptions(column=column, chunk_addresses=2)
+    intake = read_list(source, folder, options=options, limits=IntakeLimits(**limits))
+    frame = pl.read_parquet(folder / "rows.parquet")
+    addresses = pl.read_parquet(folder / "addresses.parquet")
+    names = list(read_names(folder / "rows.parquet").values())
+    return Got(intake, names, frame.drop(ADDRESS_N).rows(), frame[ADDRESS_N].to_list(), addresses)
+
+
+def csv_bytes(
+    rows: list[list[str]], delimiter: str = ",", end: str = "\r\n", encoding: str = "utf-8"
+) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator=end).writerows(rows)
+    return text.getvalue().encode(encoding)
+
+
+def check_addresses(got: Got, cells: list[str | None]) -> None:
+    """Every row points to the canonical address of its own cell, and the address table is well formed."""
+    parsed = parse(pl.Series(cells, dtype=pl.String))
+    table = got.addresses
+    assert dict(table.schema) == ADDRESSES
+    assert table["n"].to_list() == list(range(table.height))
+    assert table["domain"].is_sorted()
+    assert table["address"].is_unique().all()
+    assert table[got.numbers].select("address", "local", "domain", "rule").equals(parsed)
+    assert table["rows"].to_list() == [got.numbers.count(n) for n in range(table.height)]
+    assert (got.intake.rows, got.intake.addresses) == (len(cells), table.height)
+    assert got.intake.duplicates == len(cells) - table.height
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252"])
+def test_every_row_of_a_csv_comes_back_in_order_with_its_columns(
+    tmp_path: Path, delimiter: str, encoding: str
+) -> None:
+    got = read(tmp_path, csv_bytes([HEADER, *ROWS], delimiter, encoding=encoding))
+    assert got.names == ["id", "Name", "E-Mail-Adresse", "Name", "column_5"]
+    assert got.rows == [tuple(row) for row in ROWS]
+    assert (got.intake.column, got.intake.format) == ("E-Mail-Adresse", "csv")
+    assert got.intake.encoding == encoding
+    check_addresses(got, [row[2] for row in ROWS])
+    assert got.intake.addresses == 5
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("last", [True, False])
+def test_line_ends_of_all_systems_are_understood(tmp_path: Path, end: str, last: bool) -> None:
+    lines = ["Email,note", "a@example.com,1", "b@example.com,2"]
+    got = read(tmp_path, (end.join(lines) + (end if last else "")).encode())
+    assert got.rows == [("a@example.com", "1"), ("b@example.com", "2")]
+
+
+def test_chunks_are_slices_of_the_addresses_and_row_groups_of_their_file(tmp_path: Path) -> None:
+    got = read(tmp_path, csv_bytes([HEADER, *ROWS]))
+    assert [(chunk.offset, chunk.addresses) for chunk in got.intake.chunks] == [(0, 2), (2, 2), (4, 1)]
+    rows = got.addresses["rows"].to_list()
+    assert [chunk.rows for chunk in got.intake.chunks] == [sum(rows[0:2]), sum(rows[2:4]), sum(rows[4:5])]
+    assert sum(chunk.rows for chunk in got.intake.chunks) == len(ROWS)
+
+
+def test_a_gzip_of_two_members_reads_as_one_text(tmp_path: Path) -> None:
+    data = csv_bytes([HEADER, *ROWS])
+    got = read(tmp_path, gzip.compress(data[:50]) + gzip.compress(data[50:]))
+    assert got.rows == [tuple(row) for row in ROWS]
+
+
+@pytest.mark.parametrize("quoted", [True, False])
+def test_blank_lines_are_skipped_and_rows_with_a_blank_address_are_not(tmp_path: Path, quoted: bool) -> None:
+    mark = '"' if quoted else ""
+    data = f"\n\r\nEmail,n\r\n\r\n{mark}a@example.com{mark},1\n\n,2\n , \n\n".encode()
+    got = read(tmp_path, data)
+    assert got.rows == [("a@example.com", "1"), ("", "2"), (" ", " ")]
+    assert got.addresses.filter(rule="empty")["rows"].to_list() == [2]
+
+
+@pytest.mark.parametrize("mark", ["", '"'])
+def test_short_rows_are_padded_and_long_rows_keep_all_cells(tmp_path: Path, mark: str) -> None:
+    data = f"Email,a\n{mark}a@example.com{mark}\nb@example.com,1,2,3\nc@example.com,1\n".encode()
+    got = read(tmp_path, data)
+    assert got.names == ["Email", "a", "column_3", "column_4"]
+    assert got.rows == [
+        ("a@example.com", "", "", ""),
+        ("b@example.com", "1", "2", "3"),
+        ("c@example.com", "1", "", ""),
+    ]
+
+
+def test_a_stray_quote_inside_a_cell_is_a_character_like_others(tmp_path: Path) -> None:
+    got = read(tmp_path, b'Email,size\na@example.com,5" disk\nb@example.com,3\n"c@example.com","4"\n')
+    assert got.rows == [("a@example.com", '5" disk'), ("b@example.com", "3"), ("c@example.com", "4")]
+
+
+def test_a_text_file_is_one_address_a_line(tmp_path: Path) -> None:
+    got = read(
+        tmp_path, b'b@example.com\n\n  a@example.com\n"john doe"@example.com\n"quoted@example.com"\nbad\n'
+    )
+    cells = ["b@example.com", "  a@example.com", '"john doe"@example.com', "quoted@example.com", "bad"]
+    assert got.rows == [(cell,) for cell in cells]
+    assert (got.names, got.intake.format) == (["column_1"], "txt")
+    check_addresses(got, list(cells))
+
+
+def test_the_line_that_tells_excel_the_delimiter_is_no_row(tmp_path: Path) -> None:
+    got = read(tmp_path, b"sep=;\r\nEmail;n\r\na@example.com;1\r\n")
+    assert (got.names, got.rows) == (["Email", "n"], [("a@example.com", "1")])
+
+
+@pytest.mark.parametrize("array", [True, False])
+def test_json_objects_keep_plain_types_and_turn_the_rest_into_text(tmp_path: Path, array: bool) -> None:
+    items: list[dict[str, Any]] = [
+        {
+            "id": 1,
+            "email": "a@example.com",
+            "vip": True,
+            "score": 1,
+            "mixed": "x",
+            "tags": ["a", "ü"],
+            "big": 1,
+        },
+        {"id": 2, "email": None, "score": 1.5, "mixed": 2, "big": 2**70},
+        {"email": "A@example.com", "id": 3, "vip": False, "late": "\u2028"},
+    ]
+    text = json.dumps(items, indent=1) if array else "\n\n".join(json.dumps(item) for item in items)
+    got = read(tmp_path, text.encode())
+    assert got.names == ["id", "email", "vip", "score", "mixed", "tags", "big", "late"]
+    assert got.rows == [
+        (1, "a@example.com", True, 1.0, "x", '["a", "ü"]', "1", None),
+        (2, None, None, 1.5, "2", None, str(2**70), None),
+        (3, "A@example.com", False, None, None, None, None, "\u2028"),
+    ]
+    assert got.intake.format == ("json" if array else "jsonl")
+    check_addresses(got, ["a@example.com", None, "A@example.com"])
+
+
+def test_json_columns_stay_exact_when_batches_disagree_about_the_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.intake.read_json._BATCH", 1)
+    lines = [
+        {"email": "a@example.com", "price": 10, "big": 2**60, "x": None},
+        {"email": "b@example.com", "price": 10.5, "big": 0.5, "x": True},
+        {"email": "c@example.com", "new": "n", "x": "t"},
+    ]
+    got = read(tmp_path, "\n".join(map(json.dumps, lines)).encode())
+    assert got.rows == [
+        ("a@example.com", 10.0, str(2**60), None, None),
+        ("b@example.com", 10.5, "0.5", "true", None),
+        ("c@example.com", None, None, "t", "n"),
+    ]
+
+
+def test_a_json_array_of_strings_is_a_list_of_addresses(tmp_path: Path) -> None:
+    got = read(tmp_path, b' [ "b@example.com" ,\n"a@example.com"]\n')
+    assert (got.names, got.rows) == (["email"], [("b@example.com",), ("a@example.com",)])
+
+
+def test_a_json_array_larger_than_the_reading_window_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.intake.read_json._PIECE", 7)
+    items = [{"email": f"u{n}@example.com", "n": n} for n in range(50)]
+    got = read(tmp_path, json.dumps(items).encode())
+    assert got.rows == [(item["email"], item["n"]) for item in items]
+
+
+def test_a_workbook_comes_back_as_text(tmp_path: Path) -> None:
+    data = io.BytesIO()
+    with xlsxwriter.Workbook(data, {"in_memory": True}) as book:
+        book.add_worksheet("empty")
+        sheet = book.add_worksheet("list")
+        day = book.add_format({"num_format": "yyyy-mm-dd"})
+        sheet.write_row(0, 0, ["Email", "n", "n", "when", "zip"])
+        sheet.write_row(1, 0, ["a@example.com", 1, 1.5])
+        sheet.write_datetime(1, 3, datetime(2024, 2, 29), day)  # noqa: DTZ001 - sheets have no zones
+        sheet.write_string(1, 4, "00123")
+        sheet.write_row(3, 0, ["b@example.com", 123456789012, True])
+        sheet.write_datetime(3, 3, datetime(2024, 2, 29, 1, 2, 3), day)  # noqa: DTZ001 - same
+    got = read(tmp_path, data.getvalue())
+    assert got.names == ["Email", "n", "n", "when", "zip"]
+    assert got.rows == [
+        ("a@example.com", "1", "1.5", "2024-02-29", "00123"),
+        ("b@example.com", "123456789012", "true", "2024-02-29 01:02:03", None),
+    ]
+    check_addresses(got, ["a@example.com", "b@example.com"])
+
+
+def test_a_parquet_file_keeps_its_types(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {
+            ADDRESS_N: [3, 4],
+            "who": pl.Series(["a@example.com", None], dtype=pl.Categorical),
+            "day": [date(2024, 2, 29), None],
+            "nested": [{"a": [1]}, {"a": []}],
+            "raw": [b"\xff", b""],
+        }
+    )
+    data = io.BytesIO()
+    frame.write_parquet(data)
+    got = read(tmp_path, data.getvalue())
+    assert (got.names, got.rows) == (frame.columns, frame.rows())
+    check_addresses(got, ["a@example.com", None])
+
+
+NOTE = st.text(alphabet="ab.,;\"' \t|é=\n", max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    notes=st.lists(st.tuples(NOTE, NOTE), min_size=1, max_size=8),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_any_csv_reads_as_the_csv_module_reads_it(
+    tmp_path_factory: pytest.TempPathFactory, notes: list[tuple[str, str]], quoting: Any, end: str
+) -> None:
+    rows = [("note", "email", "more")] + [
+        (note, f"u{n}@example.com", more) for n, (note, more) in enumerate(notes)
+    ]
+    text = io.StringIO()
+    csv.writer(text, quoting=quoting, lineterminator=end).writerows(rows)
+    got = read(tmp_path_factory.mktemp("any"), text.getvalue().encode())
+    assert got.rows == rows[1:]

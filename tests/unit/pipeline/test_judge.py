@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from pipeline.facts import Answer, DomainState, Known, Mode
+from pipeline.judge import BANDS, Policy, decide, judge, score_parts
+from pipeline.judge_syntax import SENTENCES
+from pipeline.judge_table import ROWS
+from pipeline.verdict import Evidence, Result, Status, Verdict
+
+_DOC = Path(__file__).parents[3] / "docs" / "verdicts.md"
+_TYPES = {"bool": bool, "str": str, "int": int, "Result": Result, "Status": Status}
+_BAD_DOMAINS = {
+    DomainState.NOT_FOUND: Result.DOMAIN_NOT_FOUND,
+    DomainState.NO_MAIL_SERVER: Result.NO_MAIL_SERVER,
+    DomainState.NULL_MX: Result.NULL_MX,
+    DomainState.UNROUTABLE: Result.UNROUTABLE,
+}
+_DEEP = Evidence(Mode.DEEP, domain=DomainState.ROUTED, catch_all=Known.NO)
+
+
+def _every_evidence() -> Iterator[Evidence]:
+    flag = (False, True)
+    for mode, domain, catch_all, answer in product(Mode, DomainState, Known, Answer):
+        for syntax, role, disposable, slip, mute, blanket in product(flag, repeat=6):
+            yield Evidence(
+                mode,
+                syntax_rule="no_at" if syntax else "",
+                role=role,
+                disposable=disposable,
+                suggested_domain="gmail.com" if slip else "",
+                domain=domain,
+                unverifiable=mute,
+                catch_all=catch_all,
+                answer=answer,
+                blanket=blanket,
+            )
+
+
+@cache
+def _walk() -> tuple[tuple[Evidence, Policy, Verdict], ...]:
+    policies = (Policy(), Policy(disposable_invalid=True))
+    return tuple(
+        (evidence, policy, judge(evidence, policy))
+        for evidence, policy in product(_every_evidence(), policies)
+    )
+
+
+def _speaks_against(evidence: Evidence, policy: Policy) -> bool:
+    """Tell whether there is evidence against this address, in the words of the design and not of the code."""
+    closed = evidence.answer in {Answer.NOT_FOUND, Answer.DISABLED}
+    return (
+        evidence.syntax_rule != ""
+        or evidence.domain in _BAD_DOMAINS
+        or (closed and not evidence.blanket and not evidence.unverifiable)
+        or (evidence.disposable and policy.disposable_invalid)
+    )
+
+
+def test_every_score_lies_in_the_band_of_its_status() -> None:
+    outside = [
+        (evidence, verdict)
+        for evidence, _, verdict in _walk()
+        if not BANDS[verdict.status][0] <= verdict.score <= BANDS[verdict.status][1]
+    ]
+    assert outside == []
+    assert len(_walk()) > 50_000
+
+
+def test_invalid_is_said_exactly_where_something_speaks_against_the_address() -> None:
+    wrong = [
+        (evidence, policy)
+        for evidence, policy, verdict in _walk()
+        if (verdict.status is Status.INVALID) != _speaks_against(evidence, policy)
+    ]
+    assert wrong == []
+
+
+def test_the_parts_of_a_score_add_up_to_it() -> None:
+    wrong = [
+        evidence
+        for evidence, policy, verdict in _walk()
+        if sum(points for _, points in score_parts(evidence, policy)) != verdict.score
+    ]
+    assert wrong == []
+
+
+def test_no_two_parts_of_a_score_share_a_name() -> None:
+    names = [[name for name, _ in score_parts(evidence, policy)] for evidence, policy, _ in _walk()]
+    assert all(len(set(each)) == len(each) for each in names)
+
+
+def test_all_13_fields_are_there_and_of_their_type() -> None:
+    assert len(fields(Verdict)) == 13
+    for _, _, verdict in _walk():
+        assert all(type(getattr(verdict, each.name)) is _TYPES[str(each.type)] for each in fields(Verdict))
+        assert re.fullmatch(r"[A-Z].*\.", verdict.reason)
+
+
+def test_valid_in_deep_needs_an_accepted_mailbox_and_a_refused_random_one() -> None:
+    for evidence, _, verdict in _walk():
+        if evidence.mode is Mode.DEEP and verdict.is_valid:
+            assert (evidence.answer, evidence.catch_all) == (Answer.ACCEPTED, Known.NO)
+
+
+def test_the_flags_repeat_the_evidence() -> None:
+    for evidence, _, verdict in _walk():
+        assert verdict.catch_all == (evidence.catch_all is Known.YES)
+        assert verdict.mx_valid == (evidence.domain is DomainState.ROUTED)
+        assert verdict.syntax_valid == (evidence.syntax_rule == "")
+        assert verdict.is_valid == (verdict.status is Status.VALID)
+        assert (verdict.is_disposable, verdict.is_role_based) == (evidence.disposable, evidence.role)
+
+
+def test_every_row_of_the_table_decides_something_and_every_result_can_be_reached() -> None:
+    assert {decide(evidence, policy).id for evidence, policy, _ in _walk()} == {row.id for row in ROWS}
+    assert {verdict.result for _, _, verdict in _walk()} == set(Result)
+
+
+def test_role_and_free_never_change_the_result() -> None:
+    for evidence, policy, verdict in _walk():
+        other = judge(replace(evidence, role=not evidence.role, free=True), policy)
+        assert (other.result, other.status) == (verdict.result, verdict.status)
+
+
+@pytest.mark.parametrize(
+    ("answer", "catch_all", "result"),
+    [
+        (Answer.ACCEPTED, Known.NO, Result.DELIVERABLE),
+        (Answer.ACCEPTED, Known.YES, Result.CATCH_ALL),
+        (Answer.ACCEPTED, Known.UNKNOWN, Result.UNVERIFIABLE),
+        (Answer.NOT_ASKED, Known.YES, Result.CATCH_ALL),
+        (Answer.NOT_ASKED, Known.UNKNOWN, Result.DEFERRED),
+        (Answer.NOT_FOUND, Known.NO, Result.MAILBOX_NOT_FOUND),
+        (Answer.NOT_FOUND, Known.YES, Result.MAILBOX_NOT_FOUND),
+        (Answer.NOT_FOUND, Known.UNKNOWN, Result.MAILBOX_NOT_FOUND),
+        (Answer.DISABLED, Known.NO, Result.MAILBOX_DISABLED),
+        (Answer.FULL, Known.NO, Result.MAILBOX_FULL),
+        (Answer.FULL, Known.YES, Result.MAILBOX_FULL),
+        (Answer.GREYLISTED, Known.UNKNOWN, Result.DEFERRED),
+        (Answer.RATE_LIMITED, Known.UNKNOWN, Result.DEFERRED),
+        (Answer.TEMPORARY, Known.NO, Result.DEFERRED),
+        (Answer.REFUSED_US, Known.UNKNOWN, Result.PROBE_BLOCKED),
+        (Answer.UNCLEAR, Known.NO, Result.UNVERIFIABLE),
+        (Answer.UNREACHABLE, Known.UNKNOWN, Result.UNREACHABLE),
+        (Answer.NOT_ASKABLE, Known.NO, Result.UNVERIFIABLE),
+        (Answer.PROBE_UNAVAILABLE, Known.UNKNOWN, Result.PROBE_UNAVAILABLE),
+    ],
+)
+def test_what_an_answer_means_in_deep(answer: Answer, catch_all: Known, result: Result) -> None:
+    assert judge(replace(_DEEP, answer=answer, catch_all=catch_all)).result is result
+
+
+@pytest.mark.parametrize("answer", [Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL])
+def test_a_refusal_that_everybody_gets_says_nothing(answer: Answer) -> None:
+    assert judge(replace(_DEEP, answer=answer, blanket=True)).result is Result.UNVERIFIABLE
+
+
+@pytest.mark.parametrize("answer", list(Answer))
+def test_a_provider_whose_answers_mean_nothing_is_unverifiable_whatever_it_says(answer: Answer) -> None:
+    assert judge(replace(_DEEP, answer=answer, unverifiable=True)).result is Result.UNVERIFIABLE
+
+
+@pytest.mark.parametrize(("state", "result"), _BAD_DOMAINS.items())
+def test_a_domain_that_takes_no_mail_wins_over_all_but_syntax(state: DomainState, result: Result) -> None:
+    evidence = replace(_DEEP, domain=state, disposable=True, unverifiable=True, catch_all=Known.YES)
+    assert judge(evidence).result is result
+    assert judge(replace(evidence, syntax_rule="no_at")).result is Result.SYNTAX_ERROR
+
+
+@pytest.mark.parametrize("state", [DomainState.UNAVAILABLE, DomainState.NOT_ASKED])
+@pytest.mark.parametrize("mode", [Mode.MEDIUM, Mode.DEEP])
+def test_silence_of_dns_is_risky(mode: Mode, state: DomainState) -> None:
+    verdict = judge(Evidence(mode, domain=state))
+    assert (verdict.result, verdict.score, verdict.mx_valid) == (Result.DNS_UNAVAILABLE, 40, False)
+
+
+def test_the_modes_that_ask_less_promise_less() -> None:
+    fast = judge(Evidence(Mode.FAST))
+    medium = judge(Evidence(Mode.MEDIUM, domain=DomainState.ROUTED))
+    deep = judge(replace(_DEEP, answer=Answer.ACCEPTED))
+    assert [(each.result, each.score, each.mx_valid) for each in (fast, medium, deep)] == [
+        (Result.PASSED, 60, False),
+        (Result.PASSED, 75, True),
+        (Result.DELIVERABLE, 95, True),
+    ]
+
+
+def test_disposable_is_risky_even_when_deliverable_and_invalid_by_policy() -> None:
+    evidence = replace(_DEEP, answer=Answer.ACCEPTED, disposable=True)
+    strict = Policy(disposable_invalid=True)
+    assert [
+        (each.result, each.status, each.score) for each in (judge(evidence), judge(evidence, strict))
+    ] == [
+        (Result.DISPOSABLE, Status.RISKY, 20),
+        (Result.DISPOSABLE, Status.INVALID, 10),
+    ]
+
+
+def test_a_missing_mailbox_wins_over_disposable() -> None:
+    missing = judge(replace(_DEEP, answer=Answer.NOT_FOUND, disposable=True))
+    assert missing.result is Result.MAILBOX_NOT_FOUND
+
+
+def test_adjustments_are_named_and_kept_in_the_band() -> None:
+    slip = replace(_DEEP, answer=Answer.ACCEPTED, role=True, suggested_domain="gmail.com")
+    assert score_parts(slip) == (("deliverable", 95), ("role", -5), ("likely_slip", -10))
+    assert score_parts(Evidence(Mode.FAST, role=True)) == (("passed_fast", 60), ("role", -5), ("band", 5))
+    assert judge(Evidence(Mode.FAST, role=True)).score == 60
+
+
+def test_a_likely_slip_is_suggested() -> None:
+    verdict = judge(Evidence(Mode.FAST, suggested_domain="gmail.com"))
+    assert verdict.suggestion == "Did you mean the domain gmail.com?"
+
+
+def test_a_syntax_error_names_its_rule() -> None:
+    reasons = {rule: judge(Evidence(Mode.FAST, syntax_rule=rule)).reason for rule in SENTENCES}
+    assert reasons == SENTENCES
+    assert len(set(reasons.values())) == len(reasons)
+    assert '"brand_new"' in judge(Evidence(Mode.FAST, syntax_rule="brand_new")).reason
+
+
+def test_the_smtp_code_is_passed_on_and_zero_without_one() -> None:
+    assert judge(replace(_DEEP, answer=Answer.NOT_FOUND, smtp_code=550)).smtp_code == 550
+    assert judge(_DEEP).smtp_code == 0
+
+
+def test_the_documented_table_is_the_table_of_the_code() -> None:
+    line = re.compile(r"^\| `(\w+)` \| (\w+) \| (\d+) \|", re.MULTILINE)
+    documented = [
+        (result, status, int(score)) for result, status, score in line.findall(_DOC.read_text("utf-8"))
+    ]
+    assert documented == [(row.result.value, row.status.value, row.score) for row in ROWS]
+
+
+def test_the_documented_sentences_are_those_of_the_code() -> None:
+    text = " ".join(_DOC.read_text("utf-8").split())
+    assert [
+        row.reason for row in ROWS if row.result is not Result.SYNTAX_ERROR and row.reason not in text
+    ] == []
+    assert [rule for rule in SENTENCES if f"`{rule}`" not in text] == []

@@ -1,0 +1,223 @@
+"""Catch-all domains, blanket refusals, greylisting and what is remembered, over sockets."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pipeline.facts import Answer, Known, MailboxFact
+from pipeline.ports import FactKind
+from pipeline.prober import Probed, Wait, WaitReason
+from tests.unit.pipeline.smtp_stub import NOT_FOUND, Bench, Mailer, Script, knows, mailing, routed, targets
+
+FACT = routed("a.test")
+MANY = tuple(f"user{n}" for n in range(10))
+DENIED = "550 5.4.1 Recipient address rejected: Access denied. AS(201806281) [TK{n}.prod.outlook.com]"
+
+
+def answers(probed: Probed) -> set[Answer]:
+    return {fact.answer for fact in probed.mailboxes.values()}
+
+
+def is_random(address: str) -> bool:
+    return re.fullmatch(r"[a-z][a-z0-9]{11,19}@.*", address) is not None
+
+
+def to_random(reply: str, otherwise: str = "250 ok") -> Script:
+    return lambda address: reply if is_random(address) else otherwise
+
+
+@pytest.mark.parametrize("count", [1, 10])
+async def test_a_domain_that_takes_anybody_is_catch_all(count: int) -> None:
+    mailer = Mailer(rcpt=lambda _: "250 ok")
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        probed = await bench.probe(targets(FACT, *MANY[:count]))
+        again = await bench.probe(targets(FACT, "eve"))
+    assert probed.catch_alls["a.test"].catch_all is Known.YES
+    assert again.catch_alls["a.test"].catch_all is Known.YES
+    assert answers(probed) == answers(again) == {Answer.NOT_ASKED}
+    assert len(probed.mailboxes) == count
+    assert len(mailer.seen) == 1
+    assert count == 1 or len(mailer.recipients) == 1
+
+
+async def test_the_random_recipient_looks_human_and_is_remembered_for_a_week() -> None:
+    mailer = Mailer(rcpt=knows("ann"))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        first = await bench.probe(targets(FACT, "ann"))
+        await bench.probe(targets(FACT, "bob"))
+        assert mailer.recipients[1:] == ["ann@a.test", "bob@a.test"]
+        assert is_random(mailer.recipients[0])
+        bench.now += 7 * 86_400 + 1
+        await bench.probe(targets(FACT, "bob"))
+    assert len(mailer.recipients) == 5
+    assert mailer.recipients[3] != mailer.recipients[0]
+    fact = first.catch_alls["a.test"]
+    assert (fact.catch_all, fact.smtp_code) == (Known.NO, 550)
+    assert fact.expires_at - fact.learned_at == 7 * 86_400
+    assert mailer.recipients[0].partition("@")[0] not in fact.text
+
+
+@pytest.mark.parametrize("count", [2, 10])
+@pytest.mark.parametrize(
+    ("reply", "answer", "reason"),
+    [
+        ("550 5.7.1 Client host [127.0.0.1] blocked using zen.spamhaus.org", Answer.REFUSED_US, None),
+        ("451 4.3.0 Temporary lookup failure", Answer.TEMPORARY, WaitReason.DEFERRED),
+        ("450 4.7.1 Rate limit exceeded, slow down", Answer.RATE_LIMITED, WaitReason.DEFERRED),
+        ("450 4.2.0 Greylisted, try again in 90 seconds", Answer.GREYLISTED, WaitReason.GREYLISTED),
+    ],
+)
+async def test_whatever_else_meets_the_random_recipient_leaves_the_domain_unknown(
+    reply: str, answer: Answer, reason: WaitReason | None, count: int
+) -> None:
+    mailer = Mailer(rcpt=lambda _: reply)
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(targets(FACT, *MANY[:count]))
+    assert probed.catch_alls["a.test"].catch_all is Known.UNKNOWN
+    assert answers(probed) == {answer}
+    assert all(fact.rule and fact.smtp_code for fact in probed.mailboxes.values())
+    assert {wait.reason for wait in probed.waits.values()} == ({reason} if reason else set())
+    assert len(probed.waits) == (count if reason else 0)
+    if answer is not Answer.GREYLISTED and count > 3:
+        assert len(mailer.recipients) == 1
+    if answer is Answer.GREYLISTED:
+        assert set(probed.waits.values()) == {Wait(WaitReason.GREYLISTED, 90.0)}
+        assert len(mailer.recipients) == count + 1
+
+
+async def test_greylisting_is_met_again_with_the_same_random_recipient_and_ends() -> None:
+    known: set[str] = set()
+
+    def greylist(address: str) -> str:
+        if address in known:
+            return "250 ok" if address.startswith("user") else NOT_FOUND
+        known.add(address)
+        return "450 4.2.0 <{address}>: Recipient address rejected: Greylisted"
+
+    mailer = Mailer(rcpt=greylist)
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        first = await bench.probe(targets(FACT, *MANY))
+        second = await bench.probe(targets(FACT, *MANY))
+    assert answers(first) == {Answer.GREYLISTED}
+    assert len(first.waits) == 10
+    assert answers(second) == {Answer.ACCEPTED}
+    assert not second.waits
+    assert second.catch_alls["a.test"].catch_all is Known.NO
+
+
+async def test_an_acceptance_waits_while_the_random_recipient_is_put_off() -> None:
+    mailer = Mailer(rcpt=to_random("450 4.2.0 Greylisted"))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        probed = await bench.probe(targets(FACT, "ann"))
+    assert answers(probed) == {Answer.ACCEPTED}
+    assert probed.waits == {"ann@a.test": Wait(WaitReason.GREYLISTED, 0.0)}
+    assert not bench.cache.values[FactKind.MAILBOX]
+
+
+async def test_full_for_the_random_recipient_says_nothing_about_anybody() -> None:
+    mailer = Mailer(rcpt=to_random("552 5.2.2 Mailbox full", otherwise=NOT_FOUND))
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(targets(FACT, "ann"))
+    assert probed.catch_alls["a.test"].catch_all is Known.UNKNOWN
+    assert answers(probed) == {Answer.NOT_FOUND}
+
+
+def stamped(address: str) -> str:
+    return DENIED.format(n=abs(hash(address)))
+
+
+@pytest.mark.parametrize("count", [1, 10])
+async def test_the_same_refusal_for_everybody_is_a_blanket_refusal(count: int) -> None:
+    async with mailing(Mailer(rcpt=stamped)) as port:
+        bench = Bench(port)
+        probed = await bench.probe(targets(FACT, *MANY[:count]))
+    assert len(probed.mailboxes) == count
+    assert all(fact.blanket for fact in probed.mailboxes.values())
+    assert probed.catch_alls["a.test"].blanket
+    assert not bench.cache.values[FactKind.MAILBOX]
+
+
+async def test_a_blanket_refusal_stands_once_somebody_was_accepted() -> None:
+    mailer = Mailer(rcpt=lambda address: "250 ok" if address.startswith("ann@") else stamped(address))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        probed = await bench.probe(targets(FACT, "ann", *MANY))
+        later = await bench.probe(targets(FACT, "eve"))
+    for fact in (*probed.mailboxes.values(), *later.mailboxes.values()):
+        assert not fact.blanket
+    assert later.mailboxes["eve@a.test"].answer is Answer.NOT_FOUND
+    assert probed.catch_alls["a.test"].blanket == ""
+
+
+async def test_user_unknown_is_never_a_blanket_refusal() -> None:
+    async with mailing(Mailer(rcpt=lambda _: NOT_FOUND)) as port:
+        probed = await Bench(port).probe(targets(FACT, "ann", "bob"))
+    assert [fact.blanket for fact in probed.mailboxes.values()] == [False, False]
+    assert answers(probed) == {Answer.NOT_FOUND}
+
+
+async def test_definite_answers_are_used_again_while_young_enough() -> None:
+    mailer = Mailer(rcpt=knows("ann"))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        first = await bench.probe(targets(FACT, "ann", "bob"))
+        bench.now += 50
+        cached = await bench.probe(targets(FACT, "ann", "bob"), max_age=100)
+        assert len(mailer.seen) == 1
+        bench.now += 100
+        stale = await bench.probe(targets(FACT, "ann", "bob"), max_age=100)
+        fresh = await bench.probe(targets(FACT, "ann", "bob"), max_age=0)
+    assert len(mailer.seen) == 3
+    assert all(fact.cached for fact in cached.mailboxes.values())
+    assert not any(fact.cached for fact in (*stale.mailboxes.values(), *fresh.mailboxes.values()))
+
+    def same(fact: MailboxFact) -> tuple[object, ...]:
+        return fact.answer, fact.text, fact.rule, fact.host, fact.smtp_code
+
+    assert list(map(same, cached.mailboxes.values())) == list(map(same, first.mailboxes.values()))
+    assert cached.mailboxes["ann@a.test"].asked_at == 1_000_000
+    assert cached.catch_alls["a.test"].catch_all is Known.NO
+
+
+async def test_no_address_is_readable_in_the_cache_keys() -> None:
+    async with mailing(Mailer(rcpt=knows("ann"))) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "ann"))
+    (key,) = bench.cache.values[FactKind.MAILBOX]
+    assert re.fullmatch("[0-9a-f]{40}", key)
+    assert b"ann" not in b"".join(bench.cache.values[FactKind.MAILBOX].values())
+
+
+async def test_rubbish_in_the_cache_is_as_good_as_nothing() -> None:
+    mailer = Mailer(rcpt=knows("ann"))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "ann"))
+        for values in bench.cache.values.values():
+            values.update(dict.fromkeys(values, b'{"answer": "accepted"}'))
+        probed = await bench.probe(targets(FACT, "ann"), max_age=1000)
+    assert answers(probed) == {Answer.ACCEPTED}
+    assert len(mailer.seen) == 2
+
+
+async def test_greylisting_sees_the_same_source_for_the_same_address() -> None:
+    mailer = Mailer(rcpt=knows("ann"))
+    sources = ("127.0.0.11", "127.0.0.12", "127.0.0.13 as third.test")
+    async with mailing(mailer) as port:
+        bench = Bench(port, settings={"sources": sources})
+        first = await bench.probe(targets(FACT, *MANY))
+        second = await bench.probe(targets(FACT, *reversed(MANY)))
+    used = {address: fact.source for address, fact in first.mailboxes.items()}
+    assert used == {address: fact.source for address, fact in second.mailboxes.items()}
+    assert set(used.values()) == {"127.0.0.11", "127.0.0.12", "127.0.0.13"}
+    assert {line for session in mailer.seen for line in session if line.startswith("EHLO")} == {
+        "EHLO probe.test",
+        "EHLO third.test",
+    }
+    assert sum(map(is_random, mailer.recipients)) == 1

@@ -1,0 +1,208 @@
+"""The prober over sockets: sizes of sessions, numbers of sessions, grants, deadlines and budgets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from pipeline.facts import Answer
+from pipeline.ports import Outcome
+from pipeline.prober import Probed, Wait, WaitReason
+from tests.unit.pipeline.smtp_stub import (
+    NOT_FOUND,
+    SILENCE,
+    Bench,
+    Mailer,
+    OpenDoors,
+    knows,
+    mailing,
+    providers,
+    routed,
+    targets,
+)
+
+FACT = routed("a.test")
+USERS = tuple(f"user{n}" for n in range(100))
+
+
+def answers(probed: Probed) -> dict[str, Answer]:
+    return {address.partition("@")[0]: fact.answer for address, fact in probed.mailboxes.items()}
+
+
+def outcomes(bench: Bench) -> list[Outcome]:
+    return [report.outcome for reports in bench.throttle.reports for report in reports]
+
+
+async def test_sessions_to_one_provider_stay_within_its_limit_and_in_use() -> None:
+    mailer = Mailer(rcpt=knows(*USERS), latency=0.02)
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(recipients=5, sessions=4))
+        await bench.probe(targets(FACT, *USERS))
+    assert mailer.peak == 4
+    assert len(mailer.seen) == 21
+
+
+async def test_a_thousand_addresses_cost_few_throttle_calls() -> None:
+    facts = [routed(f"d{n}.test", (f"mx{n}.test", ("127.0.0.1",)), provider=f"p{n}") for n in range(100)]
+    mailer = Mailer(rcpt=knows(*USERS[:10]))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        probed = await bench.probe([target for fact in facts for target in targets(fact, *USERS[:10])])
+    assert len(probed.mailboxes) == 1000
+    assert len(bench.throttle.grants[0]) == 100
+    assert len(bench.throttle.grants) + len(bench.throttle.reports) < 100
+
+
+async def test_a_session_limit_is_learned_and_the_rest_gets_new_sessions() -> None:
+    for too_many in ("452 4.5.3 Error: too many recipients", "421 4.7.0 Error: too many recipients"):
+        mailer = Mailer(rcpt=knows(*USERS), most_recipients=10, too_many=too_many)
+        async with mailing(mailer) as port:
+            bench = Bench(port)
+            probed = await bench.probe(targets(FACT, *USERS[:45]))
+            assert set(answers(probed).values()) == {Answer.ACCEPTED}
+            assert not probed.waits
+            before = len(mailer.seen)
+            again = await bench.probe(targets(FACT, *USERS[45:85]))
+            assert len(mailer.seen) - before == 4
+            assert all(line.count("RCPT") <= 10 for line in mailer.verbs[before:])
+        assert len(again.mailboxes) == 40
+        assert Outcome.RATE not in outcomes(bench)
+
+
+async def test_a_server_that_takes_nobody_is_not_asked_for_ever() -> None:
+    mailer = Mailer(rcpt=lambda _: "452 4.5.3 Too many recipients")
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        probed = await bench.probe(targets(FACT, *USERS[:5]))
+    assert set(probed.waits.values()) == {Wait(WaitReason.DEFERRED, 0.0)}
+    assert len(probed.mailboxes) == 5
+    assert len(mailer.seen) == 1
+    assert outcomes(bench) == [Outcome.RATE]
+
+
+async def test_recipients_of_several_domains_are_separated_where_a_server_says_so() -> None:
+    domains: list[str] = []
+
+    def one_domain(address: str) -> str:
+        local, _, domain = address.partition("@")
+        if mailer.verbs[-1][-2:].count("MAIL"):
+            domains[:] = [domain]
+        if domain not in domains:
+            return "451-4.3.0 Multiple destination domains per transaction\r\n451 4.3.0 is unsupported."
+        return "250 ok" if local == "ann" else NOT_FOUND
+
+    mailer = Mailer(rcpt=one_domain)
+    asked = [target for n in range(6) for target in targets(routed(f"d{n}.test"), "ann")]
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(asked)
+    assert [fact.answer for fact in probed.mailboxes.values()] == [Answer.ACCEPTED] * 6
+    assert not probed.waits
+    assert mailer.verbs[-1].count("RSET") >= 1
+
+
+async def test_a_crowded_server_gets_fewer_sessions_not_a_bad_verdict() -> None:
+    mailer = Mailer(rcpt=knows(*USERS), most_sessions=2, latency=0.02)
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(recipients=10, sessions=5))
+        probed = await bench.probe(targets(FACT, *USERS))
+    assert set(answers(probed).values()) == {Answer.ACCEPTED}
+    assert len(probed.mailboxes) == 100
+    assert not probed.waits
+    assert Outcome.RATE not in outcomes(bench)
+
+
+async def test_a_slow_session_waits_for_patience_and_then_counts_as_unreachable() -> None:
+    replies = {"ann@a.test": "250 ok", "bob@a.test": SILENCE}
+    async with mailing(Mailer(rcpt=lambda address: replies.get(address, NOT_FOUND), offers=())) as port:
+        bench = Bench(port, settings={"session_seconds": 0.6})
+        started = time.monotonic()
+        hasty = await bench.probe(targets(FACT, "ann", "bob"), session_s=0.3)
+        patient = await bench.probe(targets(FACT, "bob"), session_s=0.6)
+        assert time.monotonic() - started < 3
+    assert answers(hasty) == {"ann": Answer.ACCEPTED, "bob": Answer.UNREACHABLE}
+    assert hasty.waits == {"bob@a.test": Wait(WaitReason.SLOW, 0.0)}
+    assert answers(patient) == {"bob": Answer.UNREACHABLE}
+    assert patient.mailboxes["bob@a.test"].rule == "session-deadline"
+    assert not patient.waits
+    assert set(outcomes(bench)) == {Outcome.FAILED}
+
+
+async def test_a_patient_call_gives_a_slow_server_smaller_sessions() -> None:
+    mailer = Mailer(rcpt=knows(*USERS), offers=(), latency=0.05)
+    async with mailing(mailer) as port:
+        bench = Bench(port, settings={"session_seconds": 0.6}, providers=providers(50, 1))
+        probed = await bench.probe(targets(FACT, *USERS[:20]), session_s=0.6)
+    assert set(answers(probed).values()) == {Answer.ACCEPTED}
+    assert not probed.waits
+    assert 2 < len(mailer.seen) < 10
+
+
+async def test_when_the_budget_is_over_the_rest_is_handed_back() -> None:
+    mailer = Mailer(rcpt=knows(*USERS), latency=0.05)
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(recipients=5, sessions=1))
+        probed = await bench.probe(targets(FACT, *USERS), budget_s=0.5)
+        none = await bench.probe(targets(FACT, *USERS[:3]), budget_s=0.0)
+    assert 0 < len(probed.mailboxes) < 100
+    assert len(probed.mailboxes) + len(probed.waits) == 100
+    assert set(probed.waits.values()) == {Wait(WaitReason.BUDGET, 0.0)}
+    assert len(none.waits) == 3
+
+
+async def test_a_long_denial_hands_back_and_a_short_one_is_waited_for() -> None:
+    mailer = Mailer(rcpt=knows("ann"))
+    async with mailing(mailer) as port:
+        denied = Bench(port, throttle=OpenDoors(denials=1, retry_after=30.0))
+        probed = await denied.probe(targets(FACT, "ann"))
+        assert probed.waits == {"ann@a.test": Wait(WaitReason.THROTTLED, 30.0)}
+        assert not probed.mailboxes
+        assert not mailer.seen
+        patient = Bench(port, throttle=OpenDoors(denials=3, retry_after=0.1))
+        assert answers(await patient.probe(targets(FACT, "ann"))) == {"ann": Answer.ACCEPTED}
+        hopeless = Bench(port, throttle=OpenDoors(denials=10**9, retry_after=0.05))
+        hopeless.settings["local_wait"] = 0.1
+        started = time.monotonic()
+        probed = await hopeless.probe(targets(FACT, *USERS))
+        assert time.monotonic() - started < 3
+        assert {wait.reason for wait in probed.waits.values()} == {WaitReason.THROTTLED}
+        assert len(probed.waits) == 100
+
+
+async def test_a_small_grant_is_kept_to() -> None:
+    mailer = Mailer(rcpt=knows(*USERS))
+    async with mailing(mailer) as port:
+        bench = Bench(port, throttle=OpenDoors(each=3))
+        probed = await bench.probe(targets(FACT, *USERS[:20]))
+    assert set(answers(probed).values()) == {Answer.ACCEPTED}
+    assert len(probed.mailboxes) == 20
+    assert max(verbs.count("RCPT") for verbs in mailer.verbs) == 3
+    assert all(report.unused == 0 for reports in bench.throttle.reports for report in reports)
+
+
+async def test_a_grant_of_one_still_gets_everybody_asked() -> None:
+    mailer = Mailer(rcpt=knows(*USERS))
+    async with mailing(mailer) as port:
+        probed = await Bench(port, throttle=OpenDoors(each=1)).probe(targets(FACT, *USERS[:4]))
+    assert answers(probed) == dict.fromkeys(USERS[:4], Answer.ACCEPTED)
+
+
+async def test_recipients_never_sent_are_reported_as_unused() -> None:
+    mailer = Mailer(rcpt=lambda _: "250 ok")
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, *USERS[:10]))
+    (reports,) = bench.throttle.reports
+    assert [report.unused for report in reports] == [10]
+
+
+async def test_no_more_sessions_than_the_process_may_have() -> None:
+    mailer = Mailer(rcpt=knows("ann"), latency=0.01)
+    facts = [routed(f"d{n}.test", (f"mx{n}.test", ("127.0.0.1",)), provider=f"p{n}") for n in range(40)]
+    async with mailing(mailer) as port:
+        bench = Bench(port, settings={"max_sessions": 6})
+        halves = [[t for fact in part for t in targets(fact, "ann")] for part in (facts[:20], facts[20:])]
+        both = await asyncio.gather(
+            *(bench.prober.probe(h, budget_s=9, session_s=9, max_age=0) for h in halves)
+        )
+    assert [len(probed.mailboxes) for probed in both] == [20, 20]
+    assert mailer.peak <= 6
