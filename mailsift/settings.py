@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import platformdirs
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipeline.errors import MailsiftError
@@ -82,7 +91,9 @@ class Settings(BaseSettings):
     )
     mail_from: str = Field(default="", description="sender of a probe; empty: the null sender <>")
     source_addresses: Strings = Field(
-        default=(), description="our own IP addresses to probe from; unset: the default route"
+        default=(),
+        repr=False,  # a proxy's address may hold a password
+        description="where to probe from: our IP addresses or socks5://host:port; unset: the default route",
     )
     allow_non_public: bool = Field(
         default=False, description="dial loopback and private addresses too; for tests and the sandbox only"
@@ -111,6 +122,13 @@ class Settings(BaseSettings):
     max_rows: int = Field(default=1_000_000, ge=1, description="rows a list may have")
     max_bytes: int = Field(default=250 * 1024**2, ge=1, description="bytes a list may have, unpacked")
     max_columns: int = Field(default=200, ge=1, description="columns a list may have")
+
+    @field_validator("heartbeat_seconds")
+    @classmethod
+    def _beats_within_a_lease(cls, value: float, info: ValidationInfo) -> float:
+        if value >= info.data.get("lease_seconds", math.inf):
+            raise ValueError(f"must be less than {PREFIX}LEASE_SECONDS")
+        return value
 
     @classmethod
     def from_env(cls) -> Self:

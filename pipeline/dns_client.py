@@ -124,8 +124,8 @@ class DnsClient:
     def _deliver(self, asked: _Asked, result: pycares.DNSResult | None, error: int | None) -> None:
         """Hand the answer over, unless it may be a neighbour's fault.
 
-        One malformed answer makes c-ares fail every question on that socket. They are asked once more, each on
-        a socket of its own.
+        One malformed answer makes c-ares fail every question on that socket. They are asked once more, each
+        on a socket of its own.
         """
         if error == pycares.errno.ARES_EBADRESP and not asked.alone:
             asked.alone = True

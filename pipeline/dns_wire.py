@@ -91,7 +91,7 @@ class DnsWire:
         self._channel.process_fd(pycares.ARES_SOCKET_BAD, pycares.ARES_SOCKET_BAD)
 
     def close(self) -> None:
-        """Cancel what is open, which is heard at once, and release the sockets; to be called at least once."""
+        """Cancel what is open, which is heard at once, and release the sockets; twice is as good as once."""
         if self._closed:
             return
         self._closed = True

@@ -33,12 +33,10 @@ def pack_mailbox(fact: MailboxFact) -> bytes:
 def unpack_mailbox(value: bytes) -> MailboxFact | None:
     """Return the remembered fact, marked as cached; None for bytes that are none."""
     words = _unpack(value, _MAILBOX_FIELDS)
+    if words is None:
+        return None
     try:
-        return (
-            None
-            if words is None
-            else MailboxFact(**words | {"answer": Answer(words["answer"]), "cached": True})
-        )
+        return MailboxFact(**words | {"answer": Answer(words["answer"]), "cached": True})
     except ValueError:
         return None
 

@@ -51,7 +51,7 @@ class ProbeConfig:
     session_seconds: float = 60.0
     max_sessions: int = 500
     local_wait: float = 1.0
-    batch_pause: float = 0.01
+    batch_pause: float = 0.005
     catch_all_seconds: float = 7 * 86_400.0
     mailbox_seconds: float = 86_400.0
 

@@ -104,6 +104,10 @@ class Round:
         session = self._loop.create_task(self._hold(visit, ask, grant))
         self._sessions.add(session)
         session.add_done_callback(self._ended)
+        if grant.recipients < ask.recipients:
+            # The pace is used up: asking again at once would open a session for every single recipient.
+            row = visit.lane.gate.row
+            self._deny(visit.lane.gate, row.recipients / row.rate)
 
     def _leave(self, visit: Visit, ask: Ask, grant: Grant) -> None:
         """Put a visit's addresses back: it was denied, or its server has turned out bad in the meantime."""
@@ -115,7 +119,7 @@ class Round:
             self._deny(visit.lane.gate, max(grant.retry_after, _SHORT_REST))
 
     def _deny(self, gate: Gate, delay: float) -> None:
-        """Wait a little, as long as that leads somewhere; else hand back all that stands behind the gate."""
+        """Wait some seconds if that leads somewhere; else hand back all that stands behind the gate."""
         now, patience = self._loop.time(), self._crew.config.local_wait
         since = now if gate.denied_since is None else gate.denied_since
         worth_it = delay <= patience and now + delay - since <= _WAITS_WITHOUT_PROGRESS * patience

@@ -15,7 +15,7 @@ _LINK = (
 
 _ABSENT = words.any_of(
     r"(?:does|do|did|could|may|must)? ?not exist",
-    r"\bdo?e?s?nt (?:exist|have (?:an? |any )?(?:account|user|mailbox)\b)",
+    r"\bdo?e?s?nt exist",
     r"\b(?:is not|isnt|not) (?:here|present)\b",
     r"\bnon-? ?exist[ea]nt",
     r"\binexistent",
@@ -39,13 +39,13 @@ _INVALID = (
 )
 _KIND = r"(?:(?:or illegal|e-?mail|mail|recipient|user|destination|local|virtual|such|valid|known) )"
 _NOUN = (
-    r"(?:access|action|agent|authentication|certificate|command|data|details|error|family|filter|format|input"
-    r"|literal|lookup|permission|policy|privileges|protection|records?|service|session|settings|type|validation"
+    r"(?:access|action|agent|authentication|certificate|command|data|details|error|family|filter|format"
+    r"|input|literal|lookup|permission|policy|privileges|protection|records?|service|session|settings|syntax|type|validation"
     r"|verification)\b"
 )
 _LAST_NAME = rf"(?= (?!{_NOUN})[^\s.,:;]+\W*$)"
 _NO_BOX = rf"\b{_INVALID} {_KIND}{{0,2}}{_BOX}\b(?:{words.ENDS}|{_LAST_NAME})"
-"""The defect stands before the noun: "unknown user", "no such mailbox"; a bare name may follow, but no noun."""
+"""The defect stands before the noun: "unknown user", "no such mailbox"; a name may follow, but no noun."""
 
 _BOX_INVALID = (
     rf"\b{_BOX}{_LINK}{{0,6}}:? (?:invalid|not valid|isnt valid|incorrect|undeliverable|misspelled)"
@@ -62,7 +62,8 @@ _NO_SUCH_MAILBOX = words.any_of(
     _BOX_INVALID,
     r"p=nosuchuser\b",
     r"recip\w*notfound\b",
-    r"\bwe (?:do not|dont) have (?:an? |any )?(?:account|user|mailbox)\b",
+    r"\b(?:do|does) ?n(?:o)?t have (?:an? |any )?(?:account|user|mailbox)\b",
+    rf"\bno such {_BOX} (?!{_NOUN})[^\s.,:;]+{words.ENDS}",
     rf"\b(?:not|cannot|c(?:an|ould)nt|unable to) find (?:the |any |an? )?{_BOX}\b",
 )
 _AT_ONCE = r"^(?:(?:the-address|sorry|error|this|the|recipient address rejected)[ .,:;-]*){0,4}"

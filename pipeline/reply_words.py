@@ -19,8 +19,8 @@ BOX = (
 """A noun for the mailbox or its owner; never plural, for "unknown recipients" speaks of how we behave."""
 
 ENDS = (
-    r"(?= ?(?:$|[^\w ]|the-address|(?:here|there|at|in|on|by|with|within|for|of|or|and|to|as|under|account|exists?"
-    r"|found|that|this|the|is|has|please|rejected)\b))"
+    r"(?= ?(?:$|[^\w ]|the-address|(?:here|there|at|in|on|by|with|within|for|of|or|and|to|as|under"
+    r"|account|exists?|found|called|named|that|this|the|is|has|please|rejected)\b))"
 )
 """What may follow a noun or a predicate that ends there: "no user", but not "no user verification"."""
 

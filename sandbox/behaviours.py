@@ -104,7 +104,7 @@ _LIMITS = (
     _B("recipients-421", habits=Habits(recipients=5, goodbye=True), hostile=50),
     _B("recipients-452", habits=Habits(recipients=5), hostile=50),
     _B("connections", habits=Habits(connections=1), hostile=50),
-    _B("rate", habits=Habits(rate=2), hostile=30, slow=True),
+    _B("rate", habits=Habits(rate=5), hostile=30, slow=True),
     _B("no-pipelining", habits=Habits(pipelining=False), hostile=100),
     _B("helo-only", habits=Habits(mta="qmail", esmtp=False, pipelining=False, smtputf8=False), hostile=50),
     _B("no-smtputf8", habits=Habits(smtputf8=False), hostile=50),

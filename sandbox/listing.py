@@ -146,7 +146,7 @@ class _Lister:
             self._earlier[int(self._rng.random() * _RESERVOIR)] = row
 
     def _person(self, domain: str) -> _Row:
-        first, last, local = invent_local(self._rng)
+        first, last, local = invent_local(self._rng, crowded=True)
         address = f"{local}@{domain}"
         return _Row(first.title(), last.title(), address, address)
 

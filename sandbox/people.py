@@ -119,19 +119,24 @@ def _plausible(first: str, last: str | None) -> bool:
     return last in _LAST and (first in _KNOWN or len(first) == 1)
 
 
-def invent_local(rng: random.Random) -> tuple[str, str, str]:
-    """Return first name, last name and a local part made of them in one of the usual shapes."""
-    draw = rng.random()
+def invent_local(rng: random.Random, *, crowded: bool = False) -> tuple[str, str, str]:
+    """Return first name, last name and a local part made of them in one of the usual shapes.
+
+    Args:
+        rng: where chance comes from.
+        crowded: at a domain where the short ones have gone long ago.
+    """
+    draw = rng.random() / 2 if crowded else rng.random()
     first, last = FIRST[int(rng.random() * len(FIRST))], LAST[int(rng.random() * len(LAST))]
     digits = str(int(rng.random() * 9999))
-    if draw < 0.35:
-        local = f"{first}.{last}"
-    elif draw < 0.6:
+    if draw < 0.3:
         local = f"{first}.{last}{digits}"
-    elif draw < 0.75:
-        local = first[0] + last
-    elif draw < 0.85:
+    elif draw < 0.4:
         local = f"{first}_{last}{digits}"
-    else:
+    elif draw < 0.5:
         local = first + digits
+    elif draw < 0.85:
+        local = f"{first}.{last}"
+    else:
+        local = first[0] + last
     return first, last, local

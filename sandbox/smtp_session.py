@@ -53,7 +53,7 @@ class SmtpSession(asyncio.Protocol):
         self._open_door(host)
 
     @override
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _exc: Exception | None) -> None:
         self._deaf = True
         self._sessions.discard(self)
         if self._host:

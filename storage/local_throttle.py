@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from random import Random
 from typing import TypeVar
 
@@ -83,6 +84,11 @@ def limits_of(ask: Ask, row: Provider, config: ThrottleConfig) -> Limits:
     )
 
 
+def destination(ask: Ask) -> str:
+    """Return whose limits apply: the IPv4 address, or the IPv6 /64, at all of which one host may answer."""
+    return str(ip_network(f"{ask.address}/64", strict=False)) if ":" in ask.address else ask.address
+
+
 @dataclass(slots=True)
 class _Gate:
     """One limit in use: GCRA for the rate, leases with an end for the sessions."""
@@ -150,7 +156,7 @@ class LocalThrottle(Throttle):
         now = self._clock()
         for report in reports:
             gate = self._providers.get((report.ask.provider, report.ask.source))
-            address = self._addresses.get(report.ask.address)
+            address = self._addresses.get(destination(report.ask))
             for known in (gate, address):
                 if known is not None:
                     known.leases.pop(report.lease, None)
@@ -164,7 +170,7 @@ class LocalThrottle(Throttle):
     def _answer(self, ask: Ask, now: float) -> Grant:
         limits = limits_of(ask, self._row(ask.provider), self._config)
         provider = self._providers.setdefault((ask.provider, ask.source), _Gate())
-        address = self._addresses.setdefault(ask.address, _Gate())
+        address = self._addresses.setdefault(destination(ask), _Gate())
         if provider.blocked_until > now:
             return Grant(0, retry_after=provider.blocked_until - now)
         parts = [

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
-from ipaddress import ip_network
 from random import Random
 
 from redis.asyncio import Redis
@@ -23,6 +22,7 @@ from storage.local_throttle import (
     SLOWEST_RATE,
     LocalThrottle,
     ThrottleConfig,
+    destination,
     limits_of,
 )
 from storage.redis import PREFIX, Lifeline
@@ -127,7 +127,5 @@ def _provider_keys(ask: Ask) -> tuple[str, str]:
 
 def _address_keys(ask: Ask) -> tuple[str, str]:
     """Return the keys of sessions and pace of the destination."""
-    where = ask.address
-    if ":" in where:  # one host may answer at every address of its /64
-        where = str(ip_network(f"{where}/64", strict=False))
+    where = destination(ask)
     return f"{PREFIX}throttle:address:{where}", f"{PREFIX}throttle:pace:{where}"

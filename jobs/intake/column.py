@@ -12,8 +12,14 @@ from pipeline.errors import MailsiftError
 
 SAMPLE_ROWS = 1_001
 
-_NAMES = {  # lower case, letters and digits only; the first that a list has wins
-    name: rank
+
+def _plain(name: str) -> str:
+    """Return the letters and digits of a name in lower case, without accents."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", name).casefold()))
+
+
+_NAMES = {  # the first that a list has wins
+    _plain(name): rank
     for rank, name in enumerate(
         (
             "email",
@@ -136,11 +142,6 @@ def _found(first: Sequence[str], shares: Sequence[float]) -> int:
     if named:
         return named[0][1]
     raise MailsiftError("no_address_column", "No column is named like one with addresses or holds addresses.")
-
-
-def _plain(name: str) -> str:
-    """Return the letters and digits of a name in lower case."""
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", name).casefold()))
 
 
 def _printable(name: str) -> str:

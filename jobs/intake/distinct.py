@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import count
 
 import polars as pl
@@ -13,21 +12,16 @@ from pipeline.syntax import parse
 _SLICE = 250_000  # cells parsed at a time: bounds the parser's scratch memory
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
-    """The distinct addresses (frames.ADDRESSES) and, for each row of the list, the number of its address."""
-
-    addresses: pl.DataFrame
-    row_numbers: pl.Series
-
-
-def number_addresses(raw: pl.Series) -> Numbered:
+def number_addresses(raw: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
     """Parse the cells of the address column and number the distinct addresses.
 
-    They are sorted by domain; within a domain they keep the list's order.
+    Returns:
+        For each cell the number of its address, and the addresses (frames.ADDRESSES), sorted by domain;
+        within a domain they keep the list's order.
     """
-    parts = [parse(part.to_series()) for part in raw.to_frame().iter_slices(_SLICE)]
-    parsed = pl.concat(parts, rechunk=True)  # gathering from many pieces is slow
+    slices = raw.to_frame().iter_slices(_SLICE)
+    parsed = pl.concat((parse(cells.to_series()) for cells in slices), rechunk=True)  # fast to gather from
+    del raw, slices
     codes, bearers = _codes(parsed["address"])
     firsts = bearers.sort()
     ranks = _alphabetical(parsed["domain"].gather(firsts)).to_frame("rank")
@@ -36,7 +30,7 @@ def number_addresses(raw: pl.Series) -> Numbered:
     addresses = parsed[order].with_columns(
         _range(len(order)).alias("n"), numbers.sort().rle().struct.field("len").alias("rows")
     )
-    return Numbered(addresses.select(pl.col(name).cast(dtype) for name, dtype in ADDRESSES.items()), numbers)
+    return numbers, addresses.select(pl.col(name).cast(dtype) for name, dtype in ADDRESSES.items())
 
 
 def _codes(texts: pl.Series) -> tuple[pl.Series, pl.Series]:

@@ -68,14 +68,13 @@ def _split(table: Table, workdir: Path, *, options: IntakeOptions, limits: Intak
         raise _no_rows()
     if rows > limits.rows:
         raise too_many_rows(limits.rows)
-    cells = frame.select(column_id(choice.index)).collect(engine="streaming").to_series()
-    numbered = number_addresses(cells.cast(pl.String, strict=False))
-    del cells
-    chunks = _write_addresses(numbered.addresses, workdir, options.chunk_addresses)
+    cells = frame.select(pl.col(column_id(choice.index)).cast(pl.String, strict=False))
+    numbers, addresses = number_addresses(cells.collect(engine="streaming").to_series())
+    chunks = _write_addresses(addresses, workdir, options.chunk_addresses)
+    distinct = addresses.height
+    del addresses
     # The file is read a second time, in a stream: that takes less time than its rows take memory.
-    pl.concat(
-        [numbered.row_numbers.alias(ADDRESS_N).to_frame().lazy(), frame], how="horizontal"
-    ).sink_parquet(
+    pl.concat([numbers.alias(ADDRESS_N).to_frame().lazy(), frame], how="horizontal").sink_parquet(
         workdir / "rows.parquet",
         row_group_size=_ROW_GROUP,
         compression_level=1,
@@ -83,9 +82,8 @@ def _split(table: Table, workdir: Path, *, options: IntakeOptions, limits: Intak
         metadata=names_metadata(choice.names),
         engine="streaming",
     )
-    addresses = sum(chunk.addresses for chunk in chunks)
     name = choice.names[choice.index]
-    return Intake(rows, addresses, rows - addresses, name, table.format, table.encoding, chunks)
+    return Intake(rows, distinct, rows - distinct, name, table.format, table.encoding, chunks)
 
 
 def _sample(table: Table) -> pl.DataFrame:

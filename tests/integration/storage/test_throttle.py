@@ -2,60 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from random import Random
 
 import pytest
 from redis.asyncio import Redis
 
-from pipeline.ports import Ask, Grant, Outcome, Report, Throttle
-from pipeline.providers import Provider
+from pipeline.ports import Grant, Outcome, Report, Throttle
 from storage.local_throttle import LocalThrottle
 from storage.redis import connect
-from storage.throttle import RedisThrottle, ThrottleConfig
-
-START = 1_800_000_000.0
-ROWS = {
-    "slow": Provider("slow", sessions=2, rate=1.0, burst=10, recipients=8),
-    "wide": Provider("wide", sessions=100, rate=1000.0, burst=1000, recipients=50),
-}
-OTHER = Provider("default", sessions=3, rate=20.0, burst=50, recipients=50)
-CONFIG = ThrottleConfig(
-    lease_seconds=60, busy_seconds=0.5, address_sessions=4, address_rate=50.0, address_burst=60
-)
-
-
-class Time:
-    """A clock moved by hand."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def row(key: str) -> Provider:
-    return ROWS.get(key, OTHER)
-
-
-def ask(provider: str = "slow", wanted: int = 1, address: str = "192.0.2.1", source: str = "") -> Ask:
-    return Ask(provider, source, address, wanted)
-
-
-async def one(throttle: Throttle, wish: Ask) -> Grant:
-    (grant,) = await throttle.grant([wish])
-    return grant
-
-
-async def end(throttle: Throttle, wish: Ask, grant: Grant, outcome: Outcome = Outcome.CLEAN) -> None:
-    await throttle.report([Report(wish, grant.lease, outcome)])
-
-
-async def session(throttle: Throttle, wish: Ask, outcome: Outcome = Outcome.CLEAN) -> Grant:
-    grant = await one(throttle, wish)
-    await end(throttle, wish, grant, outcome)
-    return grant
+from storage.throttle import RedisThrottle
+from tests.throttling import CONFIG, Time, ask, end, one, row, session
 
 
 @pytest.fixture
@@ -266,61 +223,6 @@ async def test_a_session_from_before_the_penalty_does_not_lift_it(throttle: Thro
     assert [(await one(throttle, ask())).recipients for _ in range(2)] == [1, 0]
 
 
-async def ttls(redis: Redis) -> dict[str, int]:
-    return {key.decode(): await redis.pttl(key) async for key in redis.scan_iter("*")}
-
-
-async def test_every_key_expires_and_a_lesson_is_kept_for_a_day(redis: Redis, shared: RedisThrottle) -> None:
-    await shared.grant([ask(wanted=8), ask("else", address="2001:db8::1")])
-    found = await ttls(redis)
-    assert set(found) == {
-        "ms:throttle:state:slow:",
-        "ms:throttle:sessions:slow:",
-        "ms:throttle:address:192.0.2.1",
-        "ms:throttle:pace:192.0.2.1",
-        "ms:throttle:state:else:",
-        "ms:throttle:sessions:else:",
-        "ms:throttle:address:2001:db8::/64",
-        "ms:throttle:pace:2001:db8::/64",
-    }
-    assert all(0 < left <= CONFIG.lease_seconds * 1000 for left in found.values())
-
-    await session(shared, ask("else"), Outcome.RATE)
-    assert 86_000_000 < (await ttls(redis))["ms:throttle:state:else:"] <= 86_400_000
-
-
-async def test_addresses_of_one_ipv6_network_are_one_destination(shared: RedisThrottle) -> None:
-    grants: Sequence[Grant] = await shared.grant(
-        [ask(f"v{n}.example", address=f"2001:db8::{n}") for n in range(1, 6)]
-    )
+async def test_addresses_of_one_ipv6_network_are_one_destination(throttle: Throttle) -> None:
+    grants = await throttle.grant([ask(f"v{n}.example", address=f"2001:db8::{n}") for n in range(1, 6)])
     assert [grant.recipients for grant in grants] == [1, 1, 1, 1, 0]
-
-
-async def test_a_batch_is_one_call_to_the_server(redis: Redis, shared: RedisThrottle) -> None:
-    async def calls() -> int:
-        stats = await redis.info("commandstats")
-        return int(stats["cmdstat_evalsha"]["calls"])
-
-    await session(shared, ask())
-    before = await calls()
-    grants = await shared.grant([ask(f"p{n}", address=f"192.0.2.{n}") for n in range(200)])
-    await shared.report([Report(ask(f"p{n}"), grant.lease, Outcome.CLEAN) for n, grant in enumerate(grants)])
-    assert await calls() - before == 2
-
-
-async def test_scripts_the_server_has_forgotten_are_sent_again(redis: Redis, shared: RedisThrottle) -> None:
-    await session(shared, ask())
-    await redis.script_flush()
-    grant = await one(shared, ask())
-    assert grant.recipients == 1
-    assert not grant.lease.startswith("local.")
-    await redis.script_flush()
-    await end(shared, ask(), grant)
-    assert await redis.zcard("ms:throttle:sessions:slow:") == 0
-
-
-async def test_the_servers_clock_counts_when_no_other_is_given(redis: Redis) -> None:
-    throttle = RedisThrottle(redis, row=row, config=CONFIG)
-    await one(throttle, ask())
-    seconds, _ = await redis.time()
-    assert await redis.zcount("ms:throttle:sessions:slow:", seconds + 50, seconds + 61) == 1

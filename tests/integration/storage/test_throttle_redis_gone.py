@@ -17,19 +17,12 @@ from pipeline.providers import Provider
 from storage.redis import Lifeline, connect
 from storage.throttle import RedisThrottle, ThrottleConfig
 from tests.servers import RedisServer
+from tests.throttling import Time
 
 LIMIT = Provider("p", sessions=8, rate=40.0, burst=40, recipients=50)
 CONFIG = ThrottleConfig(processes=4)
 ASK = Ask("p", "", "192.0.2.1", 50)
 HANG = 0.3  # seconds a command may take
-
-
-class Time:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

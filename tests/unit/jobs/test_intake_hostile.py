@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import io
 import json
-import os
 import random
 import signal
 import threading
@@ -102,7 +101,7 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
         "too_many_columns",
     ),
     "a million columns": (lambda: b",".join([b"email"] * 1_000_000) + b"\n" + LINE, "too_many_columns"),
-    "300 columns": (lambda: (",".join([ADDRESS] * 300) + "\n").encode(), "too_many_columns"),
+    "300 columns": (lambda: ",".join([ADDRESS] * 300).encode(), "too_many_columns"),
     "300 columns far in": (lambda: HEADER + LINE * 9000 + b"x," * 300 + b"\n", "too_many_columns"),
     "300 quoted columns far in": (lambda: HEADER + LINE * 9000 + b'"x",' * 300 + b"\n", "too_many_columns"),
     "300 json keys": (
@@ -221,7 +220,7 @@ async def test_a_killed_child_may_be_tried_again_and_a_cancelled_task_leaves_non
 
 
 async def child_of_this_process() -> psutil.Process:
-    while not (children := psutil.Process().children()):
+    while not (children := psutil.Process().children()):  # noqa: ASYNC110 - the kernel sets no event
         await asyncio.sleep(0.001)
     return children[0]
 
@@ -244,4 +243,4 @@ def test_it_works_on_an_event_loop_outside_the_main_thread(tmp_path: Path) -> No
     thread.start()
     thread.join()
     assert isinstance(got[0], Intake)
-    assert os.listdir(tmp_path / "work")
+    assert any((tmp_path / "work").iterdir())

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import dns.flags
 import dns.message
@@ -137,8 +138,7 @@ class _Udp(asyncio.DatagramProtocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        self._transport = cast("asyncio.DatagramTransport", transport)  # UDP gives nothing else
 
     @override
     def datagram_received(self, data: bytes, addr: tuple[str | int, int]) -> None:

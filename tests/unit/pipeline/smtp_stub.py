@@ -219,10 +219,10 @@ class DictCache(FactCache):
 
 
 @cache
-def providers(recipients: int = 50, sessions: int = 5) -> Providers:
+def providers(recipients: int = 50, sessions: int = 5, rate: float = 10_000.0) -> Providers:
     """A provider table without names: everybody takes so much; "silent" has nothing to say."""
     silent = Provider("silent", ("silent.test",), informative=False)
-    return Providers([silent], Provider("default", recipients=recipients, sessions=sessions))
+    return Providers([silent], Provider("default", recipients=recipients, sessions=sessions, rate=rate))
 
 
 def routed(domain: str, *hosts: tuple[str, tuple[str, ...]], provider: str = "stub") -> DomainFact:

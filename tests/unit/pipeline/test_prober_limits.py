@@ -179,6 +179,17 @@ async def test_a_small_grant_is_kept_to() -> None:
     assert all(report.unused == 0 for reports in bench.throttle.reports for report in reports)
 
 
+async def test_when_the_pace_is_used_up_the_rest_comes_back_for_whole_sessions() -> None:
+    mailer = Mailer(rcpt=knows(*USERS))
+    async with mailing(mailer) as port:
+        bench = Bench(port, throttle=OpenDoors(each=10), providers=providers(recipients=50, rate=5.0))
+        probed = await bench.probe(targets(FACT, *USERS))
+    assert len(mailer.recipients) == 10
+    assert len(probed.mailboxes) == 9
+    assert set(probed.waits.values()) == {Wait(WaitReason.THROTTLED, 10.0)}
+    assert len(probed.waits) == 91
+
+
 async def test_a_grant_of_one_still_gets_everybody_asked() -> None:
     mailer = Mailer(rcpt=knows(*USERS))
     async with mailing(mailer) as port:

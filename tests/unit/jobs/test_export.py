@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import polars as pl
+import pytest
+
+from jobs.columns import names_metadata
+from jobs.export import ExportFormat, export, format_of
+from pipeline.errors import MailsiftError
+from pipeline.frames import VERDICTS
+from pipeline.verdict import Status
+
+NASTY = ["=1+1@x.com", "+a@x.com", "-a@x.com", "@a", "\tx", "\rx", "\nx", "＝1", "＋1", "－1", "＠1"]
+FINE = ["a=b@x.com", "", "'=1", "00123", "two\nlines", 'say "hi"', "é,ü;", "<b>&", "a" * 40_000]
+OURS = [f"mailsift_{name}" for name in VERDICTS]
+
+
+def results(folder: Path, columns: dict[str, pl.Series], statuses: list[str] | None = None) -> Path:
+    """Write a results file with these customer columns, of any name even if repeated (`name#2`)."""
+    height = len(next(iter(columns.values())))
+    frame = pl.DataFrame([series.alias(f"c{place}") for place, series in enumerate(columns.values())])
+    verdicts = {
+        f"mailsift_{name}": pl.repeat(1, height, eager=True).cast(dtype, strict=False)
+        for name, dtype in VERDICTS.items()
+    }
+    verdicts["mailsift_status"] = pl.Series(statuses or ["valid"] * height)
+    verdicts["mailsift_suggestion"] = pl.repeat("=cmd()", height, eager=True)
+    path = folder / "results*[1].parquet"
+    names = [name.split("#")[0] for name in columns]
+    frame.with_columns(**verdicts).write_parquet(path, metadata=names_metadata(names), row_group_size=3)
+    return path
+
+
+def exported(path: Path, kind: ExportFormat, **options: Any) -> bytes:
+    out = io.BytesIO()
+    export(path, out, format=kind, **options)
+    return out.getvalue()
+
+
+def read_csv(path: Path, **options: Any) -> list[list[str]]:
+    text = exported(path, ExportFormat.CSV, **options).decode()
+    csv.field_size_limit(10**6)
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def sheet(path: Path) -> list[tuple[Any, ...]]:
+    book = openpyxl.load_workbook(io.BytesIO(exported(path, ExportFormat.XLSX)))
+    return list(book.active.iter_rows())
+
+
+def texts(folder: Path) -> Path:
+    cells = pl.Series([*NASTY, *FINE])
+    return results(folder, {"=name": cells, "name": cells.reverse(), "name#2": cells, "": cells})
+
+
+HEADER = ["'=name", "name", "name", ""]
+
+
+def test_csv_keeps_rows_order_and_repeated_names_and_defuses_formulas_in_every_column(tmp_path: Path) -> None:
+    header, *rows = read_csv(texts(tmp_path))
+    safe = [*("'" + cell for cell in NASTY), *FINE]
+    assert header == [*HEADER, *OURS]
+    assert [row[:4] for row in rows] == [[a, b, a, a] for a, b in zip(safe, safe[::-1], strict=True)]
+    assert {row[header.index("mailsift_suggestion")] for row in rows} == {"'=cmd()"}
+
+
+def test_xlsx_has_no_formulas_or_links_and_the_same_cells(tmp_path: Path) -> None:
+    header, *rows = sheet(texts(tmp_path))
+    assert [cell.value or "" for cell in header] == [*HEADER, *OURS]
+    assert {cell.data_type for row in [header, *rows] for cell in row} <= {"s", "n", "b"}
+    assert not any(cell.hyperlink for row in rows for cell in row)
+    safe = [*("'" + cell for cell in NASTY), *FINE]
+    got = [row[0].value or "" for row in rows]
+    assert got == [cell[:32_767].replace("\r", "_x000D_") for cell in safe] or got == [
+        cell[:32_767] for cell in safe
+    ]
+
+
+def test_jsonl_and_parquet_are_exact_and_every_name_is_distinct(tmp_path: Path) -> None:
+    path = texts(tmp_path)
+    cells = [*NASTY, *FINE]
+    lines = [json.loads(line) for line in exported(path, ExportFormat.JSONL).decode().split("\n") if line]
+    assert list(lines[0]) == ["=name", "name", "name_2", "column_4", *OURS]
+    assert [(line["=name"], line["name"], line["name_2"]) for line in lines] == list(
+        zip(cells, cells[::-1], cells, strict=True)
+    )
+    frame = pl.read_parquet(io.BytesIO(exported(path, ExportFormat.PARQUET)))
+    assert frame.columns == list(lines[0])
+    assert frame["=name"].to_list() == cells
+
+
+def test_a_customers_column_named_like_ours_steps_aside(tmp_path: Path) -> None:
+    path = results(tmp_path, {"mailsift_status": pl.Series(["old"])})
+    frame = pl.read_parquet(io.BytesIO(exported(path, ExportFormat.PARQUET)))
+    assert frame.columns == ["mailsift_status_2", *OURS]
+    assert frame.select("mailsift_status_2", "mailsift_status").rows() == [("old", "valid")]
+
+
+TYPED: dict[str, tuple[pl.Series, str, Any, Any]] = {
+    # name: cell, in CSV, in XLSX, in JSONL
+    "int": (pl.Series([-5]), "-5", -5, -5),
+    "big": (pl.Series([2**60]), str(2**60), str(2**60), 2**60),
+    "float": (pl.Series([-1.5]), "-1.5", -1.5, -1.5),
+    "nan": (pl.Series([float("nan")]), "NaN", "nan", None),
+    "bool": (pl.Series([True]), "true", True, True),
+    "null": (pl.Series([None]), "", None, None),
+    "day": (pl.Series([date(2024, 2, 29)]), "2024-02-29", "2024-02-29", "2024-02-29"),
+    "when": (
+        pl.Series([datetime(2024, 2, 29, 1)]),  # noqa: DTZ001 - plain Parquet timestamps have no zone
+        "2024-02-29T01:00:00.000000",
+        "2024-02-29 01:00:00.000000",
+        "2024-02-29 01:00:00",
+    ),
+    "time": (pl.Series([time(1, 2)]), "01:02:00.000000000", "01:02:00", "01:02:00"),
+    "span": (pl.Series([timedelta(seconds=-3)]), "'-PT3S", "'-PT3S", "-PT3S"),
+    "decimal": (pl.Series([Decimal("-1.10")]), "-1.10", "'-1.10", "-1.10"),
+    "bytes": (pl.Series([b"\xff\x00"]), "/wA=", "/wA=", "/wA="),
+    "list": (pl.Series([["=a", None]]), '["=a",null]', '["=a",null]', ["=a", None]),
+    "struct": (pl.Series([{"v": {"}": 1}}]), '{"v":{"}":1}}', '{"v":{"}":1}}', {"v": {"}": 1}}),
+    "no list": (pl.Series([None], dtype=pl.List(pl.Int8)), "", None, None),
+    "category": (pl.Series(["=x"], dtype=pl.Categorical), "'=x", "'=x", "=x"),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_every_type_a_list_can_have_comes_out_in_every_format(tmp_path: Path, name: str) -> None:
+    series, in_csv, in_xlsx, in_jsonl = TYPED[name]
+    path = results(tmp_path, {"x": series})
+    assert read_csv(path)[1][0] == in_csv
+    assert sheet(path)[1][0].value == in_xlsx
+    assert json.loads(exported(path, ExportFormat.JSONL))["x"] == in_jsonl
+    assert pl.read_parquet(io.BytesIO(exported(path, ExportFormat.PARQUET)))["x"].equals(
+        series, null_equal=True
+    )
+
+
+@pytest.mark.parametrize("kind", ExportFormat)
+def test_only_rows_of_the_wanted_statuses_are_written_to_a_path_too(
+    tmp_path: Path, kind: ExportFormat
+) -> None:
+    path = results(tmp_path, {"n": pl.Series(range(8))}, ["valid", "risky", "invalid", "valid"] * 2)
+    out = tmp_path / f"out.{kind}"
+    count = export(path, out, format=format_of(out), statuses={Status.RISKY, Status.INVALID})
+    readers: dict[ExportFormat, Any] = {
+        ExportFormat.CSV: pl.read_csv,
+        ExportFormat.JSONL: pl.read_ndjson,
+        ExportFormat.PARQUET: pl.read_parquet,
+        ExportFormat.XLSX: pl.read_excel,
+    }
+    assert readers[kind](out)["n"].to_list() == [1, 2, 5, 6]
+    assert count == 4
+
+
+@pytest.mark.parametrize("kind", ExportFormat)
+def test_no_rows_are_a_header_or_nothing(tmp_path: Path, kind: ExportFormat) -> None:
+    path = results(tmp_path, {"n": pl.Series([1])})
+    out = io.BytesIO()
+    assert export(path, out, format=kind, statuses=()) == 0
+    assert out.getvalue() or kind is ExportFormat.JSONL
+
+
+def test_a_sheet_with_too_many_rows_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    path = results(tmp_path, {"n": pl.int_range(1_048_576, eager=True)})
+    out = tmp_path / "out.xlsx"
+    with pytest.raises(MailsiftError) as caught:
+        export(path, out, format=ExportFormat.XLSX)
+    assert caught.value.code == "too_many_rows_for_xlsx"
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a.CSV", "csv"), ("a.b.xlsx", "xlsx"), ("a.ndjson", "jsonl"), ("a.parquet", "parquet")],
+)
+def test_the_extension_names_the_format(name: str, kind: str) -> None:
+    assert format_of(Path(name)) is ExportFormat(kind)
+
+
+@pytest.mark.parametrize("name", ["a", "a.txt", "csv"])
+def test_an_unknown_extension_is_refused_with_the_known_ones(name: str) -> None:
+    with pytest.raises(MailsiftError, match=r"\.csv, \.xlsx, \.jsonl, \.parquet") as caught:
+        format_of(Path(name))
+    assert caught.value.code == "unknown_export_format"

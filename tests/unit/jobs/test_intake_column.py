@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from jobs.intake.column import Choice, choose_column
+from jobs.intake.distinct import number_addresses
+from jobs.intake.sniff import Dialect, dialect_of, encoding_of, looks_like_json
+from pipeline.errors import MailsiftError
+
+
+def choose(rows: list[list[str]], wanted: str = "", names: list[str] | None = None) -> Choice:
+    return choose_column(pl.DataFrame(rows, orient="row"), names, wanted)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "email",
+        "E-Mail",
+        " EMAIL ",
+        "email_address",
+        "E-Mail-Adresse",
+        "Correo Electrónico",
+        "courriel",
+        "이메일",
+        "メールアドレス",
+        "ｅｍａｉｌ",
+        "[Email]",
+    ],
+)
+def test_a_column_is_found_by_its_name_whatever_its_spelling(name: str) -> None:
+    choice = choose([["id", name], ["1", ""], ["2", ""]])
+    assert choice == Choice(1, ("id", name), header=True)
+
+
+def test_without_a_header_the_column_is_found_by_content_and_names_are_numbers() -> None:
+    choice = choose([["1", "a@example.com"], ["2", "bad"], ["3", "c@example.com"]])
+    assert choice == Choice(1, ("column_1", "column_2"), header=False)
+
+
+def test_an_unknown_header_is_a_header_when_its_address_cell_is_no_address() -> None:
+    choice = choose([["Contact", ""], ["a@example.com", "x"], ["b@example.com", "y"]])
+    assert choice == Choice(0, ("Contact", "column_2"), header=True)
+
+
+def test_a_bad_address_in_the_first_row_does_not_make_it_a_header() -> None:
+    assert not choose([["john.doe@"], ["a@example.com"], ["b@example.com"]]).header
+
+
+def test_of_two_named_columns_the_one_with_addresses_wins() -> None:
+    rows = [["Mail", "E-Mail-Adresse"], ["by post", "a@example.com"], ["no", "b@example.com"]]
+    assert choose(rows).index == 1
+    assert choose([["email", "contact"], ["yes", "a@example.com"], ["no", "b@example.com"]]).index == 1
+    assert (
+        choose([["email", "contact"], ["", "a@example.com"], ["b@example.com", "c@example.com"]]).index == 0
+    )
+
+
+def test_the_fullest_column_of_addresses_wins_and_notes_that_mention_one_do_not() -> None:
+    rows = [["write to a@example.com please", "", "x@example.com"], ["", "b@example.com", "y"]] * 3
+    assert choose(rows).index == 1
+
+
+@pytest.mark.parametrize(("wanted", "index"), [("two", 1), (" TWO", 0), ("3", 2), ("1", 3)])
+def test_a_column_is_taken_by_its_exact_name_then_its_spelling_then_its_number(
+    wanted: str, index: int
+) -> None:
+    rows = [["Two", "two", "x", "1"], ["a@example.com", "b", "c@example.com", "d"]]
+    assert choose(rows, wanted).index == index
+    assert choose(rows[1:], wanted, names=rows[0]).index == index
+
+
+def test_an_unknown_column_is_refused_with_the_names_there_are() -> None:
+    long = "n" * 300 + "\x1b"
+    with pytest.raises(MailsiftError, match=r"its 3: id, email, n{40}….$") as caught:
+        choose([["id", "email", long], ["1", "a@example.com", ""]], "nope")
+    assert caught.value.code == "column_not_found"
+
+
+def test_the_refusal_shows_no_cells_of_a_list_without_header() -> None:
+    with pytest.raises(MailsiftError) as caught:
+        choose([["Ann", "a@example.com"], ["Bob", "b@example.com"]], "nope")
+    assert "Ann" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("email\na@example.com\n", Dialect("", 1)),
+        ("a@example.com;1,5;2,5\nb@example.com;1,5;2,5\n", Dialect(";", 3)),
+        ("Email|n\na@example.com|x, y; z\n", Dialect("|", 2)),
+        ('email,note\na@example.com,"x;y"\nb@example.com,"x;y"\n', Dialect(",", 2)),
+        ("a@example.com\nb@example.com\nMiller, John\n", Dialect("", 1)),
+        ("", Dialect("", 1)),
+    ],
+)
+def test_the_delimiter_is_the_one_that_cuts_records_alike(head: str, expected: Dialect) -> None:
+    assert dialect_of(head) == expected
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (' \n[{"email"', "json"),
+        ("[[", "json"),
+        ("[]", "json"),
+        ('{"email": 1}', "jsonl"),
+        ("[email],[name]\n", ""),
+        ("{guid},a@example.com", ""),
+    ],
+)
+def test_json_is_told_from_text_that_starts_with_a_bracket(head: str, expected: str) -> None:
+    assert looks_like_json(head) == expected
+
+
+def test_utf_16_without_a_mark_is_recognised_by_where_its_zeros_are() -> None:
+    text = "email\nпочта@example.com\n" * 3
+    assert encoding_of(text.encode("utf-16-le")) == "utf-16-le"
+    assert encoding_of(text.encode("utf-16-be")) == "utf-16-be"
+    assert encoding_of(text.encode()) == "utf-8"
+
+
+def test_addresses_stay_apart_when_their_hashes_collide(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = pl.Series.hash
+    monkeypatch.setattr(pl.Series, "hash", lambda self, seed=0: real(self, seed) % (2 if seed < 2 else 2**63))
+    cells = pl.Series(["c@b.example", "a@b.example", "x@a.example", "A@B.example", "c@b.example"])
+    numbers, addresses = number_addresses(cells)
+    assert addresses["address"].to_list() == ["x@a.example", "c@b.example", "a@b.example"]
+    assert numbers.to_list() == [1, 2, 0, 2, 1]
+    assert addresses["rows"].to_list() == [1, 2, 2]

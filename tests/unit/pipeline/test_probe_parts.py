@@ -1,0 +1,170 @@
+"""The prober's pure parts: sources, lanes, session limits, blanket refusals, what is packed for the cache."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
+from pipeline.probe_cache import mailbox_key, pack_catch_all, pack_mailbox, unpack_catch_all, unpack_mailbox
+from pipeline.probe_config import Source, parse_source, pick_source
+from pipeline.probe_lanes import Book, random_local
+from pipeline.probe_limits import Learned, is_session_limit
+from pipeline.probe_plan import MAX_HOSTS, Board, peers_of
+from pipeline.probe_reading import Listener, blanket_of
+from pipeline.probe_words import Target
+from pipeline.provider_table import Provider
+from pipeline.replies import Reply, Stage
+from tests.unit.pipeline.smtp_stub import routed
+
+HERE = parse_source("", helo_name="probe.test")
+
+
+def rcpt(code: int, enhanced: str, text: str) -> Reply:
+    return Reply(Stage.RCPT, code, enhanced, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("", Source("", "", "", "probe.test")),
+        ("192.0.2.1", Source("192.0.2.1", "192.0.2.1", "", "probe.test")),
+        ("2001:DB8::1 as six.test", Source("2001:db8::1", "2001:db8::1", "", "six.test")),
+        (
+            "socks5://me:secret@10.0.0.1:1080 as out.test",
+            Source("socks5://10.0.0.1:1080", "", "socks5://me:secret@10.0.0.1:1080", "out.test"),
+        ),
+    ],
+)
+def test_sources_are_read_and_their_labels_hold_no_password(text: str, source: Source) -> None:
+    assert parse_source(text, helo_name="probe.test") == source
+    assert "secret" not in source.label
+
+
+def test_an_address_keeps_its_source_and_a_new_source_takes_only_its_share() -> None:
+    three = [parse_source(f"192.0.2.{n}", helo_name="p.test") for n in (1, 2, 3)]
+    people = [f"user{n}@a.test" for n in range(3000)]
+    before = {who: pick_source(three[:2], "a", who) for who in people}
+    after = {who: pick_source(three, "a", who) for who in people}
+    assert all(after[who] in (before[who], three[2]) for who in people)
+    assert min(Counter(source.label for source in after.values()).values()) > 800
+
+
+def test_only_allowed_addresses_of_the_right_family_are_dialled_and_not_too_many() -> None:
+    fact = routed("a.test", *((f"mx{n}.test", ("192.0.2.1", "2001:db8::1", "10.0.0.1")) for n in range(20)))
+    four = parse_source("192.0.2.9", helo_name="p.test")
+    peers = peers_of(fact, four, lambda address: not address.startswith("10."))
+    assert [peer.address for peer in peers] == ["192.0.2.1"] * MAX_HOSTS
+    assert len(peers_of(fact, HERE, lambda _: True)) == 3 * MAX_HOSTS
+
+
+@given(st.text())
+def test_a_random_local_part_looks_human_whatever_the_token(token: str) -> None:
+    assert re.fullmatch(r"[a-z][a-z0-9]{11,19}", random_local(token))
+    assert random_local(token) == random_local(token) != random_local(token + "x")
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(1, 30)), max_size=8),
+    st.integers(1, 20),
+    st.integers(0, 20),
+)
+def test_everybody_is_planned_once_in_sessions_that_fit(
+    domains: list[tuple[int, int]], room: int, granted: int
+) -> None:
+    book, row = Book(lambda: "token"), Provider("p", recipients=room, sessions=3)
+    board = Board(book, Learned())
+    everybody = set()
+    for number, (domain, count) in enumerate(domains):
+        fact = routed(f"d{domain}.test")
+        lane = board.lane(Target("", "", "", fact), HERE, row, lambda _: True)
+        people = [f"user{number}.{n}@d{domain}.test" for n in range(count)]
+        everybody.update(people)
+        board.put(lane, fact.domain, people)
+    asked: list[str] = []
+    probes: list[str] = []
+    first = True
+    while visits := board.wanted(10, 0.0):
+        assert len(visits) <= 3
+        for visit in visits:
+            assert visit.ask.recipients <= room
+            if first:  # the throttle allows less than was asked for
+                for domain_name, left in board.trim(visit, granted).items():
+                    board.put(visit.lane, domain_name, left)
+                first = False
+            for group in visit.groups:
+                asked += group.addresses
+                probes += [group.probe] if group.probe else []
+                book.settled[group.domain] = CatchAllFact(group.domain, Known.NO)
+            board.finish(visit)
+    assert sorted(asked) == sorted(everybody)
+    assert len(probes) == len(set(probes)) == len({domain for domain, _ in domains})
+
+
+@pytest.mark.parametrize(
+    ("reply", "limit"),
+    [
+        (rcpt(452, "4.5.3", "anything"), True),
+        (rcpt(452, "", "Too many recipients received this hour"), True),
+        (rcpt(421, "4.7.0", "mx.test Error: too many errors"), True),
+        (rcpt(421, "", "Too many messages in this session"), True),
+        (rcpt(451, "4.3.0", "Multiple destination domains per transaction is unsupported."), True),
+        (rcpt(450, "", "Maximum number of recipients reached"), True),
+        (rcpt(452, "4.2.2", "Mailbox full"), False),
+        (rcpt(421, "4.7.0", "Try again later"), False),
+        (rcpt(421, "4.7.0", "Too many connections from your address"), False),
+        (rcpt(550, "5.5.3", "Too many recipients"), False),
+        (rcpt(250, "2.1.5", "Ok"), False),
+    ],
+)
+def test_replies_about_the_size_of_a_session_are_told_from_others(reply: Reply, limit: bool) -> None:
+    assert is_session_limit(reply) is limit
+
+
+@pytest.mark.parametrize(
+    ("reply", "blanket"),
+    [
+        (rcpt(550, "5.4.1", "Recipient address rejected: Access denied. AS(201806281)"), True),
+        (rcpt(550, "5.1.1", "<{address}>: Recipient address rejected: User unknown"), False),
+        (rcpt(550, "", "Rejected"), True),
+        (rcpt(450, "4.4.1", "Access denied for now"), False),
+        (rcpt(250, "", "ok"), False),
+    ],
+)
+def test_a_blanket_refusal_reads_the_same_for_everybody(reply: Reply, blanket: bool) -> None:
+    listener = Listener(["192.0.2.1"])
+    texts = {
+        blanket_of(listener.hear(rcpt(reply.code, reply.enhanced, text), who), who)
+        for who in ("Ann@a.test", "random4711@a.test")
+        for text in [f"{reply.text} [id{len(who)}]".replace("{address}", who.upper())]
+    }
+    assert len(texts) == 1
+    assert bool(texts.pop()) is blanket
+
+
+def test_the_asked_address_does_not_sway_what_a_reply_means() -> None:
+    text = "<spamhaus.blocked.greylisted@a.test>: Recipient address rejected: User unknown"
+    said = Listener([]).hear(rcpt(550, "5.1.1", text), "spamhaus.blocked.greylisted@a.test")
+    assert said.reading.answer is Answer.NOT_FOUND
+    assert "spamhaus" not in said.text
+
+
+def test_facts_survive_the_cache_and_rubbish_does_not() -> None:
+    fact = MailboxFact(
+        Answer.FULL, 452, "4.2.2", "voll", "rcpt", "r", "mx", "192.0.2.1", took_ms=3, asked_at=1.5
+    )
+    again = unpack_mailbox(pack_mailbox(fact))
+    assert again is not None
+    assert again.cached
+    assert pack_mailbox(again).replace(b"true", b"false") == pack_mailbox(fact)
+    unknown, known = CatchAllFact("a.test", Known.UNKNOWN, 451), CatchAllFact("a.test", Known.NO, 550)
+    assert unpack_catch_all(pack_catch_all(unknown, "x@a.test")) == (unknown, "x@a.test")
+    assert unpack_catch_all(pack_catch_all(known, "x@a.test")) == (known, "")
+    for rubbish in (b"", b"\xff", b"[]", b"{}", b"null", pack_mailbox(fact).replace(b"full", b"fool")):
+        assert unpack_mailbox(rubbish) is None
+        assert unpack_catch_all(rubbish) is None
+    assert "ann" not in mailbox_key("ann@a.test")
