@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from typing_extensions import override
 
 _EVERY_SECONDS = 0.1
 
@@ -57,6 +58,7 @@ class _Sampler(threading.Thread):
         self._pid, self._servers, self._over = pid, servers, threading.Event()
         self.peak = 0
 
+    @override
     def run(self) -> None:
         while not self._over.wait(_EVERY_SECONDS):
             self.peak = max(self.peak, sum(_proportional(pid) for pid in self._pids()))

@@ -61,9 +61,9 @@ def export(
     """Write results with the customer's column names, in the customer's row order.
 
     In CSV and XLSX a text cell or column name that a spreadsheet would take for a formula gets an apostrophe
-    in front; names may repeat there as they did in the customer's file. JSONL and Parquet hold every value
-    unchanged; a repeated or blank name is made distinct (jobs.columns.distinct_names). Blocks; memory does
-    not grow with the rows.
+    in front, and names may repeat as they did in the customer's file. A sheet's cell holds 32,767 characters;
+    what is longer is cut off. JSONL and Parquet hold every value unchanged; a repeated or blank name is made
+    distinct (jobs.columns.distinct_names). Blocks; memory does not grow with the rows.
 
     Args:
         results: a results file (jobs.finish).

@@ -8,10 +8,10 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 from uuid import uuid4
 
-import dns.asyncresolver
-import dns.exception
+import aiodns
 import dns.reversename
 
 from mailsift.settings import Settings
@@ -54,7 +54,7 @@ async def _guarded(name: str, check: Check, settings: Settings) -> Finding:
             return await check(settings)
     except MailsiftError as error:
         return Finding(name, Health.FAILED, f"{error.code}: {error.message}")
-    except (OSError, DatabaseError, dns.exception.DNSException) as error:
+    except (OSError, DatabaseError, aiodns.error.DNSError) as error:
         return Finding(name, Health.FAILED, f"No answer ({type(error).__name__}).")
 
 
@@ -93,24 +93,24 @@ async def _blobs(settings: Settings) -> Finding:
 
 
 async def _resolver(settings: Settings) -> Finding:
-    answer = await _dns(settings).resolve(settings.preflight_domain, "MX", lifetime=_SECONDS)
-    return Finding("resolver", Health.OK, f"{settings.preflight_domain} has {len(answer)} MX.")
+    async with _dns(settings) as resolver:
+        exchangers = await _records(resolver, settings.preflight_domain, "MX")
+    return Finding("resolver", Health.OK, f"{settings.preflight_domain} has {len(exchangers)} MX.")
 
 
 async def port_25(settings: Settings) -> Finding:
     """Try to reach a mail server that is known to be there."""
-    resolver = _dns(settings)
-    answer = await resolver.resolve(settings.preflight_domain, "MX", lifetime=_SECONDS)
-    best = min(answer, key=lambda record: record.preference)
-    addresses = await resolver.resolve(best.exchange, "A", lifetime=_SECONDS)
-    for address in [record.address for record in addresses][:3]:
+    async with _dns(settings) as resolver:
+        exchangers = await _records(resolver, settings.preflight_domain, "MX")
+        best = min(exchangers, key=lambda record: record.priority)
+        hosts = await _records(resolver, best.exchange, "A")
+    for address in [host.addr for host in hosts][:3]:
         try:
             async with asyncio.timeout(_SECONDS):
                 _, writer = await asyncio.open_connection(address, settings.smtp_port)
         except OSError:
             continue
         writer.close()
-        await writer.wait_closed()
         return Finding(
             "port 25", Health.OK, f"The mail server of {settings.preflight_domain} can be reached."
         )
@@ -122,28 +122,28 @@ async def port_25(settings: Settings) -> Finding:
 
 async def _reverse_name(settings: Settings) -> Finding:
     """RFC 1912 section 2.1: the address we probe from should have a name that leads back to it."""
-    resolver = _dns(settings)
     sources = settings.source_addresses or (_default_source(),)
-    problems = [
-        source for source in sources if not await _forward_confirmed(resolver, source, settings.helo_name)
-    ]
+    async with _dns(settings) as resolver:
+        problems = [
+            source for source in sources if not await _forward_confirmed(resolver, source, settings.helo_name)
+        ]
     if problems:
         detail = f"{', '.join(problems)}: no reverse name that leads back to it and equals HELO_NAME."
         return Finding("reverse name", Health.WARNING, f"{detail} Many servers refuse such clients.")
     return Finding("reverse name", Health.OK, f"{settings.helo_name} is forward-confirmed.")
 
 
-async def _forward_confirmed(resolver: dns.asyncresolver.Resolver, source: str, helo: str) -> bool:
-    kind = "AAAA" if ipaddress.ip_address(source).version == 6 else "A"
+async def _forward_confirmed(resolver: aiodns.DNSResolver, source: str, helo: str) -> bool:
+    address = ipaddress.ip_address(source)
     try:
-        pointers = await resolver.resolve(dns.reversename.from_address(source), "PTR", lifetime=_SECONDS)
-        names = {record.target.to_text(omit_final_dot=True).lower() for record in pointers}
+        pointers = await _records(resolver, dns.reversename.from_address(source).to_text(), "PTR")
+        names = {pointer.dname.rstrip(".").lower() for pointer in pointers}
         if helo.lower() not in names:
             return False
-        addresses = await resolver.resolve(helo, kind, lifetime=_SECONDS)
-    except dns.exception.DNSException:
+        hosts = await _records(resolver, helo, "AAAA" if address.version == 6 else "A")
+    except aiodns.error.DNSError:
         return False
-    return source in {record.address for record in addresses}
+    return address in {ipaddress.ip_address(host.addr) for host in hosts}
 
 
 def _default_source() -> str:
@@ -153,13 +153,12 @@ def _default_source() -> str:
         return str(probe.getsockname()[0])
 
 
-def _dns(settings: Settings) -> dns.asyncresolver.Resolver:
-    resolver = dns.asyncresolver.Resolver(configure=not settings.dns_servers)
-    if settings.dns_servers:
-        pairs = [server.rpartition(":") for server in settings.dns_servers]
-        resolver.nameservers = [host.strip("[]") for host, _, _ in pairs]
-        resolver.nameserver_ports = {host.strip("[]"): int(port) for host, _, port in pairs}
-    return resolver
+async def _records(resolver: aiodns.DNSResolver, name: str, kind: str) -> list[Any]:
+    return [record.data for record in (await resolver.query_dns(name, kind)).answer]
+
+
+def _dns(settings: Settings) -> aiodns.DNSResolver:
+    return aiodns.DNSResolver(nameservers=settings.dns_servers or None, timeout=_SECONDS / 2, tries=2)
 
 
 CHECKS: dict[str, Check] = {

@@ -12,7 +12,7 @@ from pipeline.facts import Answer, Known
 from pipeline.replies import Reading, Reply, classify, redact
 
 _SOMEBODY: Final = "somebody@recipient.invalid"
-"""Stands in for the asked address: it must not sway the classification, and equal replies become equal."""
+"""Stands in for the asked address, so that the same refusal of two mailboxes is read once and is equal."""
 
 CATCH_ALL: Final = {Answer.ACCEPTED: Known.YES, Answer.NOT_FOUND: Known.NO}
 """What the answer to the random recipient says about the domain; anything else is unknown."""

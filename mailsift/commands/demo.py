@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import polars as pl
 import typer
@@ -64,7 +64,9 @@ def _sandbox_settings(folder: Path, seed: int, domains: int) -> Iterator[Setting
     overrides = folder / "overrides.toml"
     overrides.write_text(_OVERRIDES)
     with SandboxProcess(seed=seed, domains=domains) as sandbox:
-        address = {name.removeprefix("MAILSIFT_").lower(): value for name, value in sandbox.env.items()}
+        address: dict[str, Any] = {
+            name.removeprefix("MAILSIFT_").lower(): value for name, value in sandbox.env.items()
+        }
         yield Settings(
             home=folder / "home",
             overrides=overrides,

@@ -38,7 +38,7 @@ class Inquiry:
     mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
     catch_alls: dict[str, CatchAllFact] = field(default_factory=dict)
 
-    async def ask(self, targets: list[Target], *, tries: int = 8) -> None:
+    async def ask(self, targets: list[Target], *, tries: int = 6) -> None:
         """Ask, and come back as the engine would: at once with more patience, or later."""
         for attempt in range(tries):
             session_s = 1.5 if attempt == 0 else 4.0

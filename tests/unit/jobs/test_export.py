@@ -35,7 +35,9 @@ def results(folder: Path, columns: dict[str, pl.Series], statuses: list[str] | N
     verdicts["mailsift_suggestion"] = pl.repeat("=cmd()", height, eager=True)
     path = folder / "results*[1].parquet"
     names = [name.split("#")[0] for name in columns]
-    frame.with_columns(**verdicts).write_parquet(path, metadata=names_metadata(names), row_group_size=3)
+    frame.with_columns(**verdicts).write_parquet(
+        path, metadata=names_metadata(names), row_group_size=3 + height // 4
+    )
     return path
 
 
@@ -79,9 +81,8 @@ def test_xlsx_has_no_formulas_or_links_and_the_same_cells(tmp_path: Path) -> Non
     assert not any(cell.hyperlink for row in rows for cell in row)
     safe = [*("'" + cell for cell in NASTY), *FINE]
     got = [row[0].value or "" for row in rows]
-    assert got == [cell[:32_767].replace("\r", "_x000D_") for cell in safe] or got == [
-        cell[:32_767] for cell in safe
-    ]
+    # openpyxl leaves the escape of a carriage return (ECMA-376 part 1, 22.9.2.19) as it is written.
+    assert got == [cell[:32_767].replace("\r", "_x000D_") for cell in safe]
 
 
 def test_jsonl_and_parquet_are_exact_and_every_name_is_distinct(tmp_path: Path) -> None:

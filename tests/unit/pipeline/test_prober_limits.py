@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
+
+from typing_extensions import override
 
 from pipeline.facts import Answer
-from pipeline.ports import Outcome
+from pipeline.ports import Ask, Grant, Outcome
 from pipeline.prober import Probed, Wait, WaitReason
 from tests.unit.pipeline.smtp_stub import (
     NOT_FOUND,
@@ -204,6 +207,31 @@ async def test_recipients_never_sent_are_reported_as_unused() -> None:
         await bench.probe(targets(FACT, *USERS[:10]))
     (reports,) = bench.throttle.reports
     assert [report.unused for report in reports] == [10]
+
+
+async def test_a_grant_that_comes_when_the_server_has_turned_us_away_is_given_back() -> None:
+    class Slow(OpenDoors):
+        @override
+        async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
+            if self.grants:  # the second call hangs until the first session is over
+                await refused.wait()
+                await asyncio.sleep(0.1)
+            return await super().grant(asks)
+
+    refused = asyncio.Event()
+    mailer = Mailer(rcpt=knows(*USERS))
+    async with mailing(mailer) as port:
+        bench = Bench(port, throttle=Slow(), providers=providers(5, 2))
+        await bench.probe(targets(FACT, "user0"))
+        bench.throttle.denials, bench.throttle.retry_after = 1, 0.01
+        bench.throttle.grants.clear()
+        mailer.mail, mailer.latency = "550 5.7.1 Client host blocked", 0.05
+        asyncio.get_running_loop().call_later(0.3, refused.set)
+        probed = await bench.probe(targets(FACT, *USERS[1:11]))
+    assert {fact.answer for fact in probed.mailboxes.values()} == {Answer.REFUSED_US}
+    assert len(probed.mailboxes) == 10
+    assert len(mailer.seen) == 2
+    assert bench.throttle.reports[-1][-1].unused == 5
 
 
 async def test_no_more_sessions_than_the_process_may_have() -> None:

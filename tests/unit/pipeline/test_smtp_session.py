@@ -3,86 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
-import trustme
 
 from pipeline.probe_config import ProbeConfig, parse_source
-from pipeline.replies import Reply, Stage
+from pipeline.replies import Stage
 from pipeline.smtp_link import Ending
-from pipeline.smtp_session import Group, Peer, Session, SessionLog
+from pipeline.smtp_session import Group, Peer, Session
 from tests.unit.pipeline.smtp_stub import DROP, NOT_FOUND, SILENCE, Mailer, knows, mailing
+from tests.unit.pipeline.smtp_talk import codes, raw_server, refused, talk
 
 ANN, BOB = "ann@a.test", "bob@a.test"
 PROBE = "random@a.test"
-
-
-def refused(_probe: str, reply: Reply) -> bool:
-    return reply.code >= 500
-
-
-async def talk(
-    port: int,
-    *groups: Group,
-    within: float = 5.0,
-    tls: ssl.SSLContext | None = None,
-    separate: bool = False,
-    **settings: Any,
-) -> SessionLog:
-    config = ProbeConfig(helo_name="probe.test", port=port, **settings)
-    source = parse_source("", helo_name="probe.test")
-    session = Session(config, Peer("mx.test", "127.0.0.1"), source, tls=tls, goes_on=refused)
-    return await session.run([[group] for group in groups] if separate else [groups], within=within)
-
-
-def codes(log: SessionLog) -> dict[str, int]:
-    return {address: heard.reply.code for address, heard in log.answers.items()}
-
-
-@asynccontextmanager
-async def raw_server(
-    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]],
-) -> AsyncIterator[int]:
-    tasks = set()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.add(asyncio.current_task())
-        try:
-            await serve(reader, writer)
-        except (OSError, asyncio.CancelledError):  # the client has hung up, or the test is over
-            return
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for task in tasks:
-            if task is not None:
-                task.cancel()
-        await asyncio.gather(*filter(None, tasks), return_exceptions=True)
-
-
-@pytest.fixture
-def client_tls() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-@pytest.fixture
-def server_tls() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert("mx.test").configure_cert(context)
-    return context
 
 
 async def test_with_pipelining_three_flights_hold_the_whole_session() -> None:
@@ -177,64 +110,6 @@ async def test_where_only_unaskable_addresses_stand_nobody_is_asked() -> None:
         log = await talk(port, Group("a.test", PROBE, ("jürgen@a.test",)))
     assert log.ending is Ending.DONE
     assert mailer.recipients == []
-
-
-async def test_starttls_is_taken_where_it_is_offered(
-    client_tls: ssl.SSLContext, server_tls: ssl.SSLContext
-) -> None:
-    mailer = Mailer(rcpt=knows("ann"), offers=("PIPELINING", "STARTTLS"), tls=server_tls)
-    async with mailing(mailer) as port:
-        log = await talk(port, Group("a.test", "", (ANN,)), tls=client_tls)
-    assert codes(log) == {ANN: 250}
-    assert mailer.tls_sessions == 1
-    assert mailer.verbs == [["EHLO", "STARTTLS", "EHLO", "MAIL", "RCPT", "QUIT"]]
-
-
-async def test_what_is_smuggled_in_before_the_handshake_counts_for_nothing(
-    client_tls: ssl.SSLContext, server_tls: ssl.SSLContext
-) -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"220 stub\r\n")
-        await reader.readline()
-        writer.write(b"250-stub\r\n250-PIPELINING\r\n250 STARTTLS\r\n")
-        await reader.readline()
-        writer.write(b"220 go ahead\r\n" + b"250 2.1.5 forged\r\n" * 5)
-        await writer.drain()
-        await writer.start_tls(server_tls)
-        await reader.readline()
-        writer.write(b"250-stub\r\n250 PIPELINING\r\n")
-        await reader.readuntil(b"QUIT\r\n")
-        writer.write(b"250 Ok\r\n550 5.1.1 no such user\r\n221 bye\r\n")
-
-    async with raw_server(serve) as port:
-        log = await talk(port, Group("a.test", "", (ANN,)), tls=client_tls)
-    assert codes(log) == {ANN: 550}
-    assert log.ending is Ending.DONE
-
-
-@pytest.mark.parametrize(
-    "after", [b"220 go ahead\r\nnot a handshake at all\r\n", b"454 4.7.0 not now\r\n", b""]
-)
-async def test_a_server_that_cannot_do_tls_is_asked_in_the_clear(
-    client_tls: ssl.SSLContext, after: bytes
-) -> None:
-    verbs: list[str] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"220 stub\r\n")
-        while line := await reader.readline():
-            verb = line[:4].decode(errors="replace")
-            verbs.append(verb)
-            writer.write({"EHLO": b"250-stub\r\n250 STARTTLS\r\n", "STAR": after}.get(verb, b"250 Ok\r\n"))
-            if verb == "QUIT" or (verb == "STAR" and not after.startswith(b"454")):
-                await writer.drain()
-                return
-
-    async with raw_server(serve) as port:
-        log = await talk(port, Group("a.test", "", (ANN,)), tls=client_tls)
-    assert codes(log) == {ANN: 250}
-    assert verbs.count("STAR") == 1
-    assert verbs[-3:] == ["MAIL", "RCPT", "QUIT"]
 
 
 async def test_a_drop_keeps_what_was_said_before() -> None:

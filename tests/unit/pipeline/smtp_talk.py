@@ -1,0 +1,61 @@
+"""One session with a server on loopback, and servers that answer whatever a test likes."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pipeline.probe_config import ProbeConfig, parse_source
+from pipeline.replies import Reply
+from pipeline.smtp_session import Group, Peer, Session, SessionLog
+
+
+def refused(_probe: str, reply: Reply) -> bool:
+    return reply.code >= 500
+
+
+async def talk(
+    port: int,
+    *groups: Group,
+    within: float = 5.0,
+    tls: ssl.SSLContext | None = None,
+    separate: bool = False,
+    **settings: Any,
+) -> SessionLog:
+    config = ProbeConfig(helo_name="probe.test", port=port, **settings)
+    source = parse_source("", helo_name="probe.test")
+    session = Session(config, Peer("mx.test", "127.0.0.1"), source, tls=tls, goes_on=refused)
+    return await session.run([[group] for group in groups] if separate else [groups], within=within)
+
+
+def codes(log: SessionLog) -> dict[str, int]:
+    return {address: heard.reply.code for address, heard in log.answers.items()}
+
+
+@asynccontextmanager
+async def raw_server(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]],
+) -> AsyncIterator[int]:
+    tasks = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.current_task())
+        try:
+            await serve(reader, writer)
+        except (OSError, asyncio.CancelledError):  # the client has hung up, or the test is over
+            return
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in tasks:
+            if task is not None:
+                task.cancel()
+        await asyncio.gather(*filter(None, tasks), return_exceptions=True)

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from pipeline.errors import MailsiftError
+from storage.blobs import Blobs, JobBlobs
+
+JOB = UUID("00000000-0000-0000-0000-0000000000aa")
+TOKEN = UUID("00000000-0000-0000-0000-0000000000bb")
+
+
+@pytest.fixture(params=["file", "memory"])
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Blobs:
+    """A store on this disk, and one that has to be downloaded from."""
+    url = {"file": (tmp_path / "a store").as_uri(), "memory": "memory:///"}[request.param]
+    return Blobs(url, tmp_path / "cache")
+
+
+async def test_what_is_put_can_be_fetched_listed_and_deleted(blobs: Blobs, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"from a file")
+    await blobs.put_file("jobs/a/file", file)
+    await blobs.put_bytes("jobs/a/deep/bytes", b"some bytes")
+    await blobs.put_bytes("jobs/ab/other", b"")
+    assert (await blobs.fetch("jobs/a/file")).read_bytes() == b"from a file"
+    assert (await blobs.fetch("jobs/a/deep/bytes")).read_bytes() == b"some bytes"
+    assert (await blobs.fetch("jobs/ab/other")).read_bytes() == b""
+    assert await blobs.list("jobs/a") == ("jobs/a/deep/bytes", "jobs/a/file")
+    assert await blobs.exists("jobs/a/file")
+    await blobs.delete("jobs/a/file")
+    await blobs.delete("jobs/a/file")
+    assert not await blobs.exists("jobs/a/file")
+    await blobs.delete_prefix("jobs/a")
+    await blobs.delete_prefix("jobs/a")
+    assert await blobs.list("jobs") == ("jobs/ab/other",)
+
+
+async def test_a_blob_put_again_is_fetched_anew(blobs: Blobs) -> None:
+    await blobs.put_bytes("jobs/a", b"old")
+    assert (await blobs.fetch("jobs/a")).read_bytes() == b"old"
+    await blobs.put_bytes("jobs/a", b"new")
+    assert (await blobs.fetch("jobs/a")).read_bytes() == b"new"
+
+
+async def test_fetching_what_is_not_there_is_an_error_of_ours(blobs: Blobs) -> None:
+    with pytest.raises(MailsiftError) as caught:
+        await blobs.fetch("jobs/none")
+    assert (caught.value.code, caught.value.retryable) == ("blob_not_found", False)
+
+
+async def test_a_stream_is_counted_and_hashed_and_stored_at_its_end(blobs: Blobs) -> None:
+    async with blobs.stream_in("jobs/a/source") as incoming:
+        await incoming.write(b"first ")
+        await incoming.write(b"x" * 3_000_000)
+        assert not await blobs.exists("jobs/a/source")
+    data = b"first " + b"x" * 3_000_000
+    assert (incoming.size, incoming.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+    assert (await blobs.fetch("jobs/a/source")).read_bytes() == data
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, asyncio.CancelledError])
+async def test_a_stream_that_fails_leaves_nothing(
+    blobs: Blobs, tmp_path: Path, failure: type[BaseException]
+) -> None:
+    async def upload() -> None:
+        async with blobs.stream_in("jobs/a/source") as incoming:
+            await incoming.write(b"half")
+            raise failure
+
+    with pytest.raises(failure):
+        await upload()
+    assert not await blobs.exists("jobs/a/source")
+    assert not files_below(tmp_path)
+
+
+def files_below(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "/a",
+        "../a",
+        "a/../b",
+        "a/./b",
+        "a//b",
+        "a/",
+        "a\nb",
+        "a\n",
+        "a\0",
+        "a b",
+        "é",
+        "a%2e",
+        "a\\b",
+        "x" * 501,
+    ],
+)
+async def test_a_key_that_is_no_plain_relative_path_is_refused(blobs: Blobs, key: str) -> None:
+    for attempt in (
+        lambda: blobs.fetch(key),
+        lambda: blobs.put_bytes(key, b""),
+        lambda: blobs.delete(key),
+        lambda: blobs.delete_prefix(key),
+        lambda: blobs.list(key),
+        lambda: blobs.exists(key),
+        lambda: blobs.stream_in(key).__aenter__(),
+    ):
+        with pytest.raises(MailsiftError) as caught:
+            await attempt()
+        assert caught.value.code == "bad_blob_key"
+
+
+async def test_a_local_blob_is_fetched_where_it_lies_and_empty_folders_go(tmp_path: Path) -> None:
+    blobs = Blobs((tmp_path / "store").as_uri(), tmp_path / "cache")
+    await blobs.put_bytes("jobs/a/source", b"x")
+    assert await blobs.fetch("jobs/a/source") == tmp_path / "store/jobs/a/source"
+    await blobs.delete_prefix("jobs/a")
+    assert not (tmp_path / "store/jobs/a").exists()
+    assert not (tmp_path / "cache").exists()
+
+
+async def test_a_download_is_kept_and_the_longest_unused_is_dropped(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    blobs = Blobs("memory:///", cache, cache_bytes=250)
+    paths = []
+    for age, key in enumerate(("a", "b", "c")):
+        await blobs.put_bytes(key, key.encode() * 100)
+        paths.append(await blobs.fetch(key))
+        os.utime(paths[-1], (age, age))
+    assert [path.exists() for path in paths] == [False, True, True]
+    again = await blobs.fetch("b")
+    assert again == paths[1]
+    await blobs.put_bytes("d", b"d" * 100)
+    await blobs.fetch("d")
+    assert [path.exists() for path in paths] == [False, True, False]
+    assert not [path for path in cache.iterdir() if path.is_file()]
+
+
+async def test_concurrent_fetches_of_one_blob_all_get_all_of_it(tmp_path: Path) -> None:
+    blobs = Blobs("memory:///", tmp_path / "cache")
+    data = os.urandom(5_000_000)
+    await blobs.put_bytes("a", data)
+    paths = await asyncio.gather(*(blobs.fetch("a") for _ in range(8)))
+    assert {path.read_bytes() for path in paths} == {data}
+
+
+async def test_a_store_that_fails_is_worth_another_try(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    blobs = Blobs((tmp_path / "store").as_uri(), tmp_path / "cache")
+    await blobs.put_bytes("a", b"")
+    with pytest.raises(MailsiftError) as caught:
+        await blobs.put_bytes("a/b", b"")
+    assert (caught.value.code, caught.value.retryable) == ("blob_store_failed", True)
+
+
+def test_all_blobs_of_a_job_lie_under_its_prefix() -> None:
+    keys = JobBlobs(JOB)
+    assert keys.prefix == f"jobs/{JOB}"
+    assert {
+        keys.source,
+        keys.rows,
+        keys.addresses,
+        keys.results,
+        keys.segment(3, TOKEN),
+        keys.residual(3, TOKEN),
+    } == {
+        f"jobs/{JOB}/{name}"
+        for name in (
+            "source",
+            "rows.parquet",
+            "addresses.parquet",
+            "results.parquet",
+            f"segments/3-{TOKEN}.parquet",
+            f"residual/3-{TOKEN}.parquet",
+        )
+    }
