@@ -32,6 +32,8 @@ class EngineConfig:
     Attributes:
         owner: names this process in its leases; unique.
         slots: chunks and steps in flight at once; one more is kept for small jobs.
+        survey_slots: how many of them may be chunks nobody has looked at yet: those are large, and cost
+            computing rather than waiting.
         job_cap: chunks of one job that may be leased at once, everywhere.
         lease_s, heartbeat_s: how long a lease lasts and how often it is renewed.
         sweep_s: how often what the dead left behind is mended.
@@ -43,6 +45,7 @@ class EngineConfig:
 
     owner: str
     slots: int = 6
+    survey_slots: int = 2
     job_cap: int = 64
     lease_s: float = 60.0
     heartbeat_s: float = 10.0
@@ -138,12 +141,16 @@ class Engine:
                     lease=self._config.lease_s,
                     job_cap=self._config.job_cap,
                     small_only=free == 1,
+                    survey=free == 1 or self._surveys() < self._config.survey_slots,
                 )
         if chunk is None:
             return False
         self._claimed[chunk.lease_token] = chunk
         self._start(chunk.lease_token, self._do_chunk(chunk, watch))
         return True
+
+    def _surveys(self) -> int:
+        return sum(chunk.lane == chunk_rows.SURVEY_LANE for chunk in self._claimed.values())
 
     def _start(self, token: UUID, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

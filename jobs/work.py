@@ -29,6 +29,7 @@ class WorkPlan:
     Attributes:
         cut: how residual chunks are cut.
         delays: seconds before the second, third … try at a server that said "later".
+        dns_s: seconds without news from DNS after which the slow domains come back in the slow lane.
         brisk_s: wall-clock seconds of an SMTP session at first; slower hosts come back in their own lane.
         patient_s: the same for the slow lane.
         budget_s: seconds after which a chunk opens no new session.
@@ -38,6 +39,7 @@ class WorkPlan:
 
     cut: LanePlan = field(default_factory=LanePlan)
     delays: tuple[float, ...] = (300.0, 900.0, 3600.0)
+    dns_s: float = 1.0
     brisk_s: float = 8.0
     patient_s: float = 45.0
     budget_s: float = 15.0
@@ -88,6 +90,7 @@ class ChunkWorker:
             max_age=options.max_age,
             probe_limit=self._plan.cut.lane_chunk,
             delays=self._plan.delays,
+            dns_s=None if chunk.lane == SLOW_LANE else self._plan.dns_s,
             session_s=self._plan.patient_s if chunk.lane == SLOW_LANE else self._plan.brisk_s,
             budget_s=self._plan.budget_s,
             final=chunk.deadline_passed,

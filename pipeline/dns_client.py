@@ -162,7 +162,7 @@ class DnsClient:
         now = self._loop.time()
         late = []
         for asked in self._flying:
-            if True:
+            if asked.deadline > now:
                 break
             late.append(asked)
         for asked in late:

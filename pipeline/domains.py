@@ -84,9 +84,12 @@ class _Batch:
         if not self._open and not self._done.done():
             self._done.set_result(None)
 
-    async def wait(self) -> None:
-        if self._open:
-            await self._done
+    async def wait(self, quiet_s: float | None = None) -> None:
+        """Wait for all facts, or until none has come for `quiet_s` seconds."""
+        known = -1
+        while self._open and len(self.facts) > known:
+            known = len(self.facts)
+            await asyncio.wait([self._done], timeout=quiet_s)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,13 +141,19 @@ class DomainFacts:
         )
         self._hosts = HostBook(client=self._client, guard=guard, clock=clock, lifetime=config.lifetime)
         self._asked: dict[str, list[_Batch]] = {}
+        self._late: set[asyncio.Task[None]] = set()
         self._crowds = Crowds(client=self._client, limit=config.crowd, start=self._ask, bury=self._bury)
 
-    async def lookup(self, domains: Sequence[str]) -> dict[str, DomainFact]:
-        """Return one fact for every distinct domain.
+    async def lookup(
+        self, domains: Sequence[str], *, patience_s: float | None = None
+    ) -> dict[str, DomainFact]:
+        """Return one fact for every distinct domain, in the order of the names.
 
         Args:
             domains: ASCII (IDNA 2008) lower-case names; repetitions cost nothing.
+            patience_s: seconds without any news after which domains without an answer are left out. Their
+                questions go on, and the facts are remembered for the next time; None = until DNS has
+                answered or failed for all.
         """
         wanted = tuple(dict.fromkeys(domains))
         now = self._clock()
@@ -155,14 +164,15 @@ class DomainFacts:
                 facts[domain] = fact
         missing = [domain for domain in wanted if domain not in facts]
         if missing:
-            facts.update(await self._resolve(missing))
-        return {domain: facts[domain] for domain in wanted}
+            facts.update(await self._resolve(missing, patience_s))
+        return {domain: facts[domain] for domain in wanted if domain in facts}
 
     async def aclose(self) -> None:
         """Release sockets and timers; open lookups end with UNAVAILABLE."""
         await self._client.aclose()
+        await asyncio.gather(*self._late, return_exceptions=True)
 
-    async def _resolve(self, missing: Sequence[str]) -> dict[str, DomainFact]:
+    async def _resolve(self, missing: Sequence[str], patience_s: float | None) -> dict[str, DomainFact]:
         """Ask DNS for what nobody asks for yet, wait for all of it and remember what was asked for here."""
         batch = _Batch(missing)
         fresh = [domain for domain in missing if domain not in self._asked]
@@ -170,14 +180,29 @@ class DomainFacts:
             self._asked.setdefault(domain, []).append(batch)
         for domain in fresh:
             self._begin(domain)
+        await batch.wait(patience_s)
+        in_time = dict(batch.facts)
+        await self._remember([in_time[domain] for domain in fresh if domain in in_time])
+        late = [domain for domain in fresh if domain not in in_time]
+        if late:
+            task = asyncio.create_task(self._remember_late(batch, late))
+            self._late.add(task)
+            task.add_done_callback(self._late.discard)
+        return in_time
+
+    async def _remember_late(self, batch: _Batch, late: Sequence[str]) -> None:
         await batch.wait()
-        entries = [
-            CacheEntry(fact.domain, encode_domain(fact), fact.expires_at - fact.learned_at)
-            for fact in map(batch.facts.__getitem__, fresh)
-        ]
-        if entries:
-            await self._cache.put(FactKind.DOMAIN, entries)
-        return batch.facts
+        await self._remember([batch.facts[domain] for domain in late])
+
+    async def _remember(self, facts: Sequence[DomainFact]) -> None:
+        if facts:
+            await self._cache.put(
+                FactKind.DOMAIN,
+                [
+                    CacheEntry(fact.domain, encode_domain(fact), fact.expires_at - fact.learned_at)
+                    for fact in facts
+                ],
+            )
 
     def _begin(self, domain: str) -> None:
         ruling = rule_out(domain)

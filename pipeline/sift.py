@@ -31,6 +31,7 @@ class Request:
         probe_limit: with more mailboxes than this to ask for, none is asked: they are handed back with
             reason `survey`, so that the caller can group them by provider; 0 = ask all.
         delays: seconds to wait before the second, third … try at a server that said "later".
+        dns_s: seconds without news from DNS after which the slow domains have to come back; None = wait.
         session_s: wall-clock seconds one SMTP session may take.
         budget_s: seconds after which no new session is opened.
         final: nobody will come back: judge what is known now.
@@ -41,6 +42,7 @@ class Request:
     max_age: float = 0.0
     probe_limit: int = 0
     delays: tuple[float, ...] = ()
+    dns_s: float | None = None
     session_s: float = 45.0
     budget_s: float = 20.0
     final: bool = True
@@ -48,6 +50,8 @@ class Request:
 
 WAITING = {"lane": pl.String, "reason": pl.String, "delay": pl.Float64}
 """What a waiting address carries beside frames.WAITING: its throttle key, why it waits and how long."""
+
+_DNS_AGAIN_SECONDS = 4.5
 
 SURVEY = "survey"
 """The reason of addresses that were handed back unasked because there were too many for one sitting."""
@@ -106,11 +110,15 @@ class Sifter:
         frame = self._lists.describe(frame)
         facts: Mapping[str, DomainFact] = {}
         if request.mode is not Mode.FAST:
-            facts = await self._domains.lookup(_distinct_domains(frame))
+            facts = await self._domains.lookup(
+                _distinct_domains(frame), patience_s=None if request.final else request.dns_s
+            )
         frame = self._with_domains(frame, facts)
         probed, later = Probed({}, {}, {}), _Later()
         if request.mode is Mode.DEEP:
             probed, later = await self._ask(frame, facts, request)
+        if request.mode is not Mode.FAST:
+            later.waits.update(_slow_domains(frame))
         findings = Findings(request.mode, facts, probed.mailboxes, probed.catch_alls)
         return _split(_with_mailboxes(frame, probed), later, findings, request)
 
@@ -166,6 +174,13 @@ class Sifter:
             targets, budget_s=request.budget_s, session_s=request.session_s, max_age=request.max_age
         )
         return probed, _who_comes_back(askable, probed.waits, request)
+
+
+def _slow_domains(frame: pl.DataFrame) -> dict[str, tuple[str, str, float]]:
+    """Let the addresses whose domain has no answer yet come back; by then it is remembered."""
+    unanswered = (pl.col("rule") == "") & (pl.col("domain_state") == DomainState.NOT_ASKED.value)
+    wait = ("", WaitReason.SLOW.value, _DNS_AGAIN_SECONDS)
+    return dict.fromkeys(frame.filter(unanswered)["address"], wait)
 
 
 def _distinct_domains(frame: pl.DataFrame) -> list[str]:

@@ -90,6 +90,7 @@ _CLAIM = text("""
         SELECT c.job_id, c.n FROM candidate o CROSS JOIN LATERAL (
             SELECT c.job_id, c.n FROM chunk c
             WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
+              AND (:survey OR c.lane <> :survey_lane)
               AND (c.lane = ANY(:free_lanes) OR NOT EXISTS (
                     SELECT FROM chunk busy WHERE busy.state = 'leased' AND busy.lane = c.lane))
             ORDER BY c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
@@ -190,9 +191,18 @@ async def insert(connection: Connection, job_id: UUID, first: int, chunks: Seque
 
 
 async def claim(
-    connection: Connection, *, owner: str, lease: float, job_cap: int, small_only: bool
+    connection: Connection, *, owner: str, lease: float, job_cap: int, small_only: bool, survey: bool
 ) -> ClaimedChunk | None:
-    """Lease the next chunk to `owner` for `lease` seconds of the database's clock, if one is ready."""
+    """Lease the next chunk to `owner` for `lease` seconds of the database's clock, if one is ready.
+
+    Args:
+        connection: an open transaction.
+        owner: names the worker process.
+        lease: seconds.
+        job_cap: chunks of one job that may be leased at once.
+        small_only: only of small jobs.
+        survey: also chunks that nobody has looked at yet.
+    """
     found = await connection.execute(
         _CLAIM,
         {
@@ -200,6 +210,8 @@ async def claim(
             "lease": lease,
             "job_cap": job_cap,
             "small_only": small_only,
+            "survey": survey,
+            "survey_lane": SURVEY_LANE,
             "free_lanes": list(FREE_LANES),
         },
     )

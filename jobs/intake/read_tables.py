@@ -25,7 +25,7 @@ def read_xlsx(path: Path, workdir: Path, limits: IntakeLimits) -> Table:
     """
     check_workbook(path, limits)
     named = workdir / "book.xlsx"  # the reader goes by the name
-    named.symlink_to(path)
+    named.symlink_to(path.absolute())
     try:
         sheet = _first_sheet(fastexcel.read_excel(named))
     except fastexcel.FastExcelError:

@@ -42,11 +42,10 @@ async def take_in(source: Path, workdir: Path, *, options: IntakeOptions, limits
     )
     # A plain Popen in a thread, because asyncio's child watchers depend on the loop and its thread.
     child = subprocess.Popen(  # noqa: ASYNC220 - forks in milliseconds; all waiting is in the thread
-        [sys.executable, "-P", "-m", "jobs.intake.child"],  # -P: nothing in workdir is importable
+        [sys.executable, "-P", "-m", "jobs.intake.child"],  # -P: nothing here is importable
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # a panic's message may quote the file
-        cwd=workdir,
         env=_environment(limits),
     )
     try:

@@ -64,7 +64,9 @@ async def claim(
     database: Database, *, lease: float = 60, small_only: bool = False, cap: int = 64
 ) -> ClaimedChunk | None:
     async with database.begin() as connection:
-        return await chunk_rows.claim(connection, owner="me", lease=lease, job_cap=cap, small_only=small_only)
+        return await chunk_rows.claim(
+            connection, owner="me", lease=lease, job_cap=cap, small_only=small_only, survey=True
+        )
 
 
 async def close(database: Database, chunk: ClaimedChunk, residuals: list[NewChunk] | None = None) -> bool:
