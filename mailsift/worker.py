@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from contextlib import AsyncExitStack
@@ -32,6 +33,9 @@ class ProcessRuntime:
 
     def open(self, **_: object) -> None:
         """Start the loop and everything that lives on it."""
+        # What lives as long as the process is not worth looking through again and again.
+        gc.freeze()
+        gc.set_threshold(20_000, 50, 100)
         self._loop = LoopThread()
         self._engine = self._loop.run(self._stack.enter_async_context(open_engine(self._settings)))
 

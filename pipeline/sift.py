@@ -213,10 +213,18 @@ def delay_of(wait: Wait, tries: int, delays: Sequence[float]) -> float | None:
 
 
 _NOT_ASKED = MailboxFact(answer=Answer.NOT_ASKED)
+_NOBODY_ASKED = (
+    pl.lit(Answer.NOT_ASKED.value).alias("answer"),
+    pl.lit(0, pl.UInt16).alias("smtp_code"),
+    pl.lit(value=False).alias("blanket"),
+    pl.lit(Known.UNKNOWN.value).alias("catch_all"),
+)
 
 
 def _with_mailboxes(frame: pl.DataFrame, probed: Probed) -> pl.DataFrame:
     """Add answer, smtp_code, blanket and catch_all."""
+    if not probed.mailboxes and not probed.catch_alls:
+        return frame.with_columns(_NOBODY_ASKED)
     mailboxes = [probed.mailboxes.get(address, _NOT_ASKED) for address in frame["address"]]
     return frame.with_columns(
         pl.Series("answer", [fact.answer.value for fact in mailboxes], pl.String),

@@ -33,7 +33,8 @@ _PATTERNS = (
 class Mix(StrEnum):
     """What the business domains are like."""
 
-    PLAIN = "plain"  # mostly ordinary, some of every DNS state; for benchmarks
+    PLAIN = "plain"  # mostly ordinary, some of every DNS state
+    CALM = "calm"  # the same, but DNS never makes anybody wait; so that a benchmark compares work
     HOSTILE = "hostile"  # every behaviour switched on
 
 
@@ -122,7 +123,7 @@ class World:
         rng = random.Random(f"{self.seed}/world")
         kinds: list[Behaviour | Provider] = []
         for behaviour in BEHAVIOURS:
-            kinds += [behaviour] * _share(count, behaviour.plain if mix is Mix.PLAIN else behaviour.hostile)
+            kinds += [behaviour] * _share(count, _tenths_of_permille(behaviour, mix))
         for provider in PROVIDERS:
             kinds += [provider] * _share(count, provider.business)
         kinds += [_ORDINARY] * (count - len(kinds))
@@ -225,6 +226,15 @@ class World:
         self._addresses += 1
         number = _FIRST_ADDRESS + self._addresses
         return f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+
+_WAITING = frozenset({Dns.SILENT, Dns.SLOW, Dns.FLAKY})
+
+
+def _tenths_of_permille(behaviour: Behaviour, mix: Mix) -> int:
+    if mix is Mix.HOSTILE:
+        return behaviour.hostile
+    return 0 if mix is Mix.CALM and behaviour.dns in _WAITING else behaviour.plain
 
 
 def _share(count: int, share: int) -> int:
