@@ -17,7 +17,6 @@ from sandbox.listing import write_list
 from sandbox.world import Mix, World
 
 SEED = 1
-HERE = Path(__file__).parent
 PATIENT_HOSTS = "[limits]\nrate = 100000\nburst = 100000\nsessions = 5\nrecipients = 50\n"
 ENGINE_PHASES = ("claim_ms", "read_ms", "store_ms", "commit_ms")
 
@@ -90,7 +89,7 @@ def deep(folder: Path, rows: int, latency_ms: int) -> None:
     with SandboxProcess(seed=SEED, domains=domains, latency_ms=latency_ms) as sandbox:
         ours, summary, share = sift(sandbox, source, "deep")
         server, port = sandbox.env["MAILSIFT_DNS_SERVERS"], sandbox.env["MAILSIFT_SMTP_PORT"]
-        script = [sys.executable, str(HERE / "naive_deep.py"), str(source), str(folder / "naive.csv")]
+        script = [sys.executable, "-m", "benchmarks.naive_deep", str(source), str(folder / "naive.csv")]
         naive = measure([*script, server, port, "500", "5"], environment=os.environ)  # noqa: TID251 - same
     tell(f"(b) deep, {rows:,} rows, {latency_ms} ms a reply, 5 sessions a host", ours, naive)
     print(f"    the job alone: {summary['seconds']:.2f} s; engine's own share {100 * share:.1f} %")

@@ -45,7 +45,7 @@ class EngineConfig:
 
     owner: str
     slots: int = 6
-    survey_slots: int = 2
+    survey_slots: int = 3
     job_cap: int = 64
     lease_s: float = 60.0
     heartbeat_s: float = 10.0

@@ -90,10 +90,11 @@ _ANSI = re.compile(r"\x1b\[[0-?]{0,20}[ -/]{0,4}[@-~]|\x1b.?")
 _ADDRESS = re.compile(
     r'<[^<>@\s]{0,64}(?:"[^"<>]{0,64}")?@[^<>\s]{1,255}>|"[^"]{0,64}"@[\w.-]{1,255}|[^\s<>@()\[\]:,;"\'=]{1,64}@[\w.-]{1,255}'
 )
+_ELISION = re.compile(r"\b([ldscjn]|qu|un|dell|all|nell|dall|sull|quest)['’](?=\w)")
 _DELAY = re.compile(
-    r"\b(?:in|for|after|within|wait|retry|again|dans|tra|over|em|en)"
-    r"(?: (?:about|at least|approximately|another))? (?P<count>\d{1,5}|an?|one) ?"
-    r"(?P<unit>s(?:ec(?:ond)?s?|econden|ekunden)?|m(?:in(?:ute|uto|uten|utos|uti)?s?)?|h(?:(?:ou)?rs?)?)\b"
+    r"\b(?:in|for|after|within|wait|retry|again|dans|tra|fra|entro|over|em|en|apres|nach|na|despues de|apos)"
+    r"(?: (?:about|at least|approximately|another|circa|environ))? (?P<count>\d{1,5}|an?|one) ?"
+    r"(?:(?P<h>h(?:(?:ou|eu)?re?s?|oras?)?|stunden?|or[ae]|uur)|(?P<m>m(?:in(?:ut\w{0,3}|s)?)?)|(?P<s>s(?:ec\w{0,5}|eg\w{0,5}|ek\w{0,5})?))\b"
 )
 _CLOCK_DELAY = re.compile(r"(?<![\d:])(\d{1,2}):([0-5]\d):([0-5]\d)(?![\d:])")
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -124,6 +125,7 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     characters are looked at.
     """
     folded = unicodedata.normalize("NFKD", _CONTROL.sub(" ", text[:_MAX_TEXT])).casefold()[:_MAX_TEXT]
+    folded = _ELISION.sub(r"\1 ", folded)
     if not folded.isascii():
         folded = "".join(char for char in folded if not unicodedata.combining(char))
     plain = _ADDRESS.sub(f" {MAILBOX} ", folded)
@@ -153,5 +155,5 @@ def _delay(text: str) -> float:
         return min(hours * 3600.0 + minutes * 60.0 + seconds, _MAX_WAIT)
     if named := _DELAY.search(text):
         count = int(named["count"]) if named["count"].isdecimal() else 1
-        return min(float(count * _UNIT_SECONDS[named["unit"][0]]), _MAX_WAIT)
+        return min(float(count * _UNIT_SECONDS[named.lastgroup or "s"]), _MAX_WAIT)
     return 0.0

@@ -2,25 +2,142 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from pipeline import reply_words as words
 from pipeline.facts import Answer
 from pipeline.reply_row import RCPT, Row
 
-_GERMAN = r"(?:empf(?:ae|a)nger\w*|benutzer|nutzer|postfach|konto|adresse|teilnehmer|mailadresse)"
-_FRENCH = r"(?:utilisateur|destinataire|adresse|boite(?: aux lettres)?|compte)"
-_IBERIAN = (
-    r"(?:usuario|utilizador|destinatario|direccion(?: de correo)?|endereco|buzon|caixa postal|cuenta|conta)"
+
+@dataclass(frozen=True, slots=True)
+class _Language:
+    """How a language speaks of a mailbox; every attribute but the name is a pattern.
+
+    Attributes:
+        name: for people.
+        box: nouns for the mailbox or its owner.
+        absent: what is said after the noun of one that does not exist.
+        no: what stands before the noun of one that does not exist.
+        closed: what is said of one that takes no mail.
+        full: what is said of one that is full.
+    """
+
+    name: str
+    box: str
+    absent: str
+    no: str
+    closed: str
+    full: str
+
+
+_GERMAN = _Language(
+    "German",
+    box=(
+        r"(?:empf(?:ae|a)nger(?:s|in|-?adresse|-?postfach|konto)?|be?nutzer(?:s|in|name|konto)?|anwender"
+        r"|teilnehmer|postfach|mailbox|konto|adressat|(?:e-?)?(?:mail-?)?adresse|kunde)"
+    ),
+    absent=(
+        r"(?:existier(?:t|en)(?: \S+){0,3}? nicht|unbekannt|ungue?ltig|gibt es(?: \S+){0,2}? nicht"
+        r"|nicht (?:mehr )?(?:gefunden|ermittelt|bekannt|vorhanden|existent|gue?ltig|registriert|eingerichtet))"
+    ),
+    no=r"(?:(?:unbekannt|ungue?ltig|nicht existierend|nicht vorhanden)e[rsn]?|kein(?:e|en)?(?: (?:solche|gue?ltige)[rsn]?)?)",
+    closed=(
+        r"(?:gesperrt|deaktiviert|stillgelegt|gelo(?:e)?scht|abgeschaltet|geschlossen|archiviert|abgelaufen"
+        r"|inaktiv|nicht (?:mehr )?aktiv)"
+    ),
+    full=r"(?:voll|uberfullt|ueberfuellt)",
 )
-_ITALIAN = r"(?:utente|destinatario|casella(?: di posta)?|indirizzo|account)"
-_DUTCH = r"(?:gebruiker|ontvanger|mailbox|postbus|adres|account)"
+_FRENCH = _Language(
+    "French",
+    box=(
+        r"(?:utilisateur|usager|destinataire|abonne|client|compte|boite(?: aux lettres| mail| de reception)?"
+        r"|adresse(?: e-?mail| electronique| de messagerie)?)"
+    ),
+    absent=(
+        r"(?:inconnue?|inexistante?|invalide|introuvable|incorrecte?|erronee?|n ?existe (?:pas|plus)"
+        r"|(?:n ?est )?(?:pas|plus|non) (?:valide|connue?|reconnue?|repertoriee?|trouvee?)"
+        r"|pas (?:pu )?etre trouvee?)"
+    ),
+    no=r"(?:aucune?(?: telle?)?|pas d(?:e|u)?|n ?existe pas d(?:e|u)?)",
+    closed=r"(?:desactivee?|suspendue?|fermee?|bloquee?|inactive?|archivee?|supprimee?|cloturee?|resiliee?|expiree?)",
+    full=r"(?:pleine?|saturee?)",
+)
+_IBERIAN = _Language(
+    "Spanish or Portuguese",
+    box=(
+        r"(?:usuari[oa]|utilizador|destinatari[oa]|direccion(?: de correo)?|endereco(?: de e-?mail)?"
+        r"|buzon(?: de correo)?|caixa (?:postal|de correio|de entrada)|casilla|cuenta(?: de correo)?|conta(?: de e-?mail)?)"
+    ),
+    absent=(
+        r"(?:desconocid[oa]|desconhecid[oa]|inexistente|invalid[oa]|incorrect[oa]|incorret[oa]|inencontrable"
+        r"|n[oa]o? existe|n[oa]o? (?:(?:es|esta|fue|e|foi|ha sido|pudo ser|pode ser) )?"
+        r"(?:valid|encontrad|localizad|reconocid|reconhecid|registrad|cadastrad)[oa])"
+    ),
+    no=(
+        r"(?:ningun[oa]?|nenhum[oa]?|n[oa]o? (?:existe|hay|ha|se (?:ha )?encontr(?:o|ado)|se encuentra"
+        r"|foi (?:possivel )?encontra(?:do|da|r)|encontramos)(?: (?:el|la|o|a|ese|esa|este|esta|un|una|um|uma|ningun|ninguna))?)"
+    ),
+    closed=(
+        r"(?:(?:(?:des|in)?h?abilitad|desativad|desactivad|suspens|suspendid|bloquead|inativ|inactiv"
+        r"|cancelad|cerrad|encerrad|eliminad|excluid|archivad|arquivad|expirad)[oa])"
+    ),
+    full=r"(?:llen[oa]|chei[oa])",
+)
+_ITALIAN = _Language(
+    "Italian",
+    box=(
+        r"(?:utente|destinatario|casella(?: di posta| postale| e-?mail)?"
+        r"|indirizzo(?: di posta| e-?mail)?|account|utenza)"
+    ),
+    absent=(
+        r"(?:sconosciut[oa]|inesistente|errat[oa]|non (?:e )?(?:piu )?(?:stat[oa] )?"
+        r"(?:esiste|esistente|valid[oa]|trovat[oa]|presente|riconosciut[oa]|registrat[oa]))"
+    ),
+    no=r"(?:nessun[oa]?|non (?:esiste|ce|risulta|e stat[oa] trovat[oa])(?: (?:l|la|il|lo|un|una|alcun|alcuna|nessun|nessuna))?)",
+    closed=r"(?:disabilitat[oa]|disattivat[oa]|sospes[oa]|bloccat[oa]|chius[oa]|cessat[oa]|scadut[oa]|eliminat[oa]|inattiv[oa]|non (?:piu )?attiv[oa])",
+    full=r"pien[oa]",
+)
+_DUTCH = _Language(
+    "Dutch",
+    box=r"(?:gebruiker|ontvanger|geadresseerde|mailbox|postbus|postvak|(?:e-?)?(?:mail-?)?adres|account)",
+    absent=(
+        r"(?:onbekend|ongeldig|onjuist|bestaat(?: \S+){0,3}? niet"
+        r"|niet (?:meer )?(?:gevonden|bekend|geldig|herkend|aanwezig|geregistreerd|worden gevonden))"
+    ),
+    no=r"(?:onbekende?|ongeldige?|niet[ -]bestaande?|geen(?: (?:geldige?|dergelijke?|zo ?n))?)",
+    closed=(
+        r"(?:niet (?:meer )?actief|inactief|uitgeschakeld|geblokkeerd|gedeactiveerd|opgeheven|gesloten"
+        r"|afgesloten|opgeschort|verlopen|verwijderd)"
+    ),
+    full=r"vol",
+)
+_LANGUAGES = (_GERMAN, _FRENCH, _IBERIAN, _ITALIAN, _DUTCH)
+
+_SAID = r"(?:[^.;:!?]|\.(?! )){0,60}?\b"
+"""What may stand between a noun and what the same sentence says of it."""
+
+_STATE = (
+    r"(?:,? (?:the-address|ist|sind|wurde|est|a|ete|es|esta|e|foi|ha|sido|du|de|del|della|des|do|da|dell"
+    r"|utilisateur|usuario|destinatario|destinataire|empfangers|utente|stat[oa]|is|werd|al|el|o))"
+)
+"""A verb between a noun and its state, or whose mailbox it is."""
+
+_ELSE = (
+    r"(?:dominio|domaine?|domein|hostname|rechnername|nom d hote|(?:\w*-)?domane|dns\S*|mx\S*|empf(?:ae|a)nger-?doma?a?i?ne?"
+    r"|name ?server)"
+)
+_NOT_A_BOX = rf"\b{_ELSE}(?: (?!de|des|du|del|do|da)\S+)?,? {words.any_of(*(said.absent for said in _LANGUAGES))}\b"
+"""Says that something else than a mailbox is not there."""
 
 
-def _not_found(language: str, text: str) -> Row:
+def _not_found(language: _Language) -> Row:
     return Row(
-        f"no-such-mailbox-{language.lower()}",
+        f"no-such-mailbox-{language.name.split()[0].lower()}",
         Answer.NOT_FOUND,
-        f"The reply says in {language} that the mailbox does not exist.",
+        f"The reply says in {language.name} that the mailbox does not exist.",
         codes=("5",),
-        text=text,
+        text=rf"\b{language.box}\b{_SAID}{language.absent}\b|\b{language.no} {language.box}\b",
+        unless=words.any_of(words.RULE, _NOT_A_BOX),
         stages=RCPT,
     )
 
@@ -31,13 +148,7 @@ FULL = (
         Answer.FULL,
         "The reply says in German, French, Spanish, Portuguese, Italian or Dutch that the mailbox is full.",
         codes=("4", "5"),
-        text=(
-            rf"\b{_GERMAN} (?:ist )?(?:voll|uberfullt|ueberfuellt)\b"
-            rf"|\b{_FRENCH}(?: est)? (?:pleine?|saturee?)\b"
-            rf"|\b{_IBERIAN}(?: esta)? (?:llen[oa]|chei[oa])\b"
-            rf"|\b{_ITALIAN}(?: e)? pien[oa]\b"
-            rf"|\b{_DUTCH}(?: is)? vol\b"
-        ),
+        text=words.any_of(*(rf"\b{said.box}{_STATE}{{0,4}} {said.full}\b" for said in _LANGUAGES)),
         stages=RCPT,
     ),
 )
@@ -48,49 +159,23 @@ DISABLED = (
         Answer.DISABLED,
         "The reply says in German, French, Spanish, Portuguese, Italian or Dutch that the mailbox is closed.",
         codes=("5",),
-        text=(
-            rf"\b{_GERMAN} (?:ist |wurde )?(?:gesperrt|deaktiviert|stillgelegt|geloe?scht|abgeschaltet)\b"
-            rf"|\b{_FRENCH}(?: est| a ete)? (?:desactivee?|suspendue?|fermee?|bloquee?|inactive?)\b"
-            rf"|\b{_IBERIAN}(?: esta| foi| ha sido)? (?:(?:des|in)?(?:h?abilitad"
-            r"|ativad|activad)|suspens|suspendid|bloquead|inativ|inactiv)[oa]\b"
-            rf"|\b{_ITALIAN}(?: e| e stat[oa])? (?:disabilitat|disattivat|sospes|bloccat)[oa]\b"
-            rf"|\b{_DUTCH}(?: is)? (?:niet actief|inactief|uitgeschakeld|geblokkeerd|gedeactiveerd)\b"
-        ),
+        text=words.any_of(*(rf"\b{said.box}{_STATE}{{0,4}} {said.closed}\b" for said in _LANGUAGES)),
         stages=RCPT,
     ),
 )
 
 NOT_FOUND = (
-    _not_found(
-        "German",
-        rf"\b{_GERMAN}(?: \S+)? (?:ist )?(?:existiert nicht|unbekannt|ungue?ltig)\b"
-        rf"|\b{_GERMAN}(?: \S+)? (?:ist |wurde )?nicht (?:gefunden|bekannt|vorhanden)\b"
-        rf"|\b(?:unbekannter?|ungue?ltiger?|kein(?:e|en)?) {_GERMAN}\b",
-    ),
-    _not_found(
-        "French",
-        rf"\b{_FRENCH}(?: \S+)? (?:est )?(?:inconnue?|inexistante?|invalide|introuvable|nexiste pas)\b"
-        rf"|\baucune? {_FRENCH}\b"
-        rf"|\b{_FRENCH} (?:\w+ ){{0,4}}(?:inconnue?|inexistante?|invalide)\b",
-    ),
-    _not_found(
-        "Iberian",
-        rf"\b{_IBERIAN}(?: \S+)? (?:es )?(?:desco(?:no|nhe)cid[oa]|inexistente|invalid[oa])\b"
-        rf"|\b{_IBERIAN}(?: \S+)? (?:es )?n[oa]o? (?:existe|valid[oa]|encontrad[oa])\b",
-    ),
-    _not_found(
-        "Italian",
-        rf"\b{_ITALIAN}(?: \S+)? (?:e )?(?:sconosciut[oa]|inesistente|non (?:esiste|valid[oa]|trovat[oa]))\b",
-    ),
-    _not_found(
-        "Dutch",
-        rf"\b{_DUTCH}(?: \S+)? (?:is )?(?:onbekend|ongeldig|bestaat niet|niet (?:gevonden|bekend))\b"
-        rf"|\b(?:onbekende?|ongeldige?|geen) {_DUTCH}\b",
-    ),
-    _not_found(
-        "Russian",
-        r"\bnet takogo (?:polzovatel|adres|yaschik)|\bpolzovatel \S+ ne nai?jden"
-        r"|пользователь(?: \S+)? не (?:наиден|существует|найден)"
-        r"|нет такого (?:пользователя|адреса|ящика)",
+    *(_not_found(language) for language in _LANGUAGES),
+    Row(
+        "no-such-mailbox-russian",
+        Answer.NOT_FOUND,
+        "The reply says in Russian that the mailbox does not exist.",
+        codes=("5",),
+        text=(
+            r"\bnet takogo (?:polzovatel|adres|yaschik)|\bpolzovatel \S+ ne nai?jden"
+            r"|пользователь(?: \S+)? не (?:наиден|существует|найден)"
+            r"|нет такого (?:пользователя|адреса|ящика)"
+        ),
+        stages=RCPT,
     ),
 )

@@ -77,7 +77,7 @@ RATE = (
         "The reply speaks of a limit that is not the mailbox's storage.",
         codes=("4", "5"),
         text=_LIMIT,
-        unless=r"\bstorage\b|\bsize\b|\blength\b|\bspace\b|\bquota\b",
+        unless=r"\bstorage\b|\bsize\b|\blength\b|\bspace\b|\bquota\b|\bfull\b|\binodes?\b",
     ),
 )
 

@@ -71,12 +71,12 @@ _AT_ONCE = r"^(?:(?:the-address|sorry|error|this|the|recipient address rejected)
 
 _CLOSED = (
     r"(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated"
-    r"|frozen|cancel+ed|blocked|deprovisioned|retired|not active|not enabled|no longer (?:active"
+    r"|frozen|cancel+ed|blocked|archived|deprovisioned|retired|not active|not enabled|no longer (?:active"
     r"|in use|available|accepts? mail|accepting))"
 )
 _BOX_CLOSED = rf"\b{_BOX}{_LINK}{{0,9}}:? {_CLOSED}\b(?! (?:to|by another)\b)"
 _CLOSED_BOX = (
-    rf"\b(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated) {_BOX}\b"
+    rf"\b(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated|archived) {_BOX}\b"
 )
 
 _FULL = words.any_of(
@@ -152,6 +152,19 @@ FULL = (
     ),
 )
 
+SWITCHED_OFF = (
+    Row(
+        "mailbox-blocked",
+        Answer.DISABLED,
+        "RFC 3463 X.2.1 for a mailbox that is blocked or inactive; of ours nothing is named.",
+        codes=("5",),
+        enhanced=r"2\.1",
+        text=_BOX_CLOSED,
+        unless=words.any_of(words.SENDER, words.CLIENT, words.LISTED, words.AUTHENTICATION, words.CONTENT, words.IP_LITERAL),
+        stages=RCPT,
+    ),
+)
+
 DISABLED = (
     Row(
         "disabled",
@@ -209,6 +222,7 @@ NOT_FOUND = (
         codes=("5",),
         enhanced=_NO_POLICY_CODE,
         text=_NO_SUCH_MAILBOX,
+        unless=words.RULE,
         stages=RCPT,
     ),
     Row(

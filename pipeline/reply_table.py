@@ -20,6 +20,7 @@ ROWS = (
     *mailbox.DIRECTORY,
     *later.RATE,
     *us.NAMES_US_FOR_NOW,
+    *mailbox.SWITCHED_OFF,
     *us.STRONG,
     *mailbox.FULL,
     *languages.FULL,

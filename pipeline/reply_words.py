@@ -81,7 +81,7 @@ CLIENT = any_of(
 )
 """Speaks of the connecting host: its address, its name, its network."""
 
-BLOCK_LIST = any_of(
+LISTED = any_of(
     r"spamhaus",
     r"spamcop",
     r"\bsorbs\b",
@@ -90,7 +90,6 @@ BLOCK_LIST = any_of(
     r"(?:block|black|deny|drop)[ -]?list",
     r"\bis listed (?:in|on|at)\b",
     r"\blisted (?:in|on|at) \S+\.\w",
-    r"\bblocked (?:using|by|because|for|due|at|see|-)",
     r"\bbanned\b",
     r"reputation",
     r"\bs31[45]0\b",
@@ -100,6 +99,9 @@ BLOCK_LIST = any_of(
     r"\bliste noire\b|\blista negra\b|\blista nera\b|\bzwarte lijst\b",
 )
 """Names a block list or a reputation."""
+
+BLOCK_LIST = any_of(LISTED, r"\bblocked (?:using|by|because|for|due|at|see|-)")
+"""Names a block list, a reputation, or why somebody is blocked: as a rule we are."""
 
 AUTHENTICATION = any_of(
     r"\bspf\b|openspf",
@@ -127,25 +129,35 @@ CONTENT = any_of(
 )
 """Judges what is sent, or how."""
 
-POLICY = any_of(
-    r"polic(?:y|ies)",
+RULE = any_of(
+    r"(?<![/-])polic(?:y|ies)",
+    r"\brichtlinien?\b|\bpolitiques? de\b|\bpoliticas? (?:de|del|di|da)\b|\bbeleid\b",
+    r"\bnicht (?:erlaubt|gestattet|zugelassen|berechtigt)\b|\bverboten\b",
+    r"\bnon autorise|\binterdit|\bn[oa]o? (?:permitid|autorizad)|\bproh?ibid|\bvietat",
+    r"\bnon (?:autorizzat|consentit|permess)|\bniet toegestaan\b",
+    r"\b(?:acceso|acesso|accesso|toegang|zugriff|acces) (?:denegado|negado|negato|geweigerd|verweigert|refuse)\b",
     r"\baccess(?: \w+)? denied\b|\bconnection denied\b|\bpermission denied\b",
-    r"\bnot (?:\w+ )?(?:allowed|permitted|authori[sz]ed)\b",
+    r"(?<!mailbox name )\bnot (?:\w+ )?(?:allowed|permitted|authori[sz]ed)\b",
     r"\bunauthori[sz]ed\b",
     r"\bprohibit",
     r"\bforbidden\b",
-    r"\bblocked\b",
-    r"\bnot accept(?:ed|ing|s)? (?:e-?mail|mail|messages?|delivery|connections?)\b|\bwill not accept\b",
     r"\bdont accept\b",
-    r"\brejected by\b|\b(?:mail|message) (?:is |was )?re(?:jected|fused|jete)\b",
     r"\bdoes not have permission",
     r"\brestrict(?:ion|ed to)",
     r"\bonly members\b|\bmembers only\b|\bauthrequired\b",
-    r"\bservice (?:is )?refused?\b|\bdelivery (?:is )?refused\b",
     r"\bban\b|\bdenied\b",
     r"\bas\(\d+\)",
 )
 """A rule of the house; could be about us or about a recipient that takes mail from few."""
+
+POLICY = any_of(
+    RULE,
+    r"\bnot accept(?:ed|ing|s)? (?:e-?mail|mail|messages?|delivery|connections?)\b|\bwill not accept\b",
+    r"\bblocked\b",
+    r"\brejected by\b|\b(?:mail|message) (?:is |was )?re(?:jected|fused|jete)\b",
+    r"\bservice (?:is )?refused?\b|\bdelivery (?:is )?refused\b",
+)
+"""A rule of the house, or a refusal without a reason."""
 
 IP_LITERAL = (
     r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]?\d)"

@@ -35,6 +35,8 @@ _UNSEEN = "".join(
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"
 _PLAIN = rf"^{_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.)+[A-Za-z]+$"
+_PLAIN_LOCAL = rf"^({_ATOM}(?:\.{_ATOM})*)@([^@\s]*[^\x00-\x7f][^@\s]*)$"
+_FAR_FROM_LIMITS = 60  # bytes of the whole address: no part of it can be too long
 _REFUSED_TLD = rf"(?i)\.(?:{'|'.join(REFUSED_TLDS)})$"
 
 
@@ -48,7 +50,7 @@ def parse(raw: pl.Series) -> pl.DataFrame:
         A frame with the columns frames.PARSED, one row for each cell, in order.
     """
     texts = raw.cast(pl.String).fill_null("")
-    return _fast_or(texts, lambda rest: _fast_or(tidy(rest), _exact))
+    return _fast_or(texts, lambda rest: _fast_or(tidy(rest), _by_domain))
 
 
 def tidy(texts: pl.Series) -> pl.Series:
@@ -85,15 +87,24 @@ def _fast_or(texts: pl.Series, otherwise: Callable[[pl.Series], pl.DataFrame]) -
     """Parse what the fast path takes and hand the rest on; rows come back in order."""
     text = pl.col("text")
     frame = texts.alias("text").to_frame().with_columns(fast_path(text).alias("fast"))
-    taken = _plain(frame.filter("fast"))
-    if taken.height == frame.height:
+    return _merge(
+        frame["fast"],
+        _plain(frame.filter("fast")),
+        lambda: otherwise(frame.filter(~pl.col("fast"))["text"]),
+    )
+
+
+def _merge(mine: pl.Series, taken: pl.DataFrame, otherwise: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+    """Put the rows that were taken and the others back in order; `mine` says which is which."""
+    if taken.height == len(mine):
         return taken
-    rest = otherwise(frame.filter(~pl.col("fast"))["text"])
+    rest = otherwise()
     if not taken.height:
         return rest
-    fast = pl.col("fast")
-    row = pl.when(fast).then(fast.cum_sum() - 1).otherwise((~fast).cum_sum() - 1 + taken.height)
-    return pl.concat([taken, rest])[frame.select(row)["fast"]]
+    one = mine.alias("mine").to_frame()
+    is_mine = pl.col("mine")
+    row = pl.when(is_mine).then(is_mine.cum_sum() - 1).otherwise((~is_mine).cum_sum() - 1 + taken.height)
+    return pl.concat([taken, rest])[one.select(row)["mine"]]
 
 
 def _plain(texts: pl.DataFrame) -> pl.DataFrame:
@@ -109,6 +120,30 @@ def _plain(texts: pl.DataFrame) -> pl.DataFrame:
             pl.lit("").alias("rule"),
         )
     )
+
+
+def _by_domain(texts: pl.Series) -> pl.DataFrame:
+    """Judge each distinct international domain once for all the plain local parts before it.
+
+    Whatever is not beyond doubt goes to the exact parser as a whole; the length stays far from its limits.
+    """
+    text = texts.alias("text").to_frame()
+    parts = text.with_columns(
+        pl.col("text").str.extract(_PLAIN_LOCAL, 1).str.to_lowercase().alias("local"),
+        pl.col("text").str.extract(_PLAIN_LOCAL, 2).alias("shown"),
+    )
+    shown = parts["shown"].drop_nulls().unique()
+    names = [(name, parse_exact(f"a@{name}").domain) for name in shown]
+    table = pl.DataFrame(names, schema={"shown": pl.String, "domain": pl.String}, orient="row")
+    known = parts.join(table, on="shown", how="left", maintain_order="left").with_columns(
+        ((pl.col("domain") != "") & (pl.col("text").str.len_bytes() <= _FAR_FROM_LIMITS))
+        .fill_null(value=False)
+        .alias("known")
+    )
+    taken = known.filter("known").select(
+        pl.format("{}@{}", "local", "domain").alias("address"), "local", "domain", pl.lit("").alias("rule")
+    )
+    return _merge(known["known"], taken, lambda: _exact(known.filter(~pl.col("known"))["text"]))
 
 
 def _exact(texts: pl.Series) -> pl.DataFrame:
