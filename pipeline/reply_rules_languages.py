@@ -33,12 +33,12 @@ class _Language:
 _GERMAN = _Language(
     "German",
     box=(
-        r"(?:empf(?:ae|a)nger(?:s|in|-?adresse|-?postfach|konto)?|be?nutzer(?:s|in|name|konto)?|anwender"
-        r"|teilnehmer|postfach|mailbox|konto|adressat|(?:e-?)?(?:mail-?)?adresse|kunde)"
+        r"(?:empf(?:ae|a)nger(?:s|in|-?adresse|-?postfach|konto)?|(?:be)?nutzer(?:s|in|name|konto)?|anwender"
+        r"|teilnehmer|postfach(?:e?s)?|konto|kennung|adressat|(?:e-?)?(?:mail-?)?adresse|kunde)"
     ),
     absent=(
         r"(?:existier(?:t|en)(?: \S+){0,3}? nicht|unbekannt|ungue?ltig|gibt es(?: \S+){0,2}? nicht"
-        r"|nicht (?:mehr )?(?:gefunden|ermittelt|bekannt|vorhanden|existent|gue?ltig|registriert|eingerichtet))"
+        r"|nicht (?:\w+ ){0,3}?(?:gefunden|ermittelt|bekannt|vorhanden|existent|gue?ltig|registriert|eingerichtet))"
     ),
     no=r"(?:(?:unbekannt|ungue?ltig|nicht existierend|nicht vorhanden)e[rsn]?|kein(?:e|en)?(?: (?:solche|gue?ltige)[rsn]?)?)",
     closed=(
@@ -55,7 +55,7 @@ _FRENCH = _Language(
     ),
     absent=(
         r"(?:inconnue?|inexistante?|invalide|introuvable|incorrecte?|erronee?|n ?existe (?:pas|plus)"
-        r"|(?:n ?est )?(?:pas|plus|non) (?:valide|connue?|reconnue?|repertoriee?|trouvee?)"
+        r"|(?:n ?est )?(?:pas|plus|non) (?:\w+ ){0,2}?(?:valide|connue?|reconnue?|repertoriee?|trouvee?)"
         r"|pas (?:pu )?etre trouvee?)"
     ),
     no=r"(?:aucune?(?: telle?)?|pas d(?:e|u)?|n ?existe pas d(?:e|u)?)",
@@ -87,7 +87,7 @@ _ITALIAN = _Language(
     "Italian",
     box=(
         r"(?:utente|destinatario|casella(?: di posta| postale| e-?mail)?"
-        r"|indirizzo(?: di posta| e-?mail)?|account|utenza)"
+        r"|indirizzo(?: di posta| e-?mail)?|utenza)"
     ),
     absent=(
         r"(?:sconosciut[oa]|inesistente|errat[oa]|non (?:e )?(?:piu )?(?:stat[oa] )?"
@@ -99,10 +99,10 @@ _ITALIAN = _Language(
 )
 _DUTCH = _Language(
     "Dutch",
-    box=r"(?:gebruiker|ontvanger|geadresseerde|mailbox|postbus|postvak|(?:e-?)?(?:mail-?)?adres|account)",
+    box=r"(?:gebruiker|ontvanger|geadresseerde|postbus|postvak|(?:e-?)?(?:mail-?)?adres)",
     absent=(
         r"(?:onbekend|ongeldig|onjuist|bestaat(?: \S+){0,3}? niet"
-        r"|niet (?:meer )?(?:gevonden|bekend|geldig|herkend|aanwezig|geregistreerd|worden gevonden))"
+        r"|niet (?:\w+ ){0,3}?(?:gevonden|bekend|geldig|herkend|aanwezig|geregistreerd))"
     ),
     no=r"(?:onbekende?|ongeldige?|niet[ -]bestaande?|geen(?: (?:geldige?|dergelijke?|zo ?n))?)",
     closed=(
@@ -111,11 +111,18 @@ _DUTCH = _Language(
     ),
     full=r"vol",
 )
+_EVERYWHERE = r"(?:mailbox|account|alias)"
+"""English nouns that every language borrows."""
+
 _LANGUAGES = (_GERMAN, _FRENCH, _IBERIAN, _ITALIAN, _DUTCH)
 
 _SAID = r"(?:[^.;:!?]|\.(?! )){0,60}?\b"
 """What may stand between a noun and what the same sentence says of it."""
 
+_STORAGE_USED_UP = (
+    r"\b(?:speicher(?:platz)?|espace|stockage|espacio|espaco|armazenamento|spazio|opslagruimte)\b"
+    r"(?: \S+){0,6} (?:erschopft|aufgebraucht|belegt|insuffisant|depasse|epuise|agotado|esgotado|insu?ff?iciente|esaurito|vol)\b"
+)
 _STATE = (
     r"(?:,? (?:the-address|ist|sind|wurde|est|a|ete|es|esta|e|foi|ha|sido|du|de|del|della|des|do|da|dell"
     r"|utilisateur|usuario|destinatario|destinataire|empfangers|utente|stat[oa]|is|werd|al|el|o))"
@@ -129,6 +136,13 @@ _ELSE = (
 _NOT_A_BOX = rf"\b{_ELSE}(?: (?!de|des|du|del|do|da)\S+)?,? {words.any_of(*(said.absent for said in _LANGUAGES))}\b"
 """Says that something else than a mailbox is not there."""
 
+_HOST_NAME = r"\bhost ?name|\brechnername|\bnom d hote|\bnombre de(?:l)? (?:host|equipo|servidor)|\bnome (?:\w+ )?host|\bdns\b"
+"""Speaks of the name of a computer, whatever it says of an address."""
+
+
+def _box(language: _Language) -> str:
+    return words.any_of(language.box, _EVERYWHERE)
+
 
 def _not_found(language: _Language) -> Row:
     return Row(
@@ -136,8 +150,8 @@ def _not_found(language: _Language) -> Row:
         Answer.NOT_FOUND,
         f"The reply says in {language.name} that the mailbox does not exist.",
         codes=("5",),
-        text=rf"\b{language.box}\b{_SAID}{language.absent}\b|\b{language.no} {language.box}\b",
-        unless=words.any_of(words.RULE, _NOT_A_BOX),
+        text=rf"\b{_box(language)}\b{_SAID}{language.absent}\b|\b{language.no} {_box(language)}\b",
+        unless=words.any_of(words.RULE, _NOT_A_BOX, _HOST_NAME),
         stages=RCPT,
     )
 
@@ -148,7 +162,9 @@ FULL = (
         Answer.FULL,
         "The reply says in German, French, Spanish, Portuguese, Italian or Dutch that the mailbox is full.",
         codes=("4", "5"),
-        text=words.any_of(*(rf"\b{said.box}{_STATE}{{0,4}} {said.full}\b" for said in _LANGUAGES)),
+        text=words.any_of(
+            *(rf"\b{_box(said)}{_STATE}{{0,4}} {said.full}\b" for said in _LANGUAGES), _STORAGE_USED_UP
+        ),
         stages=RCPT,
     ),
 )
@@ -159,7 +175,17 @@ DISABLED = (
         Answer.DISABLED,
         "The reply says in German, French, Spanish, Portuguese, Italian or Dutch that the mailbox is closed.",
         codes=("5",),
-        text=words.any_of(*(rf"\b{said.box}{_STATE}{{0,4}} {said.closed}\b" for said in _LANGUAGES)),
+        text=words.any_of(*(rf"\b{_box(said)}{_STATE}{{0,4}} {said.closed}\b" for said in _LANGUAGES)),
+        stages=RCPT,
+    ),
+    Row(
+        "disabled-code-languages",
+        Answer.DISABLED,
+        "RFC 3463 X.2.1, and the same sentence says of the mailbox that it is closed.",
+        codes=("5",),
+        enhanced=r"2\.1",
+        text=words.any_of(*(rf"\b{_box(said)}\b{_SAID}{said.closed}\b" for said in _LANGUAGES)),
+        unless=words.RULE,
         stages=RCPT,
     ),
 )

@@ -9,7 +9,7 @@ from pipeline.reply_row import RCPT, Row
 _BOX = words.BOX
 _LINK = (
     r"(?: (?:the-address|that|which|you|tried|to|reach|is|are|was|has|have|been|be|currently"
-    r"|now|also|this|for|or|and))"
+    r"|now|also|this|for|or|and|name))"
 )
 """Words that may stand between the mailbox and what is said of it."""
 
@@ -30,14 +30,15 @@ _ABSENT = words.any_of(
     r"\bunregistered\b",
     r"\bnot in (?:\w+ ){0,2}(?:directory|list|validrcptto)\b",
     r"\bhas moved\b",
+    r"\bnot an? (?:\w+ )?(?:member|part) of (?:our|this|the)\b",
 )
 """Says that something is not there."""
 
 _INVALID = (
     r"(?:invalid|illegal|bad|unknown|no such|non-?existent|nonexistant|unroute?able|undeliverable"
-    r"|unregistered|unrecogni[sz]ed|not an?|isnt an?|no)"
+    r"|unregistered|unrecogni[sz]ed|not an?|isnt an?|no|no matching)"
 )
-_KIND = r"(?:(?:or illegal|e-?mail|mail|recipient|user|destination|local|virtual|such|valid|known) )"
+_KIND = r"(?:(?:or illegal|e-?mail|mail|recipient|user|destination|local|virtual|such|valid|known|active|existing) )"
 _NOUN = (
     r"(?:access|action|agent|authentication|certificate|command|data|details|error|family|filter|format"
     r"|input|literal|lookup|permission|policy|privileges|protection|records?|service|session|settings|syntax|type|validation"
@@ -47,8 +48,9 @@ _LAST_NAME = rf"(?= (?!{_NOUN})[^\s.,:;]+\W*$)"
 _NO_BOX = rf"\b{_INVALID} {_KIND}{{0,2}}{_BOX}\b(?:{words.ENDS}|{_LAST_NAME})"
 """The defect stands before the noun: "unknown user", "no such mailbox"; a name may follow, but no noun."""
 
+_NAMED = rf"(?: (?!{_NOUN}|{words.DOMAIN_NOT_BOX}\b)[^\s,:;]+(?= (?:is|was|has)\b))?"
 _BOX_INVALID = (
-    rf"\b{_BOX}{_LINK}{{0,6}}:? (?:invalid|not valid|isnt valid|incorrect|undeliverable|misspelled)"
+    rf"\b{_BOX}{_NAMED}{_LINK}{{0,6}}:? (?:invalid|not valid|isnt valid|incorrect|unroute?able|undeliverable|misspelled|deleted|removed|not in use)"
     rf"\b(?! {words.DOMAIN_NOT_BOX})"
 )
 _OTHERS = rf"(?:{words.DOMAIN_NOT_BOX}|recipients|users|mailboxes|accounts|addresses|correspondents)"
@@ -60,6 +62,8 @@ _NO_SUCH_MAILBOX = words.any_of(
     _NO_BOX,
     _BOX_ABSENT,
     _BOX_INVALID,
+    rf"\b(?:not|doesnt|dont) match (?:any|an?|our) (?:\w+ ){{0,2}}{_BOX}\b",
+    r"\b(?:nobody|no ?one) (?:\w+ ){0,3}?(?:by|with|at|of|called|named|under)\b",
     r"p=nosuchuser\b",
     r"recip\w*notfound\b",
     r"\b(?:do|does) ?n(?:o)?t have (?:an? |any )?(?:account|user|mailbox)\b",
@@ -71,7 +75,7 @@ _AT_ONCE = r"^(?:(?:the-address|sorry|error|this|the|recipient address rejected)
 
 _CLOSED = (
     r"(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated"
-    r"|frozen|cancel+ed|blocked|archived|deprovisioned|retired|not active|not enabled|no longer (?:active"
+    r"|frozen|cancel+ed|blocked|archived|dormant|revoked|abandoned|out of service|deprovisioned|retired|not active|not enabled|no longer (?:active"
     r"|in use|available|accepts? mail|accepting))"
 )
 _BOX_CLOSED = rf"\b{_BOX}{_LINK}{{0,9}}:? {_CLOSED}\b(?! (?:to|by another)\b)"
@@ -191,7 +195,7 @@ DISABLED = (
         "RFC 3463 X.2.1 with words that say the mailbox takes no mail.",
         codes=("5",),
         enhanced=r"2\.1",
-        text=r"\bnot accepting\b|\bno longer accepts?\b|\bdisabled\b|\binactive\b",
+        text=r"\bnot accepting\b|\b(?:cannot|can not|cant|not|unable to) receiv|\bno longer accepts?\b|\bdisabled\b|\binactive\b",
         stages=RCPT,
     ),
 )
@@ -222,7 +226,7 @@ NOT_FOUND = (
         codes=("5",),
         enhanced=_NO_POLICY_CODE,
         text=_NO_SUCH_MAILBOX,
-        unless=words.RULE,
+        unless=words.any_of(words.RULE, words.YOURS),
         stages=RCPT,
     ),
     Row(

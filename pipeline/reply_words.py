@@ -20,7 +20,7 @@ BOX = (
 
 ENDS = (
     r"(?= ?(?:$|[^\w ]|the-address|(?:here|there|at|in|on|by|with|within|for|of|or|and|to|as|under"
-    r"|account|exists?|found|called|named|that|this|the|is|has|please|rejected)\b))"
+    r"|account|exists?|found|called|named|that|this|the|we know|is|has|please|rejected)\b))"
 )
 """What may follow a noun or a predicate that ends there: "no user", but not "no user verification"."""
 
@@ -33,27 +33,29 @@ DOMAIN_NOT_BOX = (
 SENDER = any_of(
     r"\bsenders?\b",
     r"\bsending\b",
-    r"return[ -]?path",
+    r"\b(?:return|reply|source|bounce|reverse)[ -]?(?:to[ -]?)?(?:path|address)",
     r"\benvelope\b",
     r"\byour (?:e-?mail |from |return )?address\b",
-    r"reverse[ -]?path",
     r"\bmail from\b",
     r"\be-?mails? from\b",
     r"\bmessages? from\b",
-    r"\bfrom (?:address|domain)\b",
-    r"\boriginat(?:or|ing)\b",
+    r"\bfrom (?:address|domain)\b|\b(?:mailing|writing|sent|coming) from\b|\bused to send\b",
+    r"\boriginat(?:ors?|ing)\b",
     r"call-?back",
     r"badmailfrom",
     # German, French, Spanish, Portuguese, Italian, Dutch
-    r"\babsender",
-    r"\bexpediteur",
-    r"\bemett(?:eur|rice)\b",
-    r"\bremitente\b",
-    r"\bremetente\b",
-    r"\bmittente\b",
-    r"\bafzender\b",
+    r"\b(?:ab|ver)send|\bsendend|\bruckadresse|\bherkunft",
+    r"\bexpedit|\bemett|\bemis(?:or|sor)|\benvoi\b|\benvoyeu|\badresse de retour|\b(?:d |l )?origine\b",
+    r"\bremit?ent|\bremetent|\b(?:de|do|el) envio\b|\borigen\b|\borigem\b",
+    r"\bmittent|\b(?:di|d) invio\b",
+    r"\b(?:af|ver)zend|\bherkomst",
 )
 """Speaks of the sender: a refusal of our MAIL FROM, whatever else it says."""
+
+_THEIRS = (
+    r"(?:\w{0,12}-?(?:server|host|domain|netz|rechner)\w{0,4}|provider|serveur|hote|domaine|domein|fournisseur|reseau"
+    r"|servidor|dominio|proveedor|provedor|red|rede|rete|netwerk|(?:adresse |direccion |endereco |indirizzo )?ip)\b"
+)
 
 CLIENT = any_of(
     r"\byour (?:isp|host|hostname|(?:mail ?)?server|mta|network|domain|system|client|provider|dns)\b",
@@ -77,7 +79,8 @@ CLIENT = any_of(
     r"\b[eh]e?hlo\b|\bhelo\b",
     r"\bopen (?:proxy|relay)\b",
     r"\bbotnet\b",
-    r"\bihre? (?:server|host)|\bvotre (?:serveur|hote)|\b(?:su|seu) servidor|\b(?:suo|vostro|tuo|uw) server",
+    rf"\bihr(?:e[rsnm]?)? {_THEIRS}|\bvotre {_THEIRS}|\b(?:sus?|tus?|vuestro) {_THEIRS}"
+    rf"|\b(?:d[eo] )?(?:seus?|sua|vosso|vossa) {_THEIRS}|\b(?:suo|sua|vostr[oa]|tu[oa]|uw|jouw) {_THEIRS}",
 )
 """Speaks of the connecting host: its address, its name, its network."""
 
@@ -108,9 +111,9 @@ AUTHENTICATION = any_of(
     r"\bdkim\b",
     r"\bdmarc\b",
     r"\bsender id\b",
-    r"authenticat|\bsmtp auth\b|\bpassword\b|\bcredentials?\b|\blog(?:ged)? ?in\b",
+    r"auth?enti[cfs]|\bsmtp auth\b|\bpassword\b|\bcredentials?\b|\blog(?:ged)? ?in\b",
     r"\b(?:starttls|tls|ssl|encryption)\b(?! not available)",
-    r"\brelay(?:ing|ed|s)?\b(?! recipient table| domain|=)",
+    r"\brelay(?:ing|ed|s)?\b(?! recipient table| domain|=)|\brelais\b|\breenvio\b",
     r"rcpthosts",
     r"\bspoof",
 )
@@ -139,12 +142,14 @@ RULE = any_of(
     r"\baccess(?: \w+)? denied\b|\bconnection denied\b|\bpermission denied\b",
     r"(?<!mailbox name )\bnot (?:\w+ )?(?:allowed|permitted|authori[sz]ed)\b",
     r"\bunauthori[sz]ed\b",
+    r"\b(?:from|to|by|for) (?:the )?outside\b|\bexternal (?:e-?mail|mail|messages?|hosts?|sources?)\b",
+    r"\binternal(?:ly)? (?:only|use|e-?mail|mail|messages?)\b",
     r"\bprohibit",
     r"\bforbidden\b",
     r"\bdont accept\b",
     r"\bdoes not have permission",
     r"\brestrict(?:ion|ed to)",
-    r"\bonly members\b|\bmembers only\b|\bauthrequired\b",
+    r"\bonly members\b|\bmembers only\b|\bnon-?members?\b|\bauthrequired\b",
     r"\bban\b|\bdenied\b",
     r"\bas\(\d+\)",
 )
@@ -167,6 +172,12 @@ IP_LITERAL = (
 
 MACHINE = r"\b(?:servers?|hosts?|clients?|machines?|networks?|systems?)\b"
 """Speaks of computers: doubtful beside a code that should speak of a mailbox."""
+
+YOURS = (
+    r"\byour\b(?! (?:intended|e-?mails?\b(?! (?:address|account))|mail\b|messages?|recipients?|correspondents?"
+    r"|contacts?|addressee|address book|delivery|request|typing|spelling))"
+)
+"""Speaks of what is ours, our account or our address, but not of our message or of whom it is for."""
 
 US = any_of(SENDER, CLIENT, BLOCK_LIST, AUTHENTICATION, CONTENT)
 """Speaks of us, whatever else it says: "sender verify failed: user unknown" is about the sender."""

@@ -1,0 +1,57 @@
+"""Times one job in an installation that is up, from handing in the list to the finished file: IN MODE OUT."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import uvloop
+
+from jobs.export import export, format_of
+from jobs.service import JobService
+from jobs.views import AccountId, JobOptions, JobView
+from mailsift.commands.run import working
+from mailsift.progress import summary_of
+from mailsift.settings import Settings
+from mailsift.wiring import open_service
+from pipeline.facts import Mode
+
+
+async def finished(service: JobService, account: AccountId, source: Path, mode: Mode) -> JobView:
+    """Hand in the list and wait for the end of its job."""
+    job_id = await service.submit(account, source, JobOptions(mode=mode))
+    while True:
+        view = await service.get(account, job_id)
+        if view.finished_at is not None:
+            return view
+        await asyncio.sleep(0.05)
+
+
+async def time_job(settings: Settings, source: Path, mode: Mode, out: Path) -> None:
+    """Warm up with one address, then time the list and print its summary with the seconds."""
+    async with open_service(settings) as service:
+        account = await service.account("benchmark")
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as one:
+            one.write("known@ordinary.sandbox.test\n")
+            one.flush()
+            await finished(service, account, Path(one.name), mode)
+        started = time.perf_counter()
+        view = await finished(service, account, source, mode)
+        async with service.results(account, view.id) as results:
+            export(results, out, format=format_of(out))
+        print(json.dumps({**summary_of(view), "seconds": time.perf_counter() - started}))
+
+
+def main() -> None:
+    """Start the servers and a worker, time the job, stop them."""
+    source, mode, out = Path(sys.argv[1]), Mode(sys.argv[2]), Path(sys.argv[3])
+    with working(Settings.from_env()) as (settings, _):
+        uvloop.run(time_job(settings, source, mode, out))
+
+
+if __name__ == "__main__":
+    main()

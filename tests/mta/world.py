@@ -1,0 +1,41 @@
+"""Who is who in the tests of real mail servers: our own two addresses, and the domains with their people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.mta.name_server import Zone, listed, reverse
+
+CLEAN = "127.0.5.200"
+"""Our address with a forward-confirmed reverse name."""
+
+SHADY = "127.0.5.201"
+"""Our address without a reverse name, and on a block list."""
+
+HELO = "probe.test"
+BLOCK_LIST = "bl.test"
+PEOPLE = ("ann", "bob")
+"""Who has a mailbox at every domain; nobody else has, unless a server's own settings say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A domain and the address of its only mail server."""
+
+    domain: str
+    address: str
+
+
+def zone_of(sites: Iterable[Site]) -> Zone:
+    """Return the DNS of this world."""
+    zone: dict[tuple[str, str], list[str]] = {
+        (HELO, "A"): [CLEAN],
+        (reverse(CLEAN), "PTR"): [f"{HELO}."],
+        (listed(SHADY, BLOCK_LIST), "A"): ["127.0.0.2"],
+        (listed(SHADY, BLOCK_LIST), "TXT"): ['"This address has sent spam"'],
+    }
+    for site in sites:
+        zone[site.domain, "MX"] = [f"10 mx.{site.domain}."]
+        zone[f"mx.{site.domain}", "A"] = [site.address]
+    return zone
