@@ -16,6 +16,7 @@ class EventType(StrEnum):
 
     COMPLETED = "bulk.validation.completed"
     FAILED = "bulk.validation.failed"
+    TEST = "webhook.test"
 
 
 @dataclass(frozen=True, slots=True)

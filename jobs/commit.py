@@ -25,8 +25,17 @@ async def close_chunk(
     segment_key: str | None,
     counts: Counts,
     residuals: Sequence[NewChunk],
+    warning: str = "",
 ) -> bool:
     """Close a chunk: count its rows, point to its segment, insert what comes back later.
+
+    Args:
+        connection: an open transaction.
+        chunk: as claimed.
+        segment_key: blob with its verdicts, None when there are none.
+        counts: its rows that have a verdict.
+        residuals: the chunks that come back later.
+        warning: code of what the customer should know about these verdicts, or "".
 
     Returns:
         Whether it was the job's last open chunk, so that the job is to be finished.
@@ -34,7 +43,7 @@ async def close_chunk(
     Raises:
         LeaseLostError: the lease is gone; the transaction must be rolled back.
     """
-    counted = await job_rows.count(connection, chunk.job_id, counts, added=len(residuals))
+    counted = await job_rows.count(connection, chunk.job_id, counts, added=len(residuals), warning=warning)
     if counted is None or not await chunk_rows.close(connection, chunk, segment_key):
         raise LeaseLostError
     first_free, still_open = counted

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-import traceback
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from pathlib import Path
 from uuid import UUID
 
 import structlog
 
 from jobs.commit import LeaseLostError
+from jobs.errands import Errands
+from jobs.faults import told
 from jobs.ports import Waker
 from jobs.steps import StepWorker
 from jobs.stopwatch import Stopwatch
 from jobs.work import ChunkWorker
+from pipeline.errors import MailsiftError
 from storage import chunk_rows, job_rows
 from storage.chunk_rows import ClaimedChunk
-from storage.database import Database
+from storage.database import Database, DatabaseError
 from storage.job_rows import ClaimedStep
 
 _log = structlog.get_logger()
@@ -66,15 +67,17 @@ class Engine:
         database: Database,
         chunks: ChunkWorker,
         steps: StepWorker,
+        errands: Errands,
         waker: Waker,
     ) -> None:
         self._config = config
         self._database = database
         self._chunks = chunks
         self._steps = steps
+        self._errands = errands
         self._waker = waker
         self._in_flight: dict[UUID, asyncio.Task[None]] = {}
-        self._claimed: dict[UUID, ClaimedChunk] = {}
+        self._held: dict[UUID, ClaimedChunk | ClaimedStep] = {}
         self._heart: asyncio.Task[None] | None = None
         self._swept_at = float("-inf")
         self._closing = False
@@ -84,12 +87,13 @@ class Engine:
         started = idle_since = time.monotonic()
         while not self._closing and time.monotonic() - started < self._config.run_s:
             await self._sweep_when_due()
+            await self._errands.start()
             while await self._claim_one():
                 idle_since = time.monotonic()
-            if self._in_flight:
+            if under_way := self._errands.in_flight.union(self._in_flight.values()):
                 idle_since = time.monotonic()
                 await asyncio.wait(
-                    self._in_flight.values(),
+                    under_way,
                     timeout=self._config.poll_s,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
@@ -100,21 +104,31 @@ class Engine:
         if not self._closing:
             await self._waker.wake(1)
 
-    async def aclose(self, grace_s: float = 10.0) -> None:
-        """Stop claiming, give what is in flight a moment, and give back the chunks that are left."""
+    def stop(self) -> None:
+        """Claim nothing more; `drain` returns at its next look. A signal handler may call it."""
         self._closing = True
-        if self._in_flight:
-            await asyncio.wait(self._in_flight.values(), timeout=grace_s)
-        left = list(self._claimed.values())
-        for task in self._in_flight.values():
-            task.cancel()
-        await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
-        for chunk in left:
-            async with self._database.begin() as connection:
-                await chunk_rows.release(connection, chunk, delay=0, waits_for="")
+
+    async def aclose(self, grace_s: float = 10.0) -> None:
+        """Stop claiming, give what is in flight a moment, and give back the work that is left."""
+        self.stop()
+        await asyncio.gather(self._close_work(grace_s), self._errands.aclose(grace_s))
         if self._heart is not None:
             self._heart.cancel()
             await asyncio.gather(self._heart, return_exceptions=True)
+
+    async def _close_work(self, grace_s: float) -> None:
+        if self._in_flight:
+            await asyncio.wait(self._in_flight.values(), timeout=grace_s)
+        left = list(self._held.values())
+        for task in self._in_flight.values():
+            task.cancel()
+        await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
+        for held in left:
+            async with self._database.begin() as connection:
+                if isinstance(held, ClaimedChunk):
+                    await chunk_rows.release(connection, held, tried=False)
+                else:
+                    await job_rows.release_step(connection, held)
 
     async def _claim_one(self) -> bool:
         """Claim and start one piece of work; the last slot is for small jobs only."""
@@ -130,12 +144,12 @@ class Engine:
                 small_only=free == 1,
             )
         if step is not None:
-            self._start(step.token, self._do_step(step))
+            self._start(step.token, step, self._do_step(step))
             return True
         watch = Stopwatch()
         with watch.phase("claim"):
-            async with self._database.begin() as connection:
-                chunk = await chunk_rows.claim(
+            chunk = await self._database.run(
+                lambda connection: chunk_rows.claim(
                     connection,
                     owner=self._config.owner,
                     lease=self._config.lease_s,
@@ -143,19 +157,28 @@ class Engine:
                     small_only=free == 1,
                     survey=free == 1 or self._surveys() < self._config.survey_slots,
                 )
+            )
         if chunk is None:
             return False
-        self._claimed[chunk.lease_token] = chunk
-        self._start(chunk.lease_token, self._do_chunk(chunk, watch))
+        self._start(chunk.lease_token, chunk, self._do_chunk(chunk, watch))
         return True
 
-    def _surveys(self) -> int:
-        return sum(chunk.lane == chunk_rows.SURVEY_LANE for chunk in self._claimed.values())
+    def _forget(self, token: UUID) -> None:
+        self._in_flight.pop(token, None)
+        self._held.pop(token, None)
 
-    def _start(self, token: UUID, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._in_flight[token] = task
-        task.add_done_callback(lambda _: self._in_flight.pop(token, None))
+    def _surveys(self) -> int:
+        return sum(
+            isinstance(held, ClaimedChunk) and held.lane == chunk_rows.SURVEY_LANE
+            for held in self._held.values()
+        )
+
+    def _start(
+        self, token: UUID, held: ClaimedChunk | ClaimedStep, work: Coroutine[None, None, None]
+    ) -> None:
+        self._held[token] = held
+        self._in_flight[token] = task = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self._forget(token))
         if self._heart is None or self._heart.done():
             self._heart = asyncio.create_task(self._beat())
 
@@ -165,7 +188,7 @@ class Engine:
         except LeaseLostError:
             _log.info("job.step.lease_lost", job=str(step.job_id))
         except Exception as error:  # noqa: BLE001 - whatever it was, the lease ends and another tries
-            _log.warning("job.step.error", job=str(step.job_id), **_told(error))
+            _log.warning("job.step.error", job=str(step.job_id), **told(error))
         else:
             _log.info("job.step.done", job=str(step.job_id), step=step.state)
             await self._waker.wake(min(worth, self._config.slots))
@@ -176,8 +199,8 @@ class Engine:
         except LeaseLostError:
             _log.info("chunk.lease_lost", job=str(chunk.job_id), chunk=chunk.n)
         except Exception as error:  # noqa: BLE001 - whatever it was, nothing is lost: the chunk goes back
-            _log.warning("chunk.error", job=str(chunk.job_id), chunk=chunk.n, **_told(error))
-            await self._release(chunk)
+            _log.warning("chunk.error", job=str(chunk.job_id), chunk=chunk.n, **told(error))
+            await self._release(chunk, tried=not _ours_to_blame(error))
         else:
             _log.info(
                 "chunk.done",
@@ -189,16 +212,14 @@ class Engine:
             )
             if last:
                 await self._waker.wake(1)
-        finally:
-            self._claimed.pop(chunk.lease_token, None)
 
-    async def _release(self, chunk: ClaimedChunk) -> None:
+    async def _release(self, chunk: ClaimedChunk, *, tried: bool) -> None:
         delay = float(min(60, 2**chunk.attempt))
         try:
             async with self._database.begin() as connection:
-                await chunk_rows.release(connection, chunk, delay=delay, waits_for="error")
+                await chunk_rows.release(connection, chunk, delay=delay, waits_for="error", tried=tried)
         except Exception as error:  # noqa: BLE001 - then its lease runs out and a sweep frees it
-            _log.warning("chunk.release_error", job=str(chunk.job_id), **_told(error))
+            _log.warning("chunk.release_error", job=str(chunk.job_id), **told(error))
 
     async def _beat(self) -> None:
         """Renew the leases while work is in flight; work whose lease is lost is stopped."""
@@ -207,11 +228,10 @@ class Engine:
             before = set(self._in_flight)
             try:
                 async with self._database.begin() as connection:
-                    values = {"owner": self._config.owner, "lease": self._config.lease_s}
-                    alive = await chunk_rows.renew(connection, **values)  # type: ignore[arg-type]  # one dict, two types
-                    alive |= await job_rows.renew_steps(connection, **values)  # type: ignore[arg-type]  # same
+                    alive = await chunk_rows.renew(connection, before, lease=self._config.lease_s)
+                    alive |= await job_rows.renew_steps(connection, before, lease=self._config.lease_s)
             except Exception as error:  # noqa: BLE001 - the next beat tries again; the fence guards the rest
-                _log.warning("heartbeat.error", **_told(error))
+                _log.warning("heartbeat.error", **told(error))
                 continue
             for token in before - alive:
                 if token in self._in_flight:
@@ -221,6 +241,7 @@ class Engine:
         if time.monotonic() - self._swept_at < self._config.sweep_s:
             return
         self._swept_at = time.monotonic()
+        await self._errands.sweep()
         async with self._database.begin() as connection:
             freed = await chunk_rows.free_expired(connection)
         if freed:
@@ -228,8 +249,6 @@ class Engine:
             await self._waker.wake(min(freed, self._config.slots))
 
 
-def _told(error: Exception) -> dict[str, str]:
-    """Name an error and its place without its words: they may hold an address."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return {"error": f"{type(error).__module__}.{type(error).__qualname__}", "at": place}
+def _ours_to_blame(error: Exception) -> bool:
+    """Say whether the database or the blob store failed: then no address is suspected of it."""
+    return isinstance(error, DatabaseError) or (isinstance(error, MailsiftError) and error.retryable)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
@@ -57,6 +57,7 @@ def export(
     *,
     format: ExportFormat,  # noqa: A002 - the word for it
     statuses: Collection[Status] | None = None,
+    columns: Sequence[str] | None = None,
 ) -> int:
     """Write results with the customer's column names, in the customer's row order.
 
@@ -70,6 +71,7 @@ def export(
         out: the file to write; an open one is left open.
         format: what to write.
         statuses: keep only rows with one of these; None keeps all.
+        columns: keep only these, in this order, as choose_columns gives them; None keeps all.
 
     Returns:
         Rows written.
@@ -87,12 +89,29 @@ def export(
         )
         raise MailsiftError("too_many_rows_for_xlsx", text)
     ids = read_names(results)
+    if columns is not None:
+        frame, ids = frame.select(columns), {id_: ids[id_] for id_ in columns if id_ in ids}
     if isinstance(out, Path):
         with out.open("wb") as file:
             _WRITERS[format](frame, ids, file)
     else:
         _WRITERS[format](frame, ids, out)
     return rows
+
+
+def choose_columns(results: Path, wanted: Sequence[str]) -> list[str]:
+    """Return the ids of the columns that are meant: the customer's names, or ours with or without the prefix.
+
+    Raises:
+        MailsiftError: `unknown_column`.
+    """
+    ids = read_names(results)
+    ours = [name for name in pl.read_parquet_schema(results) if name not in ids]
+    known = {name.removeprefix(VERDICT_PREFIX): name for name in ours} | {name: name for name in ours}
+    known |= {name: id_ for id_, name in reversed(ids.items())}  # of equal names the first is meant
+    if not set(wanted) <= set(known):
+        raise MailsiftError("unknown_column", "The results have no column of one of these names.")
+    return list(dict.fromkeys(known[name] for name in wanted))
 
 
 def _write_csv(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:

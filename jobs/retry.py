@@ -1,4 +1,4 @@
-"""The rows of an ended job that are worth another try, as a new list."""
+"""The rows of an ended job that are worth another look, as a new list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 
 from jobs.columns import VERDICT_PREFIX, distinct_names, read_names
 from pipeline.errors import MailsiftError
-from pipeline.verdict import Result
+from pipeline.verdict import Result, Status
 
 UNKNOWN_RESULTS = frozenset(
     {
@@ -36,11 +36,24 @@ def rows_to_retry(results: Path, out: Path, column: str) -> str:
     Raises:
         MailsiftError: `nothing_to_retry` when no row ended unknown.
     """
+    unknown = pl.col(f"{VERDICT_PREFIX}result").is_in(sorted(UNKNOWN_RESULTS))
+    return _write_rows(results, out, column, unknown)
+
+
+def risky_rows(results: Path, out: Path, column: str) -> str:
+    """Write the original columns of the rows that ended risky; arguments and answer as in `rows_to_retry`.
+
+    Raises:
+        MailsiftError: `nothing_to_retry` when no row ended risky.
+    """
+    return _write_rows(results, out, column, pl.col(f"{VERDICT_PREFIX}status") == Status.RISKY.value)
+
+
+def _write_rows(results: Path, out: Path, column: str, keep: pl.Expr) -> str:
     names = read_names(results)
     fresh = dict(zip(names, distinct_names(list(names.values()), []), strict=True))
-    unknown = pl.col(f"{VERDICT_PREFIX}result").is_in(sorted(UNKNOWN_RESULTS))
-    rows = pl.scan_parquet(results, glob=False).filter(unknown).select(*names).rename(fresh).collect()
+    rows = pl.scan_parquet(results, glob=False).filter(keep).select(*names).rename(fresh).collect()
     if rows.is_empty():
-        raise MailsiftError("nothing_to_retry", "No row of this job ended unknown.")
+        raise MailsiftError("nothing_to_retry", "No row of this job is worth another look.")
     rows.write_parquet(out)
     return next(fresh[key] for key, name in names.items() if name == column)

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from jobs.commit import end_job
+from jobs.diff import Diff, compare
 from jobs.finish import join_results
-from jobs.options import dump_options, load_options
+from jobs.options import load_options
 from jobs.ports import Waker
 from jobs.retry import rows_to_retry
 from jobs.states import Step, sources, target
-from jobs.views import AccountId, JobId, JobOptions, JobState, JobView, Waiting
+from jobs.submissions import Submissions
+from jobs.views import TERMINAL, AccountId, JobId, JobOptions, JobState, JobView, Waiting
 from pipeline.errors import MailsiftError
 from storage import chunk_rows, job_rows
 from storage.blobs import Blobs, JobBlobs
 from storage.chunk_rows import LaneWait
 from storage.database import Connection, Database, Row
-from storage.job_rows import NewJob
 
 _READ_BYTES = 1 << 20
 
@@ -35,6 +36,7 @@ class JobService:
         self._blobs = blobs
         self._waker = waker
         self._scratch = scratch
+        self._submissions = Submissions(database=database, blobs=blobs, waker=waker)
 
     async def account(self, name: str) -> AccountId:
         """Return the account with this name, made when it is new."""
@@ -49,27 +51,11 @@ class JobService:
         Raises:
             MailsiftError: `file_not_found`, `not_a_file`, or what the blob store says.
         """
-        _check_readable(source)
-        job_id = JobId(uuid4())
-        async with self._blobs.stream_in(JobBlobs(job_id).source) as incoming:
-            with source.open("rb") as file:
-                while data := file.read(_READ_BYTES):
-                    await incoming.write(data)
-        new = NewJob(
-            id=job_id,
-            account_id=account_id,
-            name=options.name or source.name,
-            options=dump_options(options),
-            source_name=source.name,
-            source_sha256=incoming.sha256,
-            source_bytes=incoming.size,
-            parent_id=parent,
-            deadline_s=options.deadline_s,
+        check_readable(source)
+        submitted = await self._submissions.receive(
+            account_id, _pieces(source), options, source_name=source.name, parent=parent
         )
-        async with self._database.begin() as connection:
-            await job_rows.insert(connection, new)
-        await self._waker.wake(1)
-        return job_id
+        return submitted.job_id
 
     async def get(self, account_id: AccountId, job_id: JobId) -> JobView:
         """Return the job as it stands now.
@@ -78,13 +64,13 @@ class JobService:
             MailsiftError: `job_not_found`, also when it belongs to somebody else.
         """
         async with self._database.begin() as connection:
-            row = await _owned(connection, account_id, job_id)
-            return _view(row, await chunk_rows.waits(connection, job_id))
+            row = await owned(connection, account_id, job_id)
+            return view_of(row, await chunk_rows.waits(connection, job_id))
 
     async def newest(self, account_id: AccountId, *, limit: int = 20) -> list[JobView]:
         """Return the account's newest jobs."""
         async with self._database.begin() as connection:
-            return [_view(row, []) for row in await job_rows.newest(connection, account_id, limit)]
+            return [view_of(row) for row in await job_rows.newest(connection, account_id, limit)]
 
     async def pause(self, account_id: AccountId, job_id: JobId) -> None:
         """Stop claiming the job's chunks; those being worked on may finish.
@@ -111,22 +97,25 @@ class JobService:
         """
 
         async def transaction(connection: Connection) -> None:
-            row = await _owned(connection, account_id, job_id)
+            row = await owned(connection, account_id, job_id)
             error = ("cancelled", "The job was cancelled; the verdicts found so far are kept.")
             if not await end_job(connection, job_id, Step.CANCEL, error=error):
                 raise _conflict(row["state"], Step.CANCEL)
             await chunk_rows.cancel(connection, job_id)
 
         await self._database.run(transaction)
+        await self._waker.wake(1)  # somebody is to be told
 
     async def retry(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the rows of an ended one whose result says nothing about the mailbox.
 
         Raises:
-            MailsiftError: `job_not_found`, `no_results_yet`, `nothing_to_retry`.
+            MailsiftError: `job_not_found`, `job_state_conflict`, `no_results_yet`, `nothing_to_retry`.
         """
         async with self._database.begin() as connection:
-            row = await _owned(connection, account_id, job_id)
+            row = await owned(connection, account_id, job_id)
+        if row["state"] not in TERMINAL:
+            raise MailsiftError("job_state_conflict", "Only a job that has ended can be retried.")
         options = replace(load_options(row["options"]), max_age=0.0)
         async with self.results(account_id, job_id) as results:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="retry-") as folder:
@@ -135,6 +124,34 @@ class JobService:
                 again = replace(options, column=column, name=f"{row['name']} (retry)")
                 return await self.submit(account_id, source, again, parent=job_id)
 
+    async def rerun(self, account_id: AccountId, job_id: JobId, options: JobOptions) -> JobId:
+        """Start a new job over the list of another one.
+
+        Raises:
+            MailsiftError: `job_not_found`, `source_gone`.
+        """
+        async with self._database.begin() as connection:
+            await owned(connection, account_id, job_id)
+        try:
+            source = await self._blobs.fetch(JobBlobs(job_id).source)
+        except MailsiftError as error:
+            if error.code != "blob_not_found":
+                raise
+            raise MailsiftError("source_gone", "The list of this job is no longer kept.") from None
+        return await self.submit(account_id, source, options, parent=job_id)
+
+    async def diff(self, account_id: AccountId, before: JobId, after: JobId, *, limit: int) -> Diff:
+        """Compare two runs of a list (jobs.diff).
+
+        Raises:
+            MailsiftError: `job_not_found`, `no_results_yet`, `not_the_same_list`.
+        """
+        async with self._database.begin() as connection:
+            rows = [await owned(connection, account_id, job_id) for job_id in (before, after)]
+        columns = (rows[0]["address_column"], rows[1]["address_column"])
+        async with self.results(account_id, before) as old, self.results(account_id, after) as new:
+            return await asyncio.to_thread(compare, old, new, columns, limit=limit)
+
     @asynccontextmanager
     async def results(self, account_id: AccountId, job_id: JobId) -> AsyncIterator[Path]:
         """Give the results as a local Parquet file: all rows when completed, else those with a verdict.
@@ -142,57 +159,81 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`.
         """
+        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="partial-") as folder:
+            yield await self._results(account_id, job_id, Path(folder) / "results.parquet")
+
+    async def _results(self, account_id: AccountId, job_id: JobId, partial: Path) -> Path:
         async with self._database.begin() as connection:
-            row = await _owned(connection, account_id, job_id)
+            row = await owned(connection, account_id, job_id)
             keys = await chunk_rows.segments(connection, job_id)
         if row["state"] == JobState.COMPLETED:
-            yield await self._blobs.fetch(JobBlobs(job_id).results)
-            return
+            return await self._blobs.fetch(JobBlobs(job_id).results)
         if not keys:
             raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
-        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="partial-") as folder:
-            out = Path(folder) / "results.parquet"
-            rows = await self._blobs.fetch(JobBlobs(job_id).rows)
-            segments = [await self._blobs.fetch(key) for key in keys]
+        try:
+            rows, *segments = [await self._blobs.fetch(key) for key in (JobBlobs(job_id).rows, *keys)]
             evidence = load_options(row["options"]).evidence
-            await asyncio.to_thread(join_results, rows, segments, out, evidence=evidence, partial=True)
-            yield out
+            await asyncio.to_thread(join_results, rows, segments, partial, evidence=evidence, partial=True)
+        except (MailsiftError, FileNotFoundError):
+            if (await self.get(account_id, job_id)).state is not JobState.COMPLETED:
+                raise
+            # It completed while we read, and its segments are gone.
+            return await self._blobs.fetch(JobBlobs(job_id).results)
+        return partial
 
     async def _move(self, account_id: AccountId, job_id: JobId, step: Step) -> None:
         async with self._database.begin() as connection:
-            row = await _owned(connection, account_id, job_id)
+            row = await owned(connection, account_id, job_id)
             if not await job_rows.move(connection, job_id, to=target(step), allowed=sources(step)):
                 raise _conflict(row["state"], step)
             if step is Step.RESUME:
                 await job_rows.catch_up(connection, job_id)
 
 
-async def _owned(connection: Connection, account_id: UUID, job_id: UUID) -> Row:
+async def owned(connection: Connection, account_id: UUID, job_id: UUID) -> Row:
+    """Return the account's job.
+
+    Raises:
+        MailsiftError: `job_not_found`, also when it belongs to somebody else.
+    """
     row = await job_rows.get(connection, job_id)
     if row is None or row["account_id"] != account_id:
         raise MailsiftError("job_not_found", "There is no such job.")
     return row
 
 
+async def _pieces(source: Path) -> AsyncIterator[bytes]:
+    with source.open("rb") as file:
+        while data := file.read(_READ_BYTES):
+            yield data
+
+
 def _conflict(state: str, step: Step) -> MailsiftError:
     return MailsiftError("job_state_conflict", f"A job that is {state} cannot {step.value}.")
 
 
-def _check_readable(source: Path) -> None:
+def check_readable(source: Path) -> None:
+    """Refuse what cannot be a list.
+
+    Raises:
+        MailsiftError: `file_not_found`, `not_a_file`.
+    """
     if not source.exists():
         raise MailsiftError("file_not_found", "There is no such file.")
     if not source.is_file():
         raise MailsiftError("not_a_file", "This is not a regular file.")
 
 
-def _view(row: Row, waits: list[LaneWait]) -> JobView:
+def view_of(row: Row, waits: Sequence[LaneWait] = ()) -> JobView:
+    """Return what others may see of a job's row."""
+    options = load_options(row["options"])
     return JobView(
         id=JobId(row["id"]),
         account_id=AccountId(row["account_id"]),
         parent_id=JobId(row["parent_id"]) if row["parent_id"] else None,
         name=row["name"],
         state=JobState(row["state"]),
-        mode=load_options(row["options"]).mode,
+        mode=options.mode,
         total=row["total"],
         addresses=row["addresses"],
         duplicates=row["total"] - row["addresses"],
@@ -208,4 +249,5 @@ def _view(row: Row, waits: list[LaneWait]) -> JobView:
         error_code=row["error_code"],
         error_detail=row["error_detail"],
         waiting=tuple(Waiting(wait.lane, wait.reason, wait.addresses, wait.until) for wait in waits),
+        warning=row["warning"],
     )

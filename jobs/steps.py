@@ -12,6 +12,7 @@ from jobs.commit import LeaseLostError, end_job
 from jobs.finish import join_results
 from jobs.intake import Intake, IntakeLimits, IntakeOptions, take_in
 from jobs.options import load_options
+from jobs.previews import sample
 from jobs.states import Step, sources, target
 from pipeline.errors import MailsiftError
 from pipeline.facts import Mode
@@ -56,14 +57,14 @@ class StepWorker:
         """Do the step; a list that cannot be taken in fails its job with a stable code.
 
         Returns:
-            How many wake-ups the new chunks are worth.
+            How many wake-ups it is worth: one a new chunk, one for the news of a job's end.
 
         Raises:
             LeaseLostError: somebody else does the step now, or the job has been cancelled.
         """
         if step.attempt > self._plan.max_attempts:
             await self._fail(step, MailsiftError(f"{step.state}_crashed", "The work kept dying."))
-            return 0
+            return 1
         try:
             if step.state == target(Step.TAKE_IN):
                 return await self._take_in(step)
@@ -72,7 +73,7 @@ class StepWorker:
             if error.retryable:
                 raise
             await self._fail(step, error)
-        return 0
+        return 1
 
     async def _take_in(self, step: ClaimedStep) -> int:
         options = load_options(step.options)
@@ -85,12 +86,19 @@ class StepWorker:
                 options=IntakeOptions(column=options.column, chunk_addresses=size),
                 limits=self._plan.limits,
             )
+            whole = taken
+            if options.preview:
+                taken = await asyncio.to_thread(
+                    sample, Path(scratch), taken, size=options.preview, chunk=size
+                )
             await self._blobs.put_file(JobBlobs(step.job_id).rows, Path(scratch) / "rows.parquet")
             await self._blobs.put_file(JobBlobs(step.job_id).addresses, Path(scratch) / "addresses.parquet")
-        await self._database.run(lambda connection: self._plan_chunks(connection, step, taken))
+        await self._database.run(lambda connection: self._plan_chunks(connection, step, taken, whole))
         return len(taken.chunks)
 
-    async def _plan_chunks(self, connection: Connection, step: ClaimedStep, taken: Intake) -> None:
+    async def _plan_chunks(
+        self, connection: Connection, step: ClaimedStep, taken: Intake, whole: Intake
+    ) -> None:
         moved = await job_rows.move(
             connection,
             step.job_id,
@@ -100,6 +108,8 @@ class StepWorker:
             address_column=taken.column,
             total=taken.rows,
             addresses=taken.addresses,
+            list_rows=whole.rows,
+            list_addresses=whole.addresses,
             chunks=len(taken.chunks),
             chunks_open=len(taken.chunks),
             small=taken.rows <= self._plan.small_rows,

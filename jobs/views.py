@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import NewType
@@ -31,6 +31,14 @@ class JobState(StrEnum):
 TERMINAL = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED})
 
 
+class Priority(StrEnum):
+    """Where a job stands among the others of its account."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
 @dataclass(frozen=True, slots=True)
 class JobOptions:
     """What the customer asked for.
@@ -42,6 +50,10 @@ class JobOptions:
         evidence: write the evidence beside every verdict.
         max_age: seconds a mailbox verdict may be reused; 0 = always ask again.
         deadline_s: seconds after which waiting ends with `deferred`; 0 = never.
+        priority: whose chunks go first among the account's own jobs.
+        retention_s: seconds after which the job and everything of it is deleted; 0 = never.
+        preview: validate only a sample of so many addresses; 0 = the whole list.
+        metadata: what the customer wants to find again with the job.
     """
 
     mode: Mode = Mode.DEEP
@@ -50,6 +62,10 @@ class JobOptions:
     evidence: bool = False
     max_age: float = 86_400.0
     deadline_s: float = 0.0
+    priority: Priority = Priority.NORMAL
+    retention_s: float = 0.0
+    preview: int = 0
+    metadata: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +80,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job as the command line and the API show it; counts are rows of the list, times are UTC."""
+    """A job as the command line and the API show it; counts are rows of the list, times are UTC.
+
+    `warning` is the code of what makes its verdicts poorer than they could be, so far `probe_unavailable`.
+    """
 
     id: JobId
     account_id: AccountId
@@ -87,3 +106,8 @@ class JobView:
     error_code: str
     error_detail: str
     waiting: tuple[Waiting, ...] = ()
+    options: JobOptions = field(default_factory=JobOptions)
+    list_rows: int = 0
+    list_addresses: int = 0
+    expires_at: datetime | None = None
+    warning: str = ""

@@ -15,7 +15,7 @@ from jobs.stopwatch import Stopwatch
 from jobs.views import JobOptions
 from pipeline.frames import SEGMENT
 from pipeline.sift import Request, Sifted, Sifter
-from pipeline.verdict import Status
+from pipeline.verdict import Result, Status
 from storage.blobs import Blobs, JobBlobs
 from storage.chunk_rows import SLOW_LANE, ClaimedChunk, NewChunk
 from storage.database import Database
@@ -68,14 +68,14 @@ class ChunkWorker:
             source = await self._blobs.fetch(chunk.source_key)
             frame = await asyncio.to_thread(read_slice, source, chunk.source_offset, chunk.addresses)
         if chunk.attempt > self._plan.max_attempts and len(frame) > 1:
-            return await self._commit(chunk, None, Counts(), halves(chunk))
+            return await self._commit(chunk, halves(chunk, self._plan.max_attempts))
         with watch.phase("sift"):
             sifted = await self._sift(chunk, frame)
         with watch.phase("store"):
             segment_key = await self._store_segment(chunk, sifted.finished)
             residuals = await self._store_residuals(chunk, plan(sifted.waiting, self._plan.cut))
         with watch.phase("commit"):
-            return await self._commit(chunk, segment_key, counts_of(sifted.finished), residuals)
+            return await self._commit(chunk, residuals, sifted.finished, segment_key)
 
     async def _sift(self, chunk: ClaimedChunk, frame: pl.DataFrame) -> Sifted:
         options = load_options(chunk.options)
@@ -94,6 +94,7 @@ class ChunkWorker:
             session_s=self._plan.patient_s if chunk.lane == SLOW_LANE else self._plan.brisk_s,
             budget_s=self._plan.budget_s,
             final=chunk.deadline_passed,
+            list_id=str(chunk.job_id),
         )
 
     async def _store_segment(self, chunk: ClaimedChunk, finished: pl.DataFrame) -> str | None:
@@ -119,11 +120,21 @@ class ChunkWorker:
         await self._blobs.put_bytes(key, await asyncio.to_thread(_parquet, frame))
 
     async def _commit(
-        self, chunk: ClaimedChunk, segment_key: str | None, counts: Counts, residuals: list[NewChunk]
+        self,
+        chunk: ClaimedChunk,
+        residuals: list[NewChunk],
+        finished: pl.DataFrame | None = None,
+        segment_key: str | None = None,
     ) -> bool:
+        counts, warning = (Counts(), "") if finished is None else (counts_of(finished), warning_of(finished))
         return await self._database.run(
             lambda connection: close_chunk(
-                connection, chunk, segment_key=segment_key, counts=counts, residuals=residuals
+                connection,
+                chunk,
+                segment_key=segment_key,
+                counts=counts,
+                residuals=residuals,
+                warning=warning,
             )
         )
 
@@ -133,11 +144,11 @@ def read_slice(path: object, offset: int, length: int) -> pl.DataFrame:
     return pl.scan_parquet(str(path), glob=False).slice(offset, length).collect()
 
 
-def halves(chunk: ClaimedChunk) -> list[NewChunk]:
+def halves(chunk: ClaimedChunk, max_attempts: int) -> list[NewChunk]:
     """Split a chunk that keeps killing its workers; each half has one more try before it is split again."""
     left = chunk.addresses // 2
     return [
-        NewChunk(size, chunk.source_key, offset, chunk.lane, attempt=chunk.attempt - 2)
+        NewChunk(size, chunk.source_key, offset, chunk.lane, attempt=max_attempts - 1)
         for size, offset in (
             (left, chunk.source_offset),
             (chunk.addresses - left, chunk.source_offset + left),
@@ -149,6 +160,12 @@ def counts_of(finished: pl.DataFrame) -> Counts:
     """Count rows (not addresses) by status."""
     rows = dict(finished.group_by("status").agg(pl.col("rows").sum()).iter_rows())
     return Counts(**{status.value: int(rows.get(status.value, 0)) for status in Status})
+
+
+def warning_of(finished: pl.DataFrame) -> str:
+    """Return the code of what makes these verdicts poorer than they could be, "" when nothing does."""
+    told = Result.PROBE_UNAVAILABLE.value
+    return told if told in finished["result"] else ""
 
 
 def _parquet(frame: pl.DataFrame) -> bytes:

@@ -9,8 +9,10 @@ import typer
 from mailsift.commands.check import check
 from mailsift.commands.demo import demo
 from mailsift.commands.jobs import jobs_app
+from mailsift.commands.keys import keys_app
 from mailsift.commands.operate import doctor, migrate_command, settings_command, worker
 from mailsift.commands.run import run
+from mailsift.commands.serve import api, serve
 from mailsift.logs import configure_logs
 from pipeline.errors import MailsiftError
 from sandbox.cli import sandbox_app
@@ -28,6 +30,9 @@ app = typer.Typer(
 app.command("run")(run)
 app.command("check")(check)
 app.add_typer(jobs_app, name="jobs")
+app.command("serve")(serve)
+app.command("api")(api)
+app.add_typer(keys_app, name="keys")
 app.command("worker")(worker)
 app.command("migrate")(migrate_command)
 app.command("doctor")(doctor)

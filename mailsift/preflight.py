@@ -15,9 +15,11 @@ import aiodns
 import dns.reversename
 
 from mailsift.settings import Settings
-from mailsift.wiring import open_blobs, open_database, open_redis
+from mailsift.wiring import open_blobs, open_database, open_lookout, open_redis
 from pipeline.errors import MailsiftError
+from pipeline.facts import Known
 from storage.database import DatabaseError
+from storage.redis import ClientError
 from storage.schema import current_revision, newest_revision
 
 _SECONDS = 5.0
@@ -54,7 +56,7 @@ async def _guarded(name: str, check: Check, settings: Settings) -> Finding:
             return await check(settings)
     except MailsiftError as error:
         return Finding(name, Health.FAILED, f"{error.code}: {error.message}")
-    except (OSError, DatabaseError, aiodns.error.DNSError) as error:
+    except (OSError, DatabaseError, ClientError, aiodns.error.DNSError) as error:
         return Finding(name, Health.FAILED, f"No answer ({type(error).__name__}).")
 
 
@@ -93,31 +95,24 @@ async def _blobs(settings: Settings) -> Finding:
 
 
 async def _resolver(settings: Settings) -> Finding:
+    name = settings.preflight_domains[0]
     async with _dns(settings) as resolver:
-        exchangers = await _records(resolver, settings.preflight_domain, "MX")
-    return Finding("resolver", Health.OK, f"{settings.preflight_domain} has {len(exchangers)} MX.")
+        exchangers = await _records(resolver, name, "MX")
+    return Finding("resolver", Health.OK, f"{name} has {len(exchangers)} MX.")
 
 
 async def port_25(settings: Settings) -> Finding:
-    """Try to reach a mail server that is known to be there."""
-    async with _dns(settings) as resolver:
-        exchangers = await _records(resolver, settings.preflight_domain, "MX")
-        best = min(exchangers, key=lambda record: record.priority)
-        hosts = await _records(resolver, best.exchange, "A")
-    for address in [host.addr for host in hosts][:3]:
-        try:
-            async with asyncio.timeout(_SECONDS):
-                _, writer = await asyncio.open_connection(address, settings.smtp_port)
-        except OSError:
-            continue
-        writer.close()
-        return Finding(
-            "port 25", Health.OK, f"The mail server of {settings.preflight_domain} can be reached."
-        )
-    detail = (
-        "No mail server can be reached: deep answers will be probe_unavailable. Ask your provider to open it."
-    )
-    return Finding("port 25", Health.FAILED, detail)
+    """Try to reach mail servers that are known to be there."""
+    async with open_lookout(settings) as lookout:
+        health, detail = _PORT_25[await lookout.look()]
+    return Finding("port 25", health, f"{detail} (Asked: {', '.join(settings.preflight_domains)}.)")
+
+
+_PORT_25 = {
+    Known.YES: (Health.OK, "Mail servers can be reached."),
+    Known.NO: (Health.FAILED, "No mail server can be reached; ask your provider to open outbound port 25."),
+    Known.UNKNOWN: (Health.WARNING, "There was no mail server to try: is DNS all right?"),
+}
 
 
 async def _reverse_name(settings: Settings) -> Finding:

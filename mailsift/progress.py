@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from jobs.service import JobService
 from jobs.views import AccountId, JobId, JobState, JobView
 
 console = Console(stderr=True)
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
+"""How to print a line that names a file: as it is, and in one piece."""
 
 _POLL_SECONDS = 0.3
 _QUIET_SECONDS = 5.0  # between lines when nobody watches a terminal
@@ -32,6 +34,11 @@ _DOING = {
     JobState.RUNNING: "sifting",
     JobState.PAUSED: "paused",
     JobState.FINALIZING: "writing the results",
+}
+
+_WARNINGS = {
+    "probe_unavailable": "this machine cannot reach mail servers, so mailboxes were not looked up. "
+    "Run mailsift doctor, and open outbound port 25.",
 }
 
 
@@ -67,7 +74,7 @@ async def watch(
                 live.update(_picture(view, rate), refresh=True)
             elif now - told_at >= _QUIET_SECONDS:
                 told_at = now
-                console.print(_line(view, rate))
+                console.print(_line(view, rate), *_warned(view), sep="\n", soft_wrap=True)
             await asyncio.sleep(_POLL_SECONDS)
 
 
@@ -83,7 +90,16 @@ def _picture(view: JobView, rate: float) -> Group:
         )
         for wait in view.waiting[:3]
     ]
-    return Group(grid, *waits)
+    return Group(grid, *_warned(view), *waits)
+
+
+def warning(code: str) -> Text:
+    """Return the loud line about what makes verdicts poorer than they could be."""
+    return Text(f"Warning: {code}: {_WARNINGS.get(code, '')}", style="bold red")
+
+
+def _warned(view: JobView) -> list[Text]:
+    return [warning(view.warning)] if view.warning else []
 
 
 def _line(view: JobView, rate: float) -> Text:
@@ -119,8 +135,8 @@ def _clock(moment: datetime) -> str:
 
 
 def summary_of(view: JobView) -> dict[str, Any]:
-    """Return the summary of a finished job, as `--json` prints it."""
-    finished = view.finished_at or datetime.fromtimestamp(0, UTC)
+    """Return the summary of a job, as `--json` prints it; `seconds` is 0 until it has ended."""
+    finished = view.finished_at or view.created_at
     return {
         "job_id": str(view.id),
         "status": view.state.value,
@@ -148,10 +164,10 @@ def show_summary(view: JobView, results: Mapping[str, int], out: Path) -> None:
     table.add_section()
     for result, count in sorted(results.items(), key=lambda item: -item[1]):
         table.add_row(Text(f"  {result}", style="dim"), f"{count:,}", f"{100 * count / total:.1f} %")
-    console.print(table)
+    console.print(table, *_warned(view), sep="\n", soft_wrap=True)
     seconds = summary["seconds"]
     speed = f"{view.total / seconds:,.0f} rows/s" if seconds else ""
     console.print(
         f"{view.total:,} rows, {view.duplicates:,} duplicates, {seconds:.1f} s ({speed})\nResult: {out}",
-        highlight=False,
+        **PLAIN,
     )

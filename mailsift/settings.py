@@ -116,8 +116,37 @@ class Settings(BaseSettings):
         description="processes of a worker (default: one a core)",
     )
     chunk_slots: int = Field(default=6, ge=1, description="chunks a worker process works on at a time")
-    preflight_domain: str = Field(
-        default="gmail.com", description="a domain whose mail server doctor tries to reach"
+    survey_slots: int = Field(
+        default=3, ge=1, description="how many of them may be large chunks nobody has looked at yet"
+    )
+    preflight_domains: Annotated[Strings, Field(min_length=1)] = Field(
+        default=("gmail.com", "outlook.com", "yahoo.com"),
+        description="domains whose mail servers are known to be there: can one of them be reached from here?",
+    )
+    max_age: float = Field(
+        default=86_400.0, ge=0, description="seconds a job may use a mailbox verdict again; 0: always ask"
+    )
+    disposable_invalid: bool = Field(
+        default=False, description="throw-away domains are invalid instead of risky"
+    )
+    key_peppers: SecretStr | None = Field(
+        default=None,
+        description="secrets that key the stored API keys, name:secret,name:secret; unset: one in HOME/pepper",
+    )
+    api_host: str = Field(default="127.0.0.1", min_length=1, description="address the API listens on")
+    api_port: int = Field(
+        default=8025, ge=0, le=65535, description="port the API listens on; 0: any free one"
+    )
+    requests_per_minute: int = Field(
+        default=6_000, ge=1, description="API requests of one account in a minute"
+    )
+    webhook_allow_http: bool = Field(
+        default=False, description="webhooks may use plain HTTP and any port; for tests only"
+    )
+    secret_keys: SecretStr | None = Field(
+        default=None,
+        description="keys that seal webhook secrets, name:base64 of 32 bytes, ...; the first seals, all open; "
+        "unset: one in HOME/secret-key",
     )
     max_rows: int = Field(default=1_000_000, ge=1, description="rows a list may have")
     max_bytes: int = Field(default=250 * 1024**2, ge=1, description="bytes a list may have, unpacked")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import structlog
@@ -18,6 +18,9 @@ from jobs.tasks import QUEUE, make_app, register_pull, send_wake_ups
 from mailsift.loop_thread import LoopThread
 from mailsift.settings import Settings
 from mailsift.wiring import open_engine
+
+_STOP = signal.SIGUSR2
+"""Tells a process of the pool to claim nothing more."""
 
 _log = structlog.get_logger()
 
@@ -38,12 +41,17 @@ class ProcessRuntime:
         gc.set_threshold(20_000, 50, 100)
         self._loop = LoopThread()
         self._engine = self._loop.run(self._stack.enter_async_context(open_engine(self._settings)))
+        signal.signal(_STOP, lambda *_: self._stop())
 
     def close(self, **_: object) -> None:
         """Give back what is in flight and close every connection."""
         if self._loop is not None:
             self._loop.run(self._stack.aclose())
             self._loop.close()
+
+    def _stop(self) -> None:
+        if self._engine is not None:
+            self._engine.stop()
 
     def drain(self) -> None:
         """What a wake-up does."""
@@ -68,9 +76,12 @@ class Tick(bootsteps.StartStopStep):
 
     @override
     def stop(self, parent: Any) -> None:
-        """Stop ticking."""
+        """Stop ticking, and let no process begin anything: the pool waits until their wake-ups are over."""
         if self._timer is not None:
             self._timer.cancel()
+        for pid in parent.pool.info["processes"]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, _STOP)
 
 
 def _tick(app: Celery, processes: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
@@ -35,6 +35,9 @@ _OUTCOMES = {
     DomainState.UNAVAILABLE: Outcome.FAILED,
 }
 """The outcome that decides how long a state is believed; the others were FOUND."""
+
+_REMEMBER_SECONDS = 0.25  # how often facts are remembered while others of the same lookup are still open
+_BORROW_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)  # seconds between looks for what others look up
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,17 @@ class _Batch:
         if not self._open and not self._done.done():
             self._done.set_result(None)
 
-    async def wait(self, quiet_s: float | None = None) -> None:
-        """Wait for all facts, or until none has come for `quiet_s` seconds."""
-        known = -1
-        while self._open and len(self.facts) > known:
-            known = len(self.facts)
-            await asyncio.wait([self._done], timeout=quiet_s)
+    async def wait(self, seconds: float) -> bool:
+        """Wait so long at most; returns whether all facts are there."""
+        if self._open:
+            await asyncio.wait([self._done], timeout=seconds)
+        return not self._open
+
+    def take(self, wanted: set[str]) -> list[DomainFact]:
+        """Return the facts that are there of the wanted ones, which are wanted no longer."""
+        there = [self.facts[domain] for domain in self.facts if domain in wanted]
+        wanted.difference_update(self.facts)
+        return there
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +112,9 @@ class _Walk:
 
 class DomainFacts:
     """Looks up domains: the fact cache first, then DNS, each domain once however many ask for it at a time.
+
+    That holds across processes: who misses a fact first claims it, the others wait for it for at most two
+    seconds and then look for themselves.
 
     A lookup is a chain of callbacks, not a task per domain: the MX answer, the addresses of its hosts, the
     fact. Trouble with DNS never raises; it is a fact with the state UNAVAILABLE.
@@ -156,21 +167,39 @@ class DomainFacts:
                 answered or failed for all.
         """
         wanted = tuple(dict.fromkeys(domains))
-        now = self._clock()
-        facts: dict[str, DomainFact] = {}
-        for domain, data in (await self._cache.get(FactKind.DOMAIN, wanted)).items():
-            fact = decode_domain(domain, data)
-            if fact is not None and fact.expires_at > now:
-                facts[domain] = fact
-        missing = [domain for domain in wanted if domain not in facts]
+        known = await self._cache.get_or_claim(FactKind.DOMAIN, wanted)
+        facts = self._decode(known.found)
+        elsewhere = [domain for domain in known.elsewhere if domain not in self._asked]
+        others = facts.keys() | set(elsewhere)
+        missing = [domain for domain in wanted if domain not in others]
         if missing:
             facts.update(await self._resolve(missing, patience_s))
+        if elsewhere:
+            facts.update(await self._borrow(elsewhere, patience_s))
         return {domain: facts[domain] for domain in wanted if domain in facts}
 
     async def aclose(self) -> None:
         """Release sockets and timers; open lookups end with UNAVAILABLE."""
         await self._client.aclose()
         await asyncio.gather(*self._late, return_exceptions=True)
+
+    def _decode(self, found: Mapping[str, bytes]) -> dict[str, DomainFact]:
+        """Return the facts that still hold."""
+        now = self._clock()
+        facts = ((domain, decode_domain(domain, data)) for domain, data in found.items())
+        return {domain: fact for domain, fact in facts if fact is not None and fact.expires_at > now}
+
+    async def _borrow(self, domains: Sequence[str], patience_s: float | None) -> dict[str, DomainFact]:
+        """Wait for what others are looking up; look up here what does not come in time."""
+        facts: dict[str, DomainFact] = {}
+        left = list(domains)
+        for pause in _BORROW_PAUSES:
+            await asyncio.sleep(pause)
+            facts.update(self._decode(await self._cache.get(FactKind.DOMAIN, left)))
+            left = [domain for domain in left if domain not in facts]
+            if not left:
+                return facts
+        return facts | await self._resolve(left, patience_s)
 
     async def _resolve(self, missing: Sequence[str], patience_s: float | None) -> dict[str, DomainFact]:
         """Ask DNS for what nobody asks for yet, wait for all of it and remember what was asked for here."""
@@ -180,19 +209,28 @@ class DomainFacts:
             self._asked.setdefault(domain, []).append(batch)
         for domain in fresh:
             self._begin(domain)
-        await batch.wait(patience_s)
+        untold = set(fresh)
+        await self._collect(batch, untold, patience_s)
         in_time = dict(batch.facts)
-        await self._remember([in_time[domain] for domain in fresh if domain in in_time])
-        late = [domain for domain in fresh if domain not in in_time]
-        if late:
-            task = asyncio.create_task(self._remember_late(batch, late))
+        if untold:
+            task = asyncio.create_task(self._collect(batch, untold, None))
             self._late.add(task)
             task.add_done_callback(self._late.discard)
         return in_time
 
-    async def _remember_late(self, batch: _Batch, late: Sequence[str]) -> None:
-        await batch.wait()
-        await self._remember([batch.facts[domain] for domain in late])
+    async def _collect(self, batch: _Batch, untold: set[str], quiet_s: float | None) -> None:
+        """Remember facts as they come, until all are there or none has come for `quiet_s` seconds.
+
+        Nobody who waits for one of them has to wait for the slowest.
+        """
+        patience = float("inf") if quiet_s is None else quiet_s
+        known, quiet, complete = 0, 0.0, False
+        while not complete and quiet < patience:
+            seconds = min(_REMEMBER_SECONDS, patience - quiet)
+            complete = await batch.wait(seconds)
+            quiet = quiet + seconds if len(batch.facts) == known else 0.0
+            known = len(batch.facts)
+            await self._remember(batch.take(untold))
 
     async def _remember(self, facts: Sequence[DomainFact]) -> None:
         if facts:

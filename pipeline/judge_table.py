@@ -200,6 +200,15 @@ ROWS = (
         _TRY_LATER,
     ),
     Row(
+        "doubted",
+        Result.DEFERRED,
+        Status.RISKY,
+        45,
+        answer_is(Answer.DOUBTED),
+        "The mail server began to refuse almost every mailbox, so its refusal was not believed.",
+        _TRY_LATER,
+    ),
+    Row(
         "not_asked",
         Result.DEFERRED,
         Status.RISKY,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from publicsuffixlist import PublicSuffixList
 
 from pipeline.overrides import Overrides, read_overrides
 from pipeline.suggest import TYPO_TRAPS, suggest
+from pipeline.syntax_exact import Parsed
 
 # RFC 2142; machines and operators; customers and trade; offices of a company; the same in other languages
 _ROLE_NAMES = """
@@ -52,6 +54,8 @@ passmail.net passmail.com passinbox.com passfwd.com erine.email 33mail.com
 ALIASES = frozenset(_ALIAS_DOMAINS.split())
 """Alias services: people receive mail there for years, so they are never called throw-away."""
 
+_PLUS = re.compile(r"\+.*\Z")
+_TYPED = re.compile(r"@([^@]{1,64})\Z")
 _FOUND = {"free": pl.Boolean, "disposable": pl.Boolean, "suggested_domain": pl.String}
 
 
@@ -98,6 +102,16 @@ class Lists:
             .with_columns(pl.col("free") & good, pl.col("disposable") & good)
             .drop("typed")
         )
+
+    def describe_one(self, parsed: Parsed) -> tuple[bool, bool, bool, str]:
+        """Do what `describe` does for one address; returns role, free, disposable and the suggested domain."""
+        typed = parsed.domain
+        if parsed.rule.startswith("domain_"):
+            found = _TYPED.search(parsed.address)
+            typed = found[1].lower() if found else ""
+        free, disposable, suggested = self._look_up(typed)
+        good = bool(parsed.domain)
+        return _PLUS.sub("", parsed.local) in self._roles, free and good, disposable and good, suggested
 
     def is_disposable(self, domain: str) -> bool:
         """Whether the domain, or one it lies under, is a throw-away service and no alias service.

@@ -25,12 +25,32 @@ class CacheEntry:
     ttl: float
 
 
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The answer to "get or claim".
+
+    Attributes:
+        found: remembered bytes by key.
+        elsewhere: keys that somebody else is looking up right now; all others are the caller's.
+    """
+
+    found: Mapping[str, bytes]
+    elsewhere: frozenset[str] = frozenset()
+
+
 class FactCache(Protocol):
     """Remembers facts between chunks, jobs and processes. Losing it costs time, never correctness."""
 
     async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
         """Return the remembered bytes by key; unknown and stale keys are left out. One round trip."""
         ...
+
+    async def get_or_claim(self, kind: FactKind, keys: Sequence[str]) -> Claimed:
+        """Do what `get` does, and share what is unknown out among those who ask. One round trip.
+
+        A claim ends with `put`, or after some seconds by itself. A cache that is not shared claims nothing.
+        """
+        return Claimed(await self.get(kind, keys))
 
     async def put(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
         """Remember the entries. One round trip."""
@@ -71,11 +91,13 @@ class Grant:
         recipients: RCPT commands that may be sent now; 0 means not now.
         lease: names the granted session until it is reported; "" when denied.
         retry_after: seconds until asking again makes sense; 0 when granted.
+        blocked: denied because the provider has refused us again and again, not for the sake of its limits.
     """
 
     recipients: int
     lease: str = ""
     retry_after: float = 0.0
+    blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

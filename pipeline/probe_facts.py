@@ -22,7 +22,9 @@ UNSAFE: Final = "unsafe-in-smtp"
 TOO_SLOW: Final = "session-deadline"
 UNREACHED: Final = "no-connection"
 NOT_ALLOWED: Final = "no-allowed-address"
-"""The rules of facts that no reply stands behind."""
+HELD: Final = "provider-refuses-us"
+DOUBTED: Final = "refusals-jumped"
+"""The rules of facts that no reply stands behind, or another one than it seems."""
 
 
 @dataclass(frozen=True, slots=True)

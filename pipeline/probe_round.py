@@ -115,6 +115,8 @@ class Round:
         self._settler.put_back(visit.lane, self._board.trim(visit, 0))
         if grant.recipients:
             self._reports.append(Report(ask, grant.lease, Outcome.CLEAN, grant.recipients))
+        elif grant.blocked:
+            self._settler.hold(self._board.drain(visit.lane.gate), grant.retry_after)
         else:
             self._deny(visit.lane.gate, max(grant.retry_after, _SHORT_REST))
 

@@ -9,9 +9,12 @@ from typing import Final
 from pipeline.clock import Clock
 from pipeline.facts import Answer, MailboxFact
 from pipeline.ports import Outcome
+from pipeline.probe_breaker import Watch
 from pipeline.probe_config import ProbeConfig
 from pipeline.probe_facts import (
     CATCH_ALL_RULE,
+    DOUBTED,
+    HELD,
     NO_SMTPUTF8,
     NOT_ALLOWED,
     TOO_SLOW,
@@ -49,6 +52,7 @@ class Settler:
     Attributes:
         config, clock, listener, learned: see the prober.
         board, book: what is still to be asked.
+        watch: hears every answer, and says which refusals are doubted.
         session_s: seconds a session was given.
         mailboxes, waits: what has been found out so far, by address.
     """
@@ -59,6 +63,7 @@ class Settler:
     learned: Learned
     board: Board
     book: Book
+    watch: Watch
     session_s: float
     mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
     waits: dict[str, Wait] = field(default_factory=dict)
@@ -108,6 +113,18 @@ class Settler:
         """Hand addresses back unasked."""
         self.waits.update(dict.fromkeys(addresses, Wait(reason, delay)))
 
+    def hold(self, addresses: Iterable[str], delay: float) -> None:
+        """Hand addresses back unasked whose provider refuses us; that is what they end with, too."""
+        fact = silence(Answer.REFUSED_US, HELD, Stage.CONNECT, now=self.clock())
+        self._note_all(addresses, fact, Wait(WaitReason.BLOCKED, delay))
+
+    def doubt(self) -> None:
+        """Take back the refusals that are not to be believed: the addresses come back later."""
+        for address in self.watch.doubted():
+            fact = self.mailboxes[address]
+            fact = replace(fact, answer=Answer.DOUBTED, rule=DOUBTED, expires_at=fact.asked_at)
+            self._note(address, fact, Wait(WaitReason.DEFERRED, 0.0))
+
     def _group(self, session: Session, group: Group) -> list[str]:
         """Note the answers about one domain; return the addresses that have none."""
         visit, log = session.visit, session.log
@@ -126,6 +143,7 @@ class Settler:
                 left.append(address)
             else:
                 self._note(address, fact, self._wait(group.domain, fact))
+                self.watch.hear(visit.lane.gate.row.key, address, fact)
         return left
 
     def _fact(

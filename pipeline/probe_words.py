@@ -29,6 +29,7 @@ class WaitReason(StrEnum):
     THROTTLED = "throttled"  # our own politeness
     GREYLISTED = "greylisted"
     DEFERRED = "deferred"  # the server said "later" or hung up
+    BLOCKED = "blocked"  # the provider refuses us again and again, so it is left alone for a while
     SLOW = "slow"  # the session took longer than it was given
     BUDGET = "budget"  # the call was over before its turn came
 

@@ -12,6 +12,7 @@ from pipeline.clock import Clock
 from pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
 from pipeline.guard import AddressGuard
 from pipeline.ports import FactCache, Throttle
+from pipeline.probe_breaker import Breaker, Watch
 from pipeline.probe_config import ProbeConfig, StartTls, parse_source, pick_source
 from pipeline.probe_facts import CATCH_ALL_RULE, UNSAFE, silence
 from pipeline.probe_lanes import Book
@@ -68,9 +69,16 @@ class Prober:
             smtp_wire.hello("EHLO", name)
         smtp_wire.mail_from(config.mail_from)
         self._crew = Crew(config, Listener(sorted(own)), Learned(), _tls_context(config.starttls))
+        self._breaker = Breaker()
 
     async def probe(
-        self, targets: Sequence[Target], *, budget_s: float, session_s: float, max_age: float
+        self,
+        targets: Sequence[Target],
+        *,
+        budget_s: float,
+        session_s: float,
+        max_age: float,
+        list_id: str = "",
     ) -> Probed:
         """Ask about mailboxes; providers whose answers mean nothing are not asked and get no fact.
 
@@ -80,6 +88,7 @@ class Prober:
             session_s: seconds one session may take; from ProbeConfig.session_seconds on, a mailbox that gets
                 no answer in that time is unreachable, with less it waits for a more patient try.
             max_age: seconds within which a definite answer is used again; 0 = always ask.
+            list_id: names the list the targets are of: a jump in refusals is a matter within one list.
 
         Returns:
             A fact, a wait or both for every other target, and the catch-all facts of their domains.
@@ -87,19 +96,20 @@ class Prober:
         ends_at = asyncio.get_running_loop().time() + budget_s
         rows = {key: self._providers.row(key) for key in {target.fact.provider for target in targets}}
         asked = {target.address: target for target in targets if rows[target.fact.provider].informative}
-        settler = self._settler(session_s)
+        settler = self._settler(session_s, list_id)
         recalled = await self._memory.recall(asked, settler.book, max_age=max_age)
         for target in asked.values():
             if target.address not in recalled.mailboxes:
                 self._admit(target, rows[target.fact.provider], settler)
         round_ = Round(crew=self._crew, settler=settler, throttle=self._throttle, ends_at=ends_at)
         await round_.run()
+        settler.doubt()
         probed = Probed(settler.mailboxes | recalled.mailboxes, settler.book.settled, settler.waits)
         _judged_together(probed.mailboxes, probed.catch_alls, asked)
         await self._memory.remember(probed, asked, settler.book, recalled)
         return probed
 
-    def _settler(self, session_s: float) -> Settler:
+    def _settler(self, session_s: float, list_id: str) -> Settler:
         crew, book = self._crew, Book(self._token)
         return Settler(
             config=self._config,
@@ -108,6 +118,7 @@ class Prober:
             learned=crew.learned,
             board=Board(book, crew.learned),
             book=book,
+            watch=Watch(self._breaker, list_id),
             session_s=session_s,
         )
 

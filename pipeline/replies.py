@@ -94,7 +94,8 @@ _ELISION = re.compile(r"\b([ldscjn]|qu|un|dell|all|nell|dall|sull|quest)['’](?
 _DELAY = re.compile(
     r"\b(?:in|for|after|within|wait|retry|again|dans|tra|fra|entro|over|em|en|apres|nach|na|despues de|apos)"
     r"(?: (?:about|at least|approximately|another|circa|environ))? (?P<count>\d{1,5}|an?|one) ?"
-    r"(?:(?P<h>h(?:(?:ou|eu)?re?s?|oras?)?|stunden?|or[ae]|uur)|(?P<m>m(?:in(?:ut\w{0,3}|s)?)?)|(?P<s>s(?:ec\w{0,5}|eg\w{0,5}|ek\w{0,5})?))\b"
+    r"(?:(?P<h>h(?:(?:ou|eu)?re?s?|oras?)?|stunden?|or[ae]|uur)"
+    r"|(?P<m>m(?:in(?:ut\w{0,3}|s)?)?)|(?P<s>s(?:e[cgk]\w{0,5})?))\b"
 )
 _CLOCK_DELAY = re.compile(r"(?<![\d:])(\d{1,2}):([0-5]\d):([0-5]\d)(?![\d:])")
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -120,9 +121,9 @@ def classify(reply: Reply, *, own: Sequence[str] = ()) -> Reading:
 def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     """Return the words of a reply as the table reads them.
 
-    Lower case without accents or apostrophes, one space between words, without enhanced codes; email
-    addresses and our own names are replaced by the placeholders of pipeline.reply_row. At most 2,000
-    characters are looked at.
+    Lower case without accents or apostrophes ("doesn't" as "does not", "l'adresse" as "l adresse"), one space
+    between words, without enhanced codes; email addresses and our own names are replaced by the placeholders
+    of pipeline.reply_row. At most 2,000 characters are looked at.
     """
     folded = unicodedata.normalize("NFKD", _CONTROL.sub(" ", text[:_MAX_TEXT])).casefold()[:_MAX_TEXT]
     folded = _ELISION.sub(r"\1 ", folded)
@@ -132,7 +133,15 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     for name in own:
         plain = _name_pattern(name).sub(OURSELVES, plain) if name else plain
     plain = _ENHANCED.sub(" ", plain)
-    return " ".join(plain.translate(_DROPPED).split())
+    return _CONTRACTED.sub(_spelled_out, " ".join(plain.translate(_DROPPED).split()))
+
+
+_CONTRACTED = re.compile(r"\b(?:(is|are|was|were|do|does|did|has|have|could|would|ca)nt|cannot)\b")
+
+
+def _spelled_out(found: re.Match[str]) -> str:
+    verb = found[1] or "ca"
+    return "can not" if verb == "ca" else f"{verb} not"
 
 
 _DROPPED = {ord("'"): None, ord("’"): None, ord("‘"): None, ord("`"): None, ord("_"): " "}

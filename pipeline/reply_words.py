@@ -6,6 +6,8 @@ removed, one space between words. None nests repetitions, so each is matched in 
 
 from __future__ import annotations
 
+from pipeline.reply_languages import LANGUAGES, YOUR_HOST
+
 
 def any_of(*alternatives: str) -> str:
     """Return one pattern that matches any of the given ones."""
@@ -14,7 +16,7 @@ def any_of(*alternatives: str) -> str:
 
 BOX = (
     r"(?:the-address|user|username|userid|recipient|rcpt|addressee|mail ?box|inbox|alias|account"
-    r"|(?:mail)?address|subscriber|customer|person|employee|local[ -]?part)"
+    r"|(?:mail)?address|(?:e-?)?mail ?id|subscriber|customer|person|employee|local[ -]?part)"
 )
 """A noun for the mailbox or its owner; never plural, for "unknown recipients" speaks of how we behave."""
 
@@ -43,25 +45,18 @@ SENDER = any_of(
     r"\boriginat(?:ors?|ing)\b",
     r"call-?back",
     r"badmailfrom",
-    # German, French, Spanish, Portuguese, Italian, Dutch
-    r"\b(?:ab|ver)send|\bsendend|\bruckadresse|\bherkunft",
-    r"\bexpedit|\bemett|\bemis(?:or|sor)|\benvoi\b|\benvoyeu|\badresse de retour|\b(?:d |l )?origine\b",
-    r"\bremit?ent|\bremetent|\b(?:de|do|el) envio\b|\borigen\b|\borigem\b",
-    r"\bmittent|\b(?:di|d) invio\b",
-    r"\b(?:af|ver)zend|\bherkomst",
+    *(said.sender for said in LANGUAGES),
 )
 """Speaks of the sender: a refusal of our MAIL FROM, whatever else it says."""
 
-_THEIRS = (
-    r"(?:\w{0,12}-?(?:server|host|domain|netz|rechner)\w{0,4}|provider|serveur|hote|domaine|domein|fournisseur|reseau"
-    r"|servidor|dominio|proveedor|provedor|red|rede|rete|netwerk|(?:adresse |direccion |endereco |indirizzo )?ip)\b"
-)
-
 CLIENT = any_of(
-    r"\byour (?:isp|host|hostname|(?:mail ?)?server|mta|network|domain|system|client|provider|dns)\b",
+    r"\byour (?:(?:e-?mail|mail|sending) ?)?"
+    r"(?:isp|host|hostname|server|mta|network|domain|system|client|provider|dns)s?\b",
     r"\byour (?:internet|access|connection)\b",
     r"\bfrom your\b",
-    r"\byou(?:re not| (?:are not|dont|do not|must|need|have to))\b",
+    r"\b(?:server|host|client|network|relay|gateway|machine)s? (?:ip )?address\b",
+    r"\b(?:ip )?address \[?\d+\.\d+\.\d+\.\d+",
+    r"\byou(?:re not| (?:are not|do not|must|need|have to))\b",
     r"\bclient host\b",
     r"\bexternal client\b",
     r"\bclient was not\b",
@@ -79,8 +74,7 @@ CLIENT = any_of(
     r"\b[eh]e?hlo\b|\bhelo\b",
     r"\bopen (?:proxy|relay)\b",
     r"\bbotnet\b",
-    rf"\bihr(?:e[rsnm]?)? {_THEIRS}|\bvotre {_THEIRS}|\b(?:sus?|tus?|vuestro) {_THEIRS}"
-    rf"|\b(?:d[eo] )?(?:seus?|sua|vosso|vossa) {_THEIRS}|\b(?:suo|sua|vostr[oa]|tu[oa]|uw|jouw) {_THEIRS}",
+    YOUR_HOST,
 )
 """Speaks of the connecting host: its address, its name, its network."""
 
@@ -116,6 +110,7 @@ AUTHENTICATION = any_of(
     r"\brelay(?:ing|ed|s)?\b(?! recipient table| domain|=)|\brelais\b|\breenvio\b",
     r"rcpthosts",
     r"\bspoof",
+    *(said.identity for said in LANGUAGES),
 )
 """Asks for proof of who we are, for encryption, or refuses to relay for us."""
 
@@ -129,16 +124,13 @@ CONTENT = any_of(
     r"\bmail content\b|\bmessage filtered\b|\bcontent (?:denied|rejected)",
     r"\b(?:dt|mi|hl|sn):[a-z]{3}\b",
     r"\battack\b|\bharvest|\bprobing\b",
+    *(said.content for said in LANGUAGES),
 )
 """Judges what is sent, or how."""
 
 RULE = any_of(
     r"(?<![/-])polic(?:y|ies)",
-    r"\brichtlinien?\b|\bpolitiques? de\b|\bpoliticas? (?:de|del|di|da)\b|\bbeleid\b",
-    r"\bnicht (?:erlaubt|gestattet|zugelassen|berechtigt)\b|\bverboten\b",
-    r"\bnon autorise|\binterdit|\bn[oa]o? (?:permitid|autorizad)|\bproh?ibid|\bvietat",
-    r"\bnon (?:autorizzat|consentit|permess)|\bniet toegestaan\b",
-    r"\b(?:acceso|acesso|accesso|toegang|zugriff|acces) (?:denegado|negado|negato|geweigerd|verweigert|refuse)\b",
+    *(said.rule for said in LANGUAGES),
     r"\baccess(?: \w+)? denied\b|\bconnection denied\b|\bpermission denied\b",
     r"(?<!mailbox name )\bnot (?:\w+ )?(?:allowed|permitted|authori[sz]ed)\b",
     r"\bunauthori[sz]ed\b",
@@ -146,10 +138,10 @@ RULE = any_of(
     r"\binternal(?:ly)? (?:only|use|e-?mail|mail|messages?)\b",
     r"\bprohibit",
     r"\bforbidden\b",
-    r"\bdont accept\b",
+    r"\bdo not accept\b",
     r"\bdoes not have permission",
     r"\brestrict(?:ion|ed to)",
-    r"\bonly members\b|\bmembers only\b|\bnon-?members?\b|\bauthrequired\b",
+    r"\bonly\b|\bnon-?members?\b|\bauthrequired\b",
     r"\bban\b|\bdenied\b",
     r"\bas\(\d+\)",
 )
@@ -173,11 +165,21 @@ IP_LITERAL = (
 MACHINE = r"\b(?:servers?|hosts?|clients?|machines?|networks?|systems?)\b"
 """Speaks of computers: doubtful beside a code that should speak of a mailbox."""
 
-YOURS = (
-    r"\byour\b(?! (?:intended|e-?mails?\b(?! (?:address|account))|mail\b|messages?|recipients?|correspondents?"
-    r"|contacts?|addressee|address book|delivery|request|typing|spelling))"
+_ASKED = "".join(
+    f"(?<!{verb} )" for verb in ("try", "tried", "trying", "attempt", "attempted", "wanted", "unable")
 )
-"""Speaks of what is ours, our account or our address, but not of our message or of whom it is for."""
+"""Before "to send": then the sentence speaks of whom the mail is for."""
+
+OURS = any_of(
+    r"(?:\bdns\b(?!\.)|\bresource record|\b(?:no|invalid|bad|valid) mx\b|\bmx (?:record|lookup|entry|or)\b)"
+    r"(?!.{0,60} recipient)",
+    rf"{_ASKED}\bto (?:send|post|submit|relay)\b",
+    r"\bcomes? from\b|\bpost(?:ing|er)\b|\brequest(?:er|or)\b|\bsubmi(?:tt|ss)\w+",
+    r"\bsign in\b|\bregister first\b",
+    r"\byour\b(?! (?:intended|e-?mails?\b(?! a)|mail\b(?! a)|messages?|recipients?|correspondents?"
+    r"|contacts?|addressee|address book|delivery|request|typing|spelling))",
+)
+"""Speaks of what we do or have, or of names in the DNS, but not of our message or of whom it is for."""
 
 US = any_of(SENDER, CLIENT, BLOCK_LIST, AUTHENTICATION, CONTENT)
 """Speaks of us, whatever else it says: "sender verify failed: user unknown" is about the sender."""
@@ -185,5 +187,8 @@ US = any_of(SENDER, CLIENT, BLOCK_LIST, AUTHENTICATION, CONTENT)
 OTHER_MATTERS = r"\b(?:refuses|verif\w+|possible|now|filters?|bounces?|moment|database|lookup|failure)\b"
 """Tells of something else than that a mailbox is not there."""
 
-NOT_THE_MAILBOX = any_of(US, POLICY, IP_LITERAL, MACHINE, OTHER_MATTERS)
+NOT_THE_MAILBOX = any_of(US, OURS, POLICY, IP_LITERAL, MACHINE, OTHER_MATTERS)
 """Anything that makes a bare code about the mailbox doubtful."""
+
+NO_POLICY_CODE = r"(?!7\.).*"
+"""Any enhanced code but RFC 3463 X.7.X, security or policy."""

@@ -13,10 +13,14 @@ import polars as pl
 from pipeline import verdicts
 from pipeline.domains import DomainFacts
 from pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode
+from pipeline.judge import Policy
 from pipeline.lists import Lists
 from pipeline.prober import Probed, Prober, Target, Wait, WaitReason
 from pipeline.providers import Providers
+from pipeline.reach import Reach
+from pipeline.single import judge_fast
 from pipeline.suggest import TYPO_TRAPS
+from pipeline.verdict import Verdict
 from pipeline.verdicts import Findings
 
 
@@ -35,6 +39,7 @@ class Request:
         session_s: wall-clock seconds one SMTP session may take.
         budget_s: seconds after which no new session is opened.
         final: nobody will come back: judge what is known now.
+        list_id: names the list the frame is of: a jump in refusals is a matter within one list.
     """
 
     mode: Mode
@@ -46,6 +51,7 @@ class Request:
     session_s: float = 45.0
     budget_s: float = 20.0
     final: bool = True
+    list_id: str = ""
 
 
 WAITING = {"lane": pl.String, "reason": pl.String, "delay": pl.Float64}
@@ -84,16 +90,27 @@ class Sifter:
         lists: role, free, disposable and near-typo knowledge.
         providers: which providers' answers mean something.
         domains: DNS.
-        prober: SMTP; None when this machine cannot reach port 25, and deep answers say so.
+        prober: SMTP.
+        reach: whether this machine can reach mail servers; where it cannot, deep answers say so at once.
+        policy: what the operator decides.
     """
 
     def __init__(
-        self, *, lists: Lists, providers: Providers, domains: DomainFacts, prober: Prober | None
+        self,
+        *,
+        lists: Lists,
+        providers: Providers,
+        domains: DomainFacts,
+        prober: Prober,
+        reach: Reach,
+        policy: Policy,
     ) -> None:
         self._lists = lists
         self._providers = providers
         self._domains = domains
         self._prober = prober
+        self._reach = reach
+        self._policy = policy
 
     async def sift(self, frame: pl.DataFrame, request: Request) -> Sifted:
         """Judge every address of the frame, or say what it waits for.
@@ -119,15 +136,19 @@ class Sifter:
             probed, later = await self._ask(frame, facts, request)
         if request.mode is not Mode.FAST:
             later.waits.update(_slow_domains(frame))
-        findings = Findings(request.mode, facts, probed.mailboxes, probed.catch_alls)
+        findings = Findings(request.mode, facts, probed.mailboxes, probed.catch_alls, self._policy)
         return _split(_with_mailboxes(frame, probed), later, findings, request)
+
+    def sift_fast(self, text: str) -> tuple[Verdict, str]:
+        """Judge one address in mode fast (pipeline.single); returns the verdict and its suggestion."""
+        return judge_fast(text, self._lists, self._policy)
 
     def give_up(self, frame: pl.DataFrame, mode: Mode) -> Sifted:
         """Judge the frame without asking anybody: DNS counts as unavailable, which is risky, not invalid."""
         frame = self._lists.describe(frame.with_columns(pl.lit(0, pl.UInt8).alias("tries")))
         unknown = {name: DomainFact(name, DomainState.UNAVAILABLE) for name in _distinct_domains(frame)}
         frame = _with_mailboxes(self._with_domains(frame, unknown), Probed({}, {}, {}))
-        return _split(frame, _Later(), Findings(mode, unknown, {}, {}), Request(mode))
+        return _split(frame, _Later(), Findings(mode, unknown, {}, {}, self._policy), Request(mode))
 
     def _with_domains(self, frame: pl.DataFrame, facts: Mapping[str, DomainFact]) -> pl.DataFrame:
         """Add domain_state, lane and unverifiable; drop suggestions that would only annoy."""
@@ -160,7 +181,7 @@ class Sifter:
             & ~pl.col("unverifiable")
             & ~pl.col("disposable")  # the verdict stands without bothering the server
         ).select("address", "local", "domain", "lane", "tries")
-        if self._prober is None:
+        if not askable.is_empty() and not await self._reach.is_open():
             fact = MailboxFact(answer=Answer.PROBE_UNAVAILABLE)
             return Probed(dict.fromkeys(askable["address"], fact), {}, {}), _Later()
         if 0 < request.probe_limit < len(askable):
@@ -171,7 +192,11 @@ class Sifter:
             for address, local, domain in askable.select("address", "local", "domain").iter_rows()
         ]
         probed = await self._prober.probe(
-            targets, budget_s=request.budget_s, session_s=request.session_s, max_age=request.max_age
+            targets,
+            budget_s=request.budget_s,
+            session_s=request.session_s,
+            max_age=request.max_age,
+            list_id=request.list_id,
         )
         return probed, _who_comes_back(askable, probed.waits, request)
 
@@ -198,14 +223,14 @@ def _who_comes_back(askable: pl.DataFrame, waits: Mapping[str, Wait], request: R
     return later
 
 
-_SERVER_SAID_LATER = frozenset({WaitReason.GREYLISTED, WaitReason.DEFERRED})
+_SERVER_SAID_LATER = frozenset({WaitReason.GREYLISTED, WaitReason.DEFERRED, WaitReason.BLOCKED})
 
 
 def delay_of(wait: Wait, tries: int, delays: Sequence[float]) -> float | None:
     """Return how many seconds an address waits before its next try; None when its tries are used up.
 
-    Waiting for our own throttle is not a try; a server that said "later" gets as many as there are delays,
-    and the delay it named counts when it is the longer one.
+    Waiting for our own throttle is not a try; a server that said "later", or a provider that refuses us, gets
+    as many as there are delays, and the delay it named counts when it is the longer one.
     """
     if wait.reason not in _SERVER_SAID_LATER:
         return wait.delay

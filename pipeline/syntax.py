@@ -10,7 +10,7 @@ from pipeline.frames import PARSED
 from pipeline.syntax_exact import REFUSED_TLDS, parse_exact
 
 # White space and marks nobody sees, which spreadsheets and web pages leave at the ends of a cell.
-_UNSEEN = "".join(
+UNSEEN = "".join(
     chr(code)
     for first, last in (
         (0x09, 0x0D),
@@ -55,7 +55,7 @@ def parse(raw: pl.Series) -> pl.DataFrame:
 
 def tidy(texts: pl.Series) -> pl.Series:
     """Cut unseen characters at the ends, a leading `mailto:` and a pair of angle brackets around all."""
-    ends, scheme = _UNSEEN, r"^(?i:mailto):"
+    ends, scheme = UNSEEN, r"^(?i:mailto):"
     return (
         texts.str.strip_chars(ends)
         .str.replace(scheme, "")

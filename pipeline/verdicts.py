@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
 import polars as pl
 
 from pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode
 from pipeline.frames import VERDICTS
-from pipeline.judge import judge, score_parts
+from pipeline.judge import Policy, judge, score_parts
 from pipeline.verdict import Evidence
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the stages learned, by domain and by address; the frame holds what judge needs of it."""
+    """What the stages learned, by domain and by address, and the operator's policy.
+
+    The frame holds what judge needs of the facts.
+    """
 
     mode: Mode
     domains: Mapping[str, DomainFact]
     mailboxes: Mapping[str, MailboxFact]
     catch_alls: Mapping[str, CatchAllFact]
+    policy: Policy = field(default_factory=Policy)
 
 
 _EVIDENCE = (
@@ -53,7 +57,7 @@ def assemble(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> pl.D
     """
     distinct = frame.select(_EVIDENCE).unique()
     verdicts = pl.DataFrame(
-        [astuple(judge(_evidence(findings.mode, row))) for row in distinct.iter_rows()],
+        [astuple(judge(_evidence(findings.mode, row), findings.policy)) for row in distinct.iter_rows()],
         schema={f"v_{name}": kind for name, kind in VERDICTS.items()},
         orient="row",
     )
@@ -124,7 +128,7 @@ def _tell(address: str, domain: str, row: list[Any], findings: Findings) -> str:
         "domain": _fields(findings.domains.get(domain)),
         "catch_all": _fields(findings.catch_alls.get(domain)),
         "mailbox": _fields(findings.mailboxes.get(address)),
-        "score_parts": dict(score_parts(evidence)),
+        "score_parts": dict(score_parts(evidence, findings.policy)),
     }
     return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -118,7 +118,7 @@ _CLAIM = text("""
 
 _RENEW = text("""
     UPDATE chunk SET lease_until = clock_timestamp() + make_interval(secs => :lease)
-    WHERE state = 'leased' AND lease_owner = :owner
+    WHERE state = 'leased' AND lease_token = ANY(:tokens)
     RETURNING lease_token
 """)
 
@@ -129,7 +129,7 @@ _CLOSE = text("""
 """)
 
 _RELEASE = text("""
-    UPDATE chunk SET state = 'ready', waits_for = :waits_for,
+    UPDATE chunk SET state = 'ready', waits_for = :waits_for, attempt = attempt - :untried,
         ready_at = clock_timestamp() + make_interval(secs => :delay),
         lease_token = NULL, lease_owner = NULL, lease_until = NULL
     WHERE job_id = :job_id AND n = :n AND state = 'leased' AND lease_token = :token
@@ -219,9 +219,10 @@ async def claim(
     return ClaimedChunk(**row) if row else None
 
 
-async def renew(connection: Connection, *, owner: str, lease: float) -> set[UUID]:
-    """Extend every lease of `owner`; the tokens that are missing from the answer are lost."""
-    return set((await connection.execute(_RENEW, {"owner": owner, "lease": lease})).scalars())
+async def renew(connection: Connection, tokens: Collection[UUID], *, lease: float) -> set[UUID]:
+    """Extend the leases; the tokens that are missing from the answer are lost, or no chunk's."""
+    values = {"tokens": list(tokens), "lease": lease}
+    return set((await connection.execute(_RENEW, values)).scalars())
 
 
 async def close(connection: Connection, chunk: ClaimedChunk, segment_key: str | None) -> bool:
@@ -235,14 +236,30 @@ async def close(connection: Connection, chunk: ClaimedChunk, segment_key: str | 
     return (await connection.execute(_CLOSE, values)).rowcount == 1
 
 
-async def release(connection: Connection, chunk: ClaimedChunk, *, delay: float, waits_for: str) -> None:
-    """Give the chunk back undone, ready again in `delay` seconds."""
+async def release(
+    connection: Connection,
+    chunk: ClaimedChunk,
+    *,
+    delay: float = 0.0,
+    waits_for: str = "",
+    tried: bool = True,
+) -> None:
+    """Give the chunk back undone, ready again in `delay` seconds.
+
+    Args:
+        connection: an open transaction.
+        chunk: as claimed; nothing happens when its lease was lost meanwhile.
+        delay: seconds.
+        waits_for: why it is not ready now, for people.
+        tried: whether this counts as an attempt, that is, whether its addresses may be to blame.
+    """
     values = {
         "job_id": chunk.job_id,
         "n": chunk.n,
         "token": chunk.lease_token,
         "delay": delay,
         "waits_for": waits_for,
+        "untried": int(not tried),
     }
     await connection.execute(_RELEASE, values)
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from sqlalchemy import RowMapping
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from pipeline.errors import MailsiftError
@@ -22,6 +22,7 @@ DatabaseError = SQLAlchemyError
 """Whatever goes wrong between us and the database."""
 
 _RETRY_STATES = frozenset({"40P01", "40001"})  # deadlock detected, serialization failure
+_MISSING_STATES = frozenset({"42P01", "42703"})  # undefined table, undefined column
 _TRIES = 5
 
 
@@ -43,17 +44,21 @@ class Database:
         """Open a transaction; it commits when the block ends and rolls back when the block raises.
 
         Raises:
-            MailsiftError: `database_unavailable` when no connection can be had.
+            MailsiftError: `database_unavailable` when no connection can be had, `database_not_migrated` when
+                a table or column of this release is missing.
         """
         try:
             connection = await self._engine.connect()
         except OperationalError as error:
-            raise MailsiftError(
-                "database_unavailable", "The database does not answer.", retryable=True
-            ) from error
+            raise unavailable() from error
         try:
             async with connection.begin():
                 yield connection
+        except ProgrammingError as error:
+            if getattr(error.orig, "sqlstate", None) not in _MISSING_STATES:
+                raise
+            text = "The database lacks the schema of this release: run mailsift migrate."
+            raise MailsiftError("database_not_migrated", text) from error
         finally:
             await connection.close()
 
@@ -71,6 +76,11 @@ class Database:
     async def aclose(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+
+def unavailable() -> MailsiftError:
+    """Return the error for a database that cannot be reached."""
+    return MailsiftError("database_unavailable", "The database does not answer.", retryable=True)
 
 
 def driver_url(url: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from redis.asyncio import Redis
 from typing_extensions import override
 
-from pipeline.ports import CacheEntry, FactCache, FactKind
+from pipeline.ports import CacheEntry, Claimed, FactCache, FactKind
 from storage.redis import PREFIX, Lifeline
 
 KEYS_A_COMMAND = 500  # a command keeps the server busy for as long as it runs
@@ -21,13 +21,32 @@ end
 """
 
 
+# KEYS: facts; ARGV: the mark of a claim, milliseconds it lives. Returns for each key the fact, 1 for a claim
+# made here, or nothing when somebody else has claimed it.
+_GET_OR_CLAIM = """
+local found = redis.call('MGET', unpack(KEYS))
+for i, value in ipairs(found) do
+    if value == false then
+        redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+        found[i] = 1
+    elseif value == ARGV[1] then
+        found[i] = false
+    end
+end
+return found
+"""
+_CLAIM = b"\0claimed"  # in the place of a fact; no fact looks like it
+_CLAIM_SECONDS = 10
+
+
 class RedisFactCache(FactCache):
-    """Facts shared by all processes. Without Redis it is an empty cache."""
+    """Facts shared by all processes, and claims to look them up. Without Redis it is an empty cache."""
 
     def __init__(self, redis: Redis, *, lifeline: Lifeline | None = None) -> None:
         """Take a client (the caller closes it)."""
         self._redis = redis
         self._remember = redis.register_script(_REMEMBER)
+        self._claim = redis.register_script(_GET_OR_CLAIM)
         self._lifeline = lifeline or Lifeline("The fact cache")
 
     @override
@@ -35,7 +54,17 @@ class RedisFactCache(FactCache):
         if not keys:
             return {}
         found = await self._lifeline.call(lambda: self._read([_key(kind, key) for key in keys]))
-        return {key: value for key, value in zip(keys, found or (), strict=False) if value is not None}
+        return _facts(keys, found or [])
+
+    @override
+    async def get_or_claim(self, kind: FactKind, keys: Sequence[str]) -> Claimed:
+        if not keys:
+            return Claimed({})
+        found = await self._lifeline.call(lambda: self._read_or_claim([_key(kind, key) for key in keys]))
+        if found is None:
+            return Claimed({})
+        elsewhere = frozenset([key for key, value in zip(keys, found, strict=True) if value is None])
+        return Claimed(_facts(keys, found), elsewhere)
 
     @override
     async def put(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
@@ -49,12 +78,25 @@ class RedisFactCache(FactCache):
                 _ = pipe.mget(keys[start : start + KEYS_A_COMMAND])
             return [value for values in await pipe.execute() for value in values]
 
+    async def _read_or_claim(self, keys: Sequence[str]) -> list[bytes | int | None]:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for start in range(0, len(keys), KEYS_A_COMMAND):
+                some = keys[start : start + KEYS_A_COMMAND]
+                await self._claim(keys=some, args=[_CLAIM, _CLAIM_SECONDS * 1000], client=pipe)
+            return [value for values in await pipe.execute() for value in values]
+
     async def _write(self, kind: FactKind, entries: Sequence[CacheEntry]) -> bool:
         for start in range(0, len(entries), KEYS_A_COMMAND):
             some = entries[start : start + KEYS_A_COMMAND]
             values = [part for entry in some for part in (entry.value, max(1, int(entry.ttl * 1000)))]
             await self._remember(keys=[_key(kind, entry.key) for entry in some], args=values)
         return True
+
+
+def _facts(keys: Sequence[str], found: Sequence[bytes | int | None]) -> dict[str, bytes]:
+    """Return what is a fact: neither nothing nor a claim."""
+    pairs = zip(keys, found, strict=False)
+    return {key: value for key, value in pairs if isinstance(value, bytes) and value != _CLAIM}
 
 
 def _key(kind: FactKind, key: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import select, text, update
+from sqlalchemy import delete, func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from storage.database import Connection, Row
@@ -28,6 +29,7 @@ class NewJob:
     source_bytes: int
     parent_id: UUID | None = None
     deadline_s: float = 0.0
+    retention_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,11 @@ class Counts:
 
 _INSERT = text("""
     INSERT INTO job (id, account_id, parent_id, name, state, options, source_name, source_sha256,
-                     source_bytes, deadline_at)
+                     source_bytes, deadline_at, expires_at)
     VALUES (:id, :account_id, :parent_id, :name, 'uploading', CAST(:options AS jsonb), :source_name,
             :source_sha256, :source_bytes,
-            CASE WHEN :deadline_s > 0 THEN clock_timestamp() + make_interval(secs => :deadline_s) END)
+            CASE WHEN :deadline_s > 0 THEN clock_timestamp() + make_interval(secs => :deadline_s) END,
+            CASE WHEN :retention_s > 0 THEN clock_timestamp() + make_interval(secs => :retention_s) END)
 """)
 
 # A job that has waited for nothing yet goes first; the lease makes a crashed step claimable again.
@@ -84,8 +87,13 @@ _CLAIM_STEP = text("""
 
 _RENEW_STEPS = text("""
     UPDATE job SET step_until = clock_timestamp() + make_interval(secs => :lease)
-    WHERE step_owner = :owner AND state IN ('intake', 'finalizing')
+    WHERE step_token = ANY(:tokens) AND state IN ('intake', 'finalizing')
     RETURNING step_token
+""")
+
+_RELEASE_STEP = text("""
+    UPDATE job SET step_token = NULL, step_owner = NULL, step_until = NULL, step_attempt = step_attempt - 1
+    WHERE id = :job_id AND step_token = :token
 """)
 
 # A new or resumed job starts beside the others, not before them: an idle past earns no priority.
@@ -104,7 +112,8 @@ _CATCH_UP = text("""
 
 _COUNT = text("""
     UPDATE job SET processed = processed + :processed, valid = valid + :valid, invalid = invalid + :invalid,
-        risky = risky + :risky, chunks = chunks + :added, chunks_open = chunks_open - 1 + :added
+        risky = risky + :risky, chunks = chunks + :added, chunks_open = chunks_open - 1 + :added,
+        warning = coalesce(nullif(:warning, ''), warning)
     WHERE id = :job_id AND state IN ('queued', 'running', 'paused')
     RETURNING chunks - :added AS first_free, chunks_open
 """)
@@ -139,6 +148,7 @@ async def insert(connection: Connection, new: NewJob) -> None:
             "source_sha256": new.source_sha256,
             "source_bytes": new.source_bytes,
             "deadline_s": new.deadline_s,
+            "retention_s": new.retention_s,
         },
     )
 
@@ -152,9 +162,15 @@ async def claim_step(
     return ClaimedStep(**row) if row else None
 
 
-async def renew_steps(connection: Connection, *, owner: str, lease: float) -> set[UUID]:
-    """Extend the leases of the steps `owner` works on; missing tokens are lost."""
-    return set((await connection.execute(_RENEW_STEPS, {"owner": owner, "lease": lease})).scalars())
+async def renew_steps(connection: Connection, tokens: Collection[UUID], *, lease: float) -> set[UUID]:
+    """Extend the leases; the tokens that are missing from the answer are lost, or no step's."""
+    values = {"tokens": list(tokens), "lease": lease}
+    return set((await connection.execute(_RENEW_STEPS, values)).scalars())
+
+
+async def release_step(connection: Connection, step: ClaimedStep) -> None:
+    """Give the step back undone; it does not count as an attempt."""
+    await connection.execute(_RELEASE_STEP, {"job_id": step.job_id, "token": step.token})
 
 
 async def move(
@@ -205,9 +221,9 @@ async def catch_up(connection: Connection, job_id: UUID) -> None:
 
 
 async def count(
-    connection: Connection, job_id: UUID, counts: Counts, *, added: int
+    connection: Connection, job_id: UUID, counts: Counts, *, added: int, warning: str = ""
 ) -> tuple[int, int] | None:
-    """Add one closed chunk's rows and its `added` residual chunks to the job.
+    """Add one closed chunk's rows and its `added` residual chunks to the job; `warning` stays unless "".
 
     Returns:
         The number of the first residual chunk and how many chunks are open; None when the job has ended.
@@ -219,6 +235,7 @@ async def count(
         "invalid": counts.invalid,
         "risky": counts.risky,
         "added": added,
+        "warning": warning,
     }
     row = (await connection.execute(_COUNT, values)).one_or_none()
     return (row.first_free, row.chunks_open) if row else None
@@ -229,12 +246,44 @@ async def get(connection: Connection, job_id: UUID) -> Row | None:
     return (await connection.execute(select(job).where(job.c.id == job_id))).mappings().one_or_none()
 
 
-async def newest(connection: Connection, account_id: UUID, limit: int) -> Sequence[Row]:
-    """Return the account's newest jobs."""
+async def newest(
+    connection: Connection,
+    account_id: UUID,
+    limit: int,
+    *,
+    before: tuple[datetime, UUID] | None = None,
+    states: Collection[str] = (),
+) -> Sequence[Row]:
+    """Return the account's newest jobs, in these states if any are named.
+
+    Args:
+        connection: an open transaction.
+        account_id: whose.
+        limit: how many.
+        before: only those after this one (created_at, id) in the order of the list.
+        states: all, when empty.
+    """
     statement = (
         select(job)
         .where(job.c.account_id == account_id)
         .order_by(job.c.created_at.desc(), job.c.id.desc())
         .limit(limit)
     )
+    if before is not None:
+        statement = statement.where(tuple_(job.c.created_at, job.c.id) < tuple_(*before))
+    if states:
+        statement = statement.where(job.c.state.in_(states))
     return (await connection.execute(statement)).mappings().all()
+
+
+async def remove(connection: Connection, job_id: UUID, allowed: Collection[str]) -> bool:
+    """Delete the job with its chunks and events when its state is one of `allowed`."""
+    statement = delete(job).where(job.c.id == job_id, job.c.state.in_(allowed))
+    return (await connection.execute(statement)).rowcount == 1
+
+
+async def expired(connection: Connection, states: Collection[str], limit: int) -> list[UUID]:
+    """Return jobs in these states whose time to be kept is over."""
+    over = job.c.expires_at < func.clock_timestamp()
+    statement = select(job.c.id).where(over, job.c.state.in_(states)).order_by(job.c.expires_at).limit(limit)
+    return list((await connection.execute(statement)).scalars())

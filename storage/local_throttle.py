@@ -10,6 +10,7 @@ from ipaddress import ip_network
 from random import Random
 from typing import TypeVar
 
+import structlog
 from typing_extensions import override
 
 from pipeline.ports import Ask, Grant, Outcome, Report, Throttle
@@ -20,9 +21,13 @@ K = TypeVar("K")
 LEASE_PREFIX = "local."
 PENALTY_SECONDS = 30.0  # doubles with every rate reply in a row
 LONGEST_PENALTY = 900.0
+MOST_BLOCKS = 5  # sessions in a row in which a provider may refuse us
+HOLD_SECONDS = 900.0  # it is left alone after that
 JITTER = 0.1  # share of a penalty that is left to chance, so processes do not come back together
 SLOWEST_RATE = 1 / 60  # recipients a second that any number of rate replies leaves
 KEPT_GATES = 10_000
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +101,23 @@ class _Gate:
     paid_until: float = 0.0
     blocked_until: float = 0.0
     strikes: int = 0
+    blocks: int = 0
     leases: dict[str, float] = field(default_factory=dict)
 
     def idle(self, now: float) -> bool:
         """Tell whether forgetting this gate changes nothing."""
-        return not self.strikes and self.paid_until <= now and all(end <= now for end in self.leases.values())
+        if self.strikes or self.blocks or self.paid_until > now:
+            return False
+        return all(end <= now for end in self.leases.values())
+
+    @property
+    def held(self) -> bool:
+        """Whether the provider has refused us too often in a row."""
+        return self.blocks >= MOST_BLOCKS
 
     def full(self, limit: Limit, now: float) -> bool:
         self.leases = {lease: end for lease, end in self.leases.items() if end > now}
-        return len(self.leases) >= (1 if self.strikes else limit.sessions)
+        return len(self.leases) >= (1 if self.strikes or self.held else limit.sessions)
 
     def available(self, limit: Limit, now: float) -> int:
         """Recipients that may be asked now; a microsecond is forgiven to rounding."""
@@ -122,6 +135,13 @@ class _Gate:
         self.strikes += 1
         penalty = PENALTY_SECONDS * 2.0 ** min(self.strikes - 1, 10) * (1 + JITTER * chance)
         self.blocked_until = now + min(LONGEST_PENALTY, penalty)
+
+    def block(self, now: float) -> bool:
+        """Count a session in which we were refused; returns whether the provider is now left alone."""
+        self.blocks += 1
+        if self.held:
+            self.blocked_until = now + HOLD_SECONDS
+        return self.held
 
 
 class LocalThrottle(Throttle):
@@ -165,14 +185,16 @@ class LocalThrottle(Throttle):
             if report.outcome is Outcome.RATE:
                 gate.strike(now, self._random.random())
             elif report.outcome is Outcome.CLEAN:
-                gate.strikes = 0
+                gate.strikes = gate.blocks = 0
+            elif report.outcome is Outcome.BLOCKED and gate.block(now):
+                tell_of_hold(report.ask)
 
     def _answer(self, ask: Ask, now: float) -> Grant:
         limits = limits_of(ask, self._row(ask.provider), self._config)
         provider = self._providers.setdefault((ask.provider, ask.source), _Gate())
         address = self._addresses.setdefault(destination(ask), _Gate())
         if provider.blocked_until > now:
-            return Grant(0, retry_after=provider.blocked_until - now)
+            return Grant(0, retry_after=provider.blocked_until - now, blocked=provider.held)
         parts = [
             (gate, limit.share(self._config.processes))
             for gate, limit in ((provider, limits.provider), (address, limits.address))
@@ -189,6 +211,11 @@ class LocalThrottle(Throttle):
             gate.take(limit, count, now)
             gate.leases[lease] = now + self._config.lease_seconds
         return Grant(count, lease)
+
+
+def tell_of_hold(ask: Ask) -> None:
+    """Tell the operator that a provider refuses us and is left alone for a while."""
+    _log.warning("provider.refuses_us", provider=ask.provider, source=ask.source, held_s=HOLD_SECONDS)
 
 
 def _forget_idle(gates: dict[K, _Gate], now: float) -> None:

@@ -2,14 +2,17 @@
 
 | key                                      | type   | holds                                 | lives         |
 |------------------------------------------|--------|---------------------------------------|---------------|
-| ms:fact:domain:<domain>                  | string | DomainFact, bytes of the pipeline     | fact's TTL    |
+| ms:fact:domain:<domain>                  | string | DomainFact, bytes of the pipeline (+) | fact's TTL    |
 | ms:fact:catch_all:<domain>               | string | CatchAllFact                          | fact's TTL    |
 | ms:fact:mailbox:<digest>                 | string | MailboxFact                           | fact's TTL    |
 | ms:throttle:state:<provider>:<source>    | hash   | rate clock, learned share, penalty    | (*)           |
 | ms:throttle:sessions:<provider>:<source> | zset   | lease -> its end, epoch seconds       | longest lease |
 | ms:throttle:address:<ip>                 | zset   | lease -> its end, of one destination  | longest lease |
 | ms:throttle:pace:<ip>                    | string | rate clock of one destination         | pause         |
+| ms:limit:<zone>:<holder>                 | string | rate clock of an account's requests   | until full    |
+| ms:mark:<name>                           | string | a revoked API key                     | five minutes  |
 
+(+) or for ten seconds a mark that somebody is looking it up
 (*) a day after the last lesson; when nothing is learned, until its rate clock has run out
 
 Celery keeps its own keys under its own prefix. Losing all of it costs time, never correctness.
@@ -32,6 +35,8 @@ T = TypeVar("T")
 
 Client = Redis
 """What `connect` makes."""
+ClientError = RedisError
+"""Whatever goes wrong between us and Redis."""
 
 PREFIX = "ms:"
 log = logging.getLogger(__name__)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
-from storage.database import Connection, driver_url
+from storage.database import Connection, driver_url, unavailable
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _MIGRATION_LOCK = 0x6D736966  # any constant: one migration at a time in one database
 
 
 def _config(url: str) -> Config:
+    from alembic.config import Config  # noqa: PLC0415 - Alembic is a quarter of the start of every command
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.attributes["url"] = driver_url(url)
@@ -27,10 +31,18 @@ def migrate(url: str) -> str:
 
     Returns:
         The revision the database is at afterwards.
+
+    Raises:
+        MailsiftError: `database_unavailable`.
     """
+    from alembic import command  # noqa: PLC0415 - see _config
+
     config = _config(url)
-    engine = create_engine(driver_url(url), poolclass=NullPool)
-    with engine.begin() as connection:
+    try:
+        connection = create_engine(driver_url(url), poolclass=NullPool).connect()
+    except OperationalError as error:
+        raise unavailable() from error
+    with connection, connection.begin():
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
@@ -46,4 +58,6 @@ async def current_revision(connection: Connection) -> str:
 
 def newest_revision() -> str:
     """Return the revision this release expects."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - see _config
+
     return ScriptDirectory.from_config(_config("")).get_current_head() or ""

@@ -16,10 +16,11 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    UniqueConstraint,
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB, UUID
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, UUID
 
 metadata = MetaData()
 
@@ -35,6 +36,7 @@ JOB_STATES = (
     "cancelled",
 )
 CHUNK_STATES = ("ready", "leased", "done", "cancelled")
+DELIVERY_STATES = ("pending", "delivering", "succeeded", "exhausted", "skipped")
 
 _MOMENT = DateTime(timezone=True)
 
@@ -79,12 +81,19 @@ job = Table(
     Column("step_owner", Text),
     Column("step_until", _MOMENT),
     Column("step_attempt", Integer, nullable=False, server_default="0"),
+    Column("warning", Text, nullable=False, server_default=""),  # code of what makes its verdicts poorer
     Column("error_code", Text, nullable=False, server_default=""),
     Column("error_detail", Text, nullable=False, server_default=""),
     Column("created_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
     Column("started_at", _MOMENT),
     Column("finished_at", _MOMENT),
     Column("deadline_at", _MOMENT),
+    Column("list_rows", BigInteger, nullable=False, server_default="0"),  # of the whole list, for a preview
+    Column("list_addresses", BigInteger, nullable=False, server_default="0"),
+    Column("expires_at", _MOMENT),  # blobs and row are deleted then
+    Column("schedule_id", UUID, ForeignKey("schedule.id", ondelete="SET NULL", use_alter=True)),
+    Column("scheduled_for", _MOMENT),  # the slot of the schedule; none when somebody said "now"
+    UniqueConstraint("schedule_id", "scheduled_for", name="job_once_a_slot"),
     CheckConstraint(_one_of("state", JOB_STATES), name="job_state"),
     CheckConstraint(
         "(state IN ('completed', 'failed', 'cancelled')) = (finished_at IS NOT NULL)", name="job_finished_at"
@@ -132,4 +141,91 @@ event = Table(
     Column("body", LargeBinary, nullable=False),  # the very bytes that are signed and sent
     Column("created_at", _MOMENT, nullable=False),
     Column("once", Text, unique=True),  # what may happen only once, e.g. the end of a job
+)
+
+endpoint = Table(
+    "endpoint",
+    metadata,
+    Column("id", UUID, primary_key=True),
+    Column("account_id", UUID, ForeignKey("account.id"), nullable=False),
+    Column("url", Text, nullable=False),
+    Column("types", ARRAY(Text), nullable=False, server_default="{}"),  # empty = all
+    Column("enabled", Boolean, nullable=False, server_default="true"),
+    Column("disabled_reason", Text, nullable=False, server_default=""),
+    Column("secret", LargeBinary, nullable=False),  # sealed, with the id of the key that opens it
+    Column("previous_secret", LargeBinary),  # signs too until previous_until
+    Column("previous_until", _MOMENT),
+    Column("failures", Integer, nullable=False, server_default="0"),  # in a row
+    Column("failing_since", _MOMENT),
+    Column("exhausted", Integer, nullable=False, server_default="0"),  # deliveries given up since then
+    Column("probe_at", _MOMENT),  # the breaker is open: one attempt may be made then
+    Column("served_at", _MOMENT),
+    Column("created_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
+    CheckConstraint("enabled = (disabled_reason = '')", name="endpoint_disabled"),
+    Index("endpoint_by_account", "account_id", "created_at", "id"),
+)
+
+delivery = Table(
+    "delivery",
+    metadata,
+    Column("id", UUID, primary_key=True, server_default=func.gen_random_uuid()),
+    Column("event_id", UUID, ForeignKey("event.id", ondelete="CASCADE"), nullable=False),
+    Column("endpoint_id", UUID, ForeignKey("endpoint.id", ondelete="CASCADE"), nullable=False),
+    Column("state", Text, nullable=False, server_default="pending"),
+    Column("trigger", Text, nullable=False, server_default="automatic"),  # of the next attempt
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("round", Integer, nullable=False, server_default="0"),  # attempts since it was last asked for
+    Column("next_attempt_at", _MOMENT),
+    Column("lease_token", UUID),
+    Column("lease_until", _MOMENT),
+    Column("created_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
+    Column("finished_at", _MOMENT),
+    UniqueConstraint("event_id", "endpoint_id"),
+    CheckConstraint(_one_of("state", DELIVERY_STATES), name="delivery_state"),
+    CheckConstraint(_one_of("trigger", ("automatic", "manual", "test")), name="delivery_trigger"),
+    CheckConstraint("(state = 'pending') <= (next_attempt_at IS NOT NULL)", name="delivery_due"),
+    CheckConstraint("(state = 'delivering') = (lease_token IS NOT NULL)", name="delivery_lease"),
+    Index("delivery_due", "endpoint_id", "created_at", "id", postgresql_where=text("state = 'pending'")),
+    Index("delivery_leased", "endpoint_id", "lease_until", postgresql_where=text("state = 'delivering'")),
+    Index("delivery_by_endpoint", "endpoint_id", "created_at", "id"),
+)
+
+attempt = Table(
+    "attempt",
+    metadata,
+    Column("delivery_id", UUID, ForeignKey("delivery.id", ondelete="CASCADE"), primary_key=True),
+    Column("n", Integer, primary_key=True),
+    Column("at", _MOMENT, nullable=False),
+    Column("trigger", Text, nullable=False),
+    Column("ms", Integer, nullable=False),
+    Column("status_code", Integer, nullable=False),  # 0 when nobody answered
+    Column("error", Text, nullable=False),  # "" when it arrived
+    Column("response", Text, nullable=False),
+)
+
+schedule = Table(
+    "schedule",
+    metadata,
+    Column("id", UUID, primary_key=True),
+    Column("account_id", UUID, ForeignKey("account.id"), nullable=False),
+    Column("source_job_id", UUID, ForeignKey("job.id", ondelete="SET NULL")),
+    Column("name", Text, nullable=False, server_default=""),
+    Column("cron", Text, nullable=False),
+    Column("zone", Text, nullable=False),
+    Column("options", JSONB, nullable=False),
+    Column("recheck", Text, nullable=False),
+    Column("overlap", Text, nullable=False),
+    Column("catch_up", Text, nullable=False),
+    Column("enabled", Boolean, nullable=False, server_default="true"),
+    Column("next_run_at", _MOMENT, nullable=False),
+    Column("last_run_at", _MOMENT),
+    Column("last_error", Text, nullable=False, server_default=""),
+    Column("lease_token", UUID),
+    Column("lease_until", _MOMENT),
+    Column("created_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
+    CheckConstraint(_one_of("recheck", ("all", "stale", "risky")), name="schedule_recheck"),
+    CheckConstraint(_one_of("overlap", ("skip", "queue", "cancel_previous")), name="schedule_overlap"),
+    CheckConstraint(_one_of("catch_up", ("none", "latest", "all")), name="schedule_catch_up"),
+    Index("schedule_by_account", "account_id", "created_at", "id"),
+    Index("schedule_due", "next_run_at", postgresql_where=text("enabled")),
 )

@@ -15,15 +15,18 @@ from pipeline.clock import Clock
 from pipeline.ports import Ask, Grant, Report, Throttle
 from pipeline.providers import Provider
 from storage.local_throttle import (
+    HOLD_SECONDS,
     JITTER,
     LEASE_PREFIX,
     LONGEST_PENALTY,
+    MOST_BLOCKS,
     PENALTY_SECONDS,
     SLOWEST_RATE,
     LocalThrottle,
     ThrottleConfig,
     destination,
     limits_of,
+    tell_of_hold,
 )
 from storage.redis import PREFIX, Lifeline
 
@@ -33,13 +36,19 @@ __all__ = ["RedisThrottle", "ThrottleConfig"]
 class RedisThrottle(Throttle):
     """Rate (GCRA), sessions (leases that expire) and penalties per provider x source and per destination.
 
+    Who asks plays no part: all accounts, jobs and processes share these limits. Together the two keys leave
+    no way round: a provider outside the table is the registrable domain of its MX host, so that any number
+    of customer domains, or of names below one domain, behind one host share one limit; and names that have
+    nothing in common but the address they lead to share the limit of that destination.
+
     Every call is one script on the server, so no two clients ever decide at the same time. It reads the
     server's own clock: the workers' clocks may differ as they like. A destination is an IPv4 address or an
     IPv6 /64.
 
     A rate reply halves the pace, down to one recipient a minute, and closes the provider for 30 s, then twice
     as long for every further one in a row, at most 15 minutes; afterwards one session at a time until one is
-    clean. Every minute of clean sessions gives 5 % of the base rate back.
+    clean. Every minute of clean sessions gives 5 % of the base rate back. A provider that refuses us in five
+    sessions in a row is left alone for 15 minutes, and is then as well asked one session at a time.
 
     While Redis is gone each process keeps to its share of the limits. Nothing is ever raised to the prober.
     """
@@ -80,8 +89,11 @@ class RedisThrottle(Throttle):
         answers = await self._lifeline.call(lambda: self._grant(keys=keys, args=args))
         if answers is None:
             return await self._local.grant(asks)
-        pairs = zip(answers[::2], answers[1::2], strict=True)
-        return [_grant(count, wait, f"{name}{number}") for number, (count, wait) in enumerate(pairs)]
+        terms = zip(answers[::3], answers[1::3], answers[2::3], strict=True)
+        return [
+            Grant(count, f"{name}{number}") if count else Grant(0, "", wait / 1000, blocked=bool(held))
+            for number, (count, wait, held) in enumerate(terms)
+        ]
 
     @override
     async def report(self, reports: Sequence[Report]) -> None:
@@ -91,10 +103,12 @@ class RedisThrottle(Throttle):
             key for report in reports for key in (*_provider_keys(report.ask), _address_keys(report.ask)[0])
         ]
         head = (self._now(), self._config.learned_seconds, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
-        args: list[str | float] = [*head]
+        args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS]
         args.extend(value for report in reports for value in self._lesson(report))
-        shared = await self._lifeline.call(lambda: self._report(keys=keys, args=args))
-        mine = reports if shared is None else [one for one in reports if one.lease.startswith(LEASE_PREFIX)]
+        holds = await self._lifeline.call(lambda: self._report(keys=keys, args=args))
+        for place in holds or ():
+            tell_of_hold(reports[place].ask)
+        mine = reports if holds is None else [one for one in reports if one.lease.startswith(LEASE_PREFIX)]
         await self._local.report(mine)
 
     def _now(self) -> str:
@@ -113,10 +127,6 @@ class RedisThrottle(Throttle):
 
 def _script(name: str) -> str:
     return files("storage").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
-
-
-def _grant(count: int, wait_ms: int, lease: str) -> Grant:
-    return Grant(count, lease) if count else Grant(0, retry_after=wait_ms / 1000)
 
 
 def _provider_keys(ask: Ask) -> tuple[str, str]:

@@ -6,7 +6,8 @@ import itertools
 import shutil
 import tempfile
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -14,10 +15,11 @@ import pytest
 from psycopg import sql
 
 from mailsift.embedded import EmbeddedServers
-from tests.servers import RedisServer
+from tests.servers import RedisServer, Urls
 
 TEMPLATE = "template_mailsift"
-REDIS_DATABASES = 15  # of Valkey's 16; number 0 stays empty
+REDIS_DATABASES = 12  # of Valkey's 16; number 0 stays empty
+SHARED_REDIS_DATABASES = (13, 14, 15)
 
 
 @pytest.fixture(scope="session")
@@ -53,10 +55,20 @@ def numbers() -> Iterator[int]:
 @pytest.fixture
 def database_url(servers: EmbeddedServers, template: str, numbers: Iterator[int]) -> Iterator[str]:
     """SQLAlchemy address of a fresh, migrated database."""
-    name = f"test_{next(numbers)}"
-    _admin(servers, "CREATE DATABASE {} TEMPLATE {}", name, template)
-    yield _named(servers.database_url, name)
-    _admin(servers, "DROP DATABASE {} WITH (FORCE)", name)
+    with _migrated(servers, template, numbers) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def shared_servers(
+    servers: EmbeddedServers, template: str, numbers: Iterator[int]
+) -> Iterator[Callable[[], Urls]]:
+    """Gives a migrated database and an empty Redis that tests of one module share, up to three times."""
+    places = iter(SHARED_REDIS_DATABASES)
+    with ExitStack() as stack:
+        yield lambda: Urls(
+            stack.enter_context(_migrated(servers, template, numbers)), _emptied(servers, next(places))
+        )
 
 
 @pytest.fixture
@@ -71,12 +83,7 @@ def empty_database_url(servers: EmbeddedServers, numbers: Iterator[int]) -> Iter
 @pytest.fixture
 def redis_url(servers: EmbeddedServers, numbers: Iterator[int]) -> str:
     """redis-py address of an empty database of the run's Valkey."""
-    import redis  # noqa: PLC0415 - tests without Redis do not pay for it
-
-    url = f"{servers.redis_url}?db={1 + next(numbers) % REDIS_DATABASES}"
-    with redis.Redis.from_url(url) as client:
-        client.flushdb()
-    return url
+    return _emptied(servers, 1 + next(numbers) % REDIS_DATABASES)
 
 
 @pytest.fixture
@@ -85,6 +92,23 @@ def redis_server(short_tmp: Path, numbers: Iterator[int]) -> Iterator[RedisServe
     server = RedisServer(short_tmp / f"redis{next(numbers)}")
     yield server
     server.stop()
+
+
+@contextmanager
+def _migrated(servers: EmbeddedServers, template: str, numbers: Iterator[int]) -> Iterator[str]:
+    name = f"test_{next(numbers)}"
+    _admin(servers, "CREATE DATABASE {} TEMPLATE {}", name, template)
+    yield _named(servers.database_url, name)
+    _admin(servers, "DROP DATABASE {} WITH (FORCE)", name)
+
+
+def _emptied(servers: EmbeddedServers, number: int) -> str:
+    import redis  # noqa: PLC0415 - tests without Redis do not pay for it
+
+    url = f"{servers.redis_url}?db={number}"
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+    return url
 
 
 def _named(url: str, database: str) -> str:

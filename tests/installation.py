@@ -23,20 +23,20 @@ burst = 500
 def settings_for(
     home: Path,
     *,
-    database_url: str,
-    redis_url: str,
+    database_url: str | None = None,
+    redis_url: str | None = None,
     sandbox: Mapping[str, str],
     overrides: str = OVERRIDES,
     **more: object,
 ) -> Settings:
-    """Settings that know nothing but these servers; leases are short, so that the dead are found soon."""
+    """Settings that know nothing but these servers, or the embedded ones; leases are short, for the dead."""
     home.mkdir(parents=True, exist_ok=True)
     file = home / "overrides.toml"
     file.write_text(overrides)
     values: dict[str, object] = {
         "home": home,
-        "database_url": SecretStr(database_url),
-        "redis_url": SecretStr(redis_url),
+        "database_url": SecretStr(database_url) if database_url else None,
+        "redis_url": SecretStr(redis_url) if redis_url else None,
         "overrides": file,
         "greylist_delays": (2.0, 4.0, 8.0),
         "lease_seconds": 4.0,

@@ -6,8 +6,16 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from typing import NamedTuple
 
 from mailsift.embedded import EmbeddedServers
+
+
+class Urls(NamedTuple):
+    """Addresses of a database and a Redis, as `tests.installation.settings_for` takes them."""
+
+    database_url: str
+    redis_url: str
 
 
 class RedisServer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from typing import Annotated, Any
@@ -11,14 +12,18 @@ import typer
 import uvloop
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from mailsift.installation import installation
+from mailsift.progress import console as stderr
+from mailsift.progress import warning
 from mailsift.settings import Settings
 from mailsift.wiring import open_sifter
 from pipeline import syntax
 from pipeline.facts import Mode
 from pipeline.frames import VERDICTS
 from pipeline.sift import Request
+from pipeline.verdict import Result
 
 COLOURS = {"valid": "green", "risky": "yellow", "invalid": "red"}
 
@@ -41,20 +46,39 @@ def check(
     mode: ModeOption = Mode.DEEP,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     evidence: Annotated[bool, typer.Option("--evidence", help="Show the facts behind the verdict.")] = False,
+    max_age: Annotated[
+        float,
+        typer.Option(
+            "--max-age",
+            min=0,
+            metavar="SECONDS",
+            help="Use mailbox verdicts again that are younger; 0: always ask.",
+        ),
+    ] = 0.0,
 ) -> None:
     """Check addresses now and print their verdicts.
 
     Nobody comes back later here: a server that says "try again later" gives `deferred`.
     """
-    given = (
-        [line for line in sys.stdin.read().splitlines() if line.strip()] if addresses == ["-"] else addresses
-    )
+    given = _from_stdin() if addresses == ["-"] else [_readable(address) for address in addresses]
     if not given:
         return
     with installation(Settings.from_env(), database=False) as settings:
-        rows = uvloop.run(_check(settings, given, Request(mode, evidence=evidence)))
+        rows = uvloop.run(_check(settings, given, Request(mode, evidence=evidence, max_age=max_age)))
+    if any(row["result"] == Result.PROBE_UNAVAILABLE for row in rows):
+        stderr.print(warning(Result.PROBE_UNAVAILABLE), soft_wrap=True)
     show = _print_json if as_json else _print_table
     show(given, rows)
+
+
+def _from_stdin() -> list[str]:
+    text = sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")
+    return [line.rstrip("\n") for line in io.StringIO(text, newline=None) if line.strip()]
+
+
+def _readable(argument: str) -> str:
+    """Replace the bytes of an argument that are no UTF-8."""
+    return argument.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
 
 
 async def _check(settings: Settings, given: list[str], request: Request) -> list[dict[str, Any]]:
@@ -86,18 +110,16 @@ def _print_table(given: list[str], rows: list[dict[str, Any]]) -> None:
         table.add_column(name, justify="right" if name == "score" else "left")
     table.add_column("reason", overflow="fold")
     for email, row in zip(given, rows, strict=True):
-        colour = COLOURS[row["status"]]
+        status = Text(row["status"], style=COLOURS[row["status"]])
         reason = f"{row['reason']} {row['suggestion']}".strip()
-        cells = (email, f"[{colour}]{row['status']}[/]", str(row["score"]), row["result"])
-        table.add_row(_plain(cells[0]), *cells[1:], _plain(reason))
+        table.add_row(_plain(email), status, str(row["score"]), row["result"], _plain(reason))
     console.print(table)
     for email, row in zip(given, rows, strict=True):
         if row["evidence"]:
-            console.print(f"\n[bold]{_plain(email)}[/]")
+            console.print(Text("\n").append(_plain(email)), style="bold")
             console.print_json(row["evidence"])
 
 
-def _plain(text: str) -> str:
-    """Show control characters and markup of hostile input as text."""
-    printable = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    return printable.replace("[", r"\[")
+def _plain(text: str) -> Text:
+    """Show hostile input as text: no markup, no emoji codes, no control characters."""
+    return Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))

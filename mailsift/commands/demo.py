@@ -20,7 +20,7 @@ from pipeline.errors import MailsiftError
 from pipeline.facts import Mode
 from sandbox.client import SandboxProcess
 from sandbox.listing import write_list
-from sandbox.world import World
+from sandbox.world import Mix, World
 
 # The sandbox is nobody's mail server: polite, but for a machine of its own.
 _OVERRIDES = """\
@@ -46,8 +46,8 @@ def demo(
     source, truth, out = folder / "list.csv", folder / "list.truth.csv", folder / "list.mailsift.csv"
     domains = max(50, rows // 10)
     console.print(f"Writing a list of {rows:,} rows, and what is true about them …")
-    write_list(World(seed=seed, domains=domains), source, rows=rows)
-    console.print("Starting the sandbox: a mail internet on loopback …")
+    write_list(World(seed=seed, domains=domains, mix=Mix.HOSTILE), source, rows=rows)
+    console.print("Starting the sandbox: a mail internet on loopback, with every hostile behaviour …")
     with _sandbox_settings(folder, seed, domains) as settings, working(settings) as (found, worker):
         uvloop.run(submit_and_follow(found, worker, source, JobOptions(mode=Mode.DEEP), out, as_json=False))
     wrong = disagreements(out, truth)
@@ -63,7 +63,7 @@ def _sandbox_settings(folder: Path, seed: int, domains: int) -> Iterator[Setting
     """Give settings that know nothing but the sandbox; two worker processes."""
     overrides = folder / "overrides.toml"
     overrides.write_text(_OVERRIDES)
-    with SandboxProcess(seed=seed, domains=domains) as sandbox:
+    with SandboxProcess(seed=seed, domains=domains, mix=Mix.HOSTILE) as sandbox:
         address: dict[str, Any] = {
             name.removeprefix("MAILSIFT_").lower(): value for name, value in sandbox.env.items()
         }

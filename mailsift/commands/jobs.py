@@ -12,13 +12,13 @@ import typer
 import uvloop
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from jobs.export import format_of
 from jobs.service import JobService
 from jobs.views import AccountId, JobId, JobState, JobView
-from mailsift.commands.run import LOCAL_ACCOUNT, follow, working, write
+from mailsift.commands.run import LOCAL_ACCOUNT, check_writable, follow, working, write
 from mailsift.installation import LocalWorker, installation
-from mailsift.progress import console, summary_of
+from mailsift.progress import PLAIN, console, summary_of
 from mailsift.settings import Settings
 from mailsift.wiring import open_service
 from pipeline.errors import MailsiftError
@@ -73,13 +73,12 @@ def list_jobs(*, limit: Annotated[int, typer.Option(min=1)] = 20, as_json: JsonO
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("job", "state", "list", "mode", "rows", "done", "valid", "risky", "invalid", "created"):
-        table.add_column(
-            name, justify="right" if name in {"rows", "done", "valid", "risky", "invalid"} else "left"
-        )
+        justify: Any = "right" if name in {"rows", "done", "valid", "risky", "invalid"} else "left"
+        table.add_column(name, justify=justify, no_wrap=name != "list", overflow="fold")
     for view in views:
         counts = (f"{n:,}" for n in (view.total, view.processed, view.valid, view.risky, view.invalid))
         created = view.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
-        table.add_row(str(view.id)[:8], view.state.value, view.name, view.mode.value, *counts, created)
+        table.add_row(str(view.id)[:8], view.state.value, Text(view.name), view.mode.value, *counts, created)
     Console().print(table)
 
 
@@ -98,7 +97,7 @@ def show(job: JobArgument, *, as_json: JsonOption = False) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, value in told.items():
         shown = "\n".join(map(str, value)) if isinstance(value, list) else str(value)
-        table.add_row(name, shown)
+        table.add_row(name, Text(shown))
     Console().print(table)
 
 
@@ -132,9 +131,9 @@ def results(job: JobArgument, *, output: OutputOption) -> None:
         found = await write(service, account, await find(service, account, job), output)
         return sum(found.values())
 
-    format_of(output)
+    check_writable(output)
     rows = _with_service(act)
-    console.print(f"{rows:,} rows: {output}", highlight=False)
+    console.print(f"{rows:,} rows: {output}", **PLAIN)
 
 
 @jobs_app.command("resume")
@@ -149,7 +148,7 @@ def resume(job: JobArgument, *, output: OutputOption, as_json: JsonOption = Fals
                 await service.resume(account, job_id)
             await follow(service, worker, account, job_id, output, as_json=as_json)
 
-    format_of(output)
+    check_writable(output)
     with working(Settings.from_env()) as (settings, worker):
         uvloop.run(act(settings, worker))
 
@@ -164,7 +163,7 @@ def retry(job: JobArgument, *, output: OutputOption, as_json: JsonOption = False
             again = await service.retry(account, await find(service, account, job))
             await follow(service, worker, account, again, output, as_json=as_json)
 
-    format_of(output)
+    check_writable(output)
     with working(Settings.from_env()) as (settings, worker):
         uvloop.run(act(settings, worker))
 
@@ -190,6 +189,7 @@ def _told(view: JobView) -> dict[str, Any]:
         "created_at": view.created_at.isoformat(),
         "started_at": view.started_at.isoformat() if view.started_at else "",
         "finished_at": view.finished_at.isoformat() if view.finished_at else "",
+        "warning": view.warning,
         "error": f"{view.error_code}: {view.error_detail}" if view.error_code else "",
         "waiting": waits,
     }

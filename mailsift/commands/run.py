@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +14,12 @@ import typer
 import uvloop
 
 from jobs.export import export, format_of
-from jobs.service import JobService
+from jobs.service import JobService, check_readable
 from jobs.tally import tally
 from jobs.views import AccountId, JobId, JobOptions, JobState
 from mailsift.commands.check import ModeOption
 from mailsift.installation import LocalWorker, installation
-from mailsift.progress import console, show_summary, summary_of, watch
+from mailsift.progress import PLAIN, console, show_summary, summary_of, watch
 from mailsift.settings import Settings
 from mailsift.wiring import open_service
 from pipeline.errors import MailsiftError
@@ -26,7 +28,7 @@ from pipeline.facts import Mode
 LOCAL_ACCOUNT = "local"
 
 
-def run(
+def run(  # noqa: PLR0913 - one argument an option
     file: Annotated[Path, typer.Argument(help="CSV, TSV, TXT, XLSX, JSONL, JSON or Parquet; gzip is fine.")],
     *,
     output: Annotated[
@@ -44,6 +46,24 @@ def run(
     evidence: Annotated[
         bool, typer.Option("--evidence", help="Write the facts behind every verdict as a column.")
     ] = False,
+    max_age: Annotated[
+        float | None,
+        typer.Option(
+            "--max-age",
+            min=0,
+            metavar="SECONDS",
+            help="Use mailbox verdicts again that are younger; 0: always ask. [default: MAILSIFT_MAX_AGE]",
+        ),
+    ] = None,
+    deadline: Annotated[
+        float,
+        typer.Option(
+            "--deadline",
+            min=0,
+            metavar="SECONDS",
+            help='Then judge what is known: who says "later" is deferred; 0: no end.',
+        ),
+    ] = 0.0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as one JSON object on the last line.")
     ] = False,
@@ -52,11 +72,31 @@ def run(
 
     Starts what is not running. Ctrl-C pauses the job; `mailsift jobs resume` goes on where it stopped.
     """
+    check_readable(file)
     out = output or file.with_name(f"{file.name}.mailsift.csv")
-    format_of(out)
-    options = JobOptions(mode=mode, column=column, evidence=evidence)
+    check_writable(out)
+    if out.exists() and out.samefile(file):
+        raise MailsiftError("output_is_input", "The result would overwrite the list.")
     with working(Settings.from_env()) as (settings, worker):
+        options = JobOptions(
+            mode=mode,
+            column=column,
+            evidence=evidence,
+            max_age=settings.max_age if max_age is None else max_age,
+            deadline_s=deadline,
+        )
         uvloop.run(submit_and_follow(settings, worker, file, options, out, as_json=as_json))
+
+
+def check_writable(out: Path) -> None:
+    """Find out before the work, not after it, that the result could not be written.
+
+    Raises:
+        MailsiftError: `unknown_export_format`, `output_not_writable`.
+    """
+    format_of(out)
+    if out.is_dir() or not os.access(out.parent, os.W_OK):
+        raise MailsiftError("output_not_writable", f"Nothing can be written to {out}.")
 
 
 @contextmanager
@@ -115,4 +155,5 @@ async def _pause(service: JobService, account: AccountId, job_id: JobId, out: Pa
     except MailsiftError as error:
         if error.code != "job_state_conflict":  # intake and finish go on by themselves next time
             raise
-    console.print(f"\nStopped; nothing is lost. Go on with: mailsift jobs resume {job_id} --output {out}")
+    again = shlex.join(["mailsift", "jobs", "resume", str(job_id), "--output", str(out)])
+    console.print(f"\nStopped; nothing is lost. Go on with: {again}", **PLAIN)

@@ -5,7 +5,9 @@
 --               paid_until     GCRA's theoretical arrival time: recipients are sold until then
 --               share          learned part of the base rate, 0 < share < 1; absent = 1
 --               strikes        rate replies in a row; absent = 0; while there are any, one session at a time
---               blocked_until  end of the penalty; absent = none
+--               blocks         sessions in a row in which the provider refused us; absent = 0
+--               held           there were too many of these; absent = no; one session at a time as well
+--               blocked_until  end of the penalty or the hold; absent = none
 --               learned_at     when the share last changed
 --   sessions  zset  of provider x source: lease -> its end
 --   address   zset  of the destination IP: lease -> its end
@@ -15,7 +17,8 @@
 -- ARGV: now ("" = this server's clock), lease seconds, busy seconds, slowest rate, name of the first lease;
 --       then eight per ask: recipients wanted, sessions, rate, burst, lease number,
 --       the address's sessions, rate, burst
--- Returns two integers per ask: recipients granted, milliseconds until asking again makes sense.
+-- Returns three integers per ask: recipients granted, milliseconds until asking again makes sense,
+-- 1 when the provider is left alone because it refuses us.
 
 local now = tonumber(ARGV[1])
 if not now then
@@ -64,14 +67,15 @@ local function answer(ask)
   end
   local wanted = arg[1]
 
-  local known = redis.call('HMGET', state, 'paid_until', 'share', 'strikes', 'blocked_until')
+  local known = redis.call('HMGET', state, 'paid_until', 'share', 'strikes', 'blocked_until', 'held', 'blocks')
+  local held = known[5] and 1 or 0
   local blocked_until = tonumber(known[4] or 0)
   if blocked_until > now then
-    return 0, blocked_until - now
+    return 0, blocked_until - now, held
   end
-  local allowed = known[3] and 1 or arg[2]
+  local allowed = (known[3] or known[5]) and 1 or arg[2]
   if full(sessions, allowed) or full(address, arg[6]) then
-    return 0, busy
+    return 0, busy, 0
   end
 
   local share = tonumber(known[2] or 1)
@@ -81,12 +85,12 @@ local function answer(ask)
   local theirs = gate(tonumber(redis.call('GET', pace) or 0), arg[7], arg[8], wanted)
   local count = math.min(wanted, mine.available, theirs.available)
   if count < 1 then
-    return 0, math.max(mine.wait, theirs.wait, 0.001)
+    return 0, math.max(mine.wait, theirs.wait, 0.001), 0
   end
 
   local paid_until = mine.start + count / mine.rate
   redis.call('HSET', state, 'paid_until', stamp(paid_until))
-  if not known[2] and not known[3] then
+  if not known[2] and not known[3] and not known[6] then
     redis.call('PEXPIRE', state, pause(paid_until))
   end
   local address_paid = theirs.start + count / theirs.rate
@@ -94,13 +98,14 @@ local function answer(ask)
   local lease = name .. arg[5]
   open(sessions, lease)
   open(address, lease)
-  return count, 0
+  return count, 0, 0
 end
 
 local answers = {}
 for ask = 0, #KEYS / 4 - 1 do
-  local count, wait = answer(ask)
+  local count, wait, held = answer(ask)
   answers[#answers + 1] = count
   answers[#answers + 1] = math.ceil(wait * 1000)
+  answers[#answers + 1] = held
 end
 return answers

@@ -2,9 +2,10 @@
 --
 -- Keys, three per report: state, sessions, address; grant.lua says what they hold.
 -- ARGV: now ("" = this server's clock), seconds a lesson is remembered, slowest rate,
---       first penalty in seconds, longest penalty;
---       then four per report: lease, outcome (clean, rate; others teach nothing), base rate,
+--       first penalty in seconds, longest penalty, refused sessions in a row that begin a hold, its seconds;
+--       then four per report: lease, outcome (clean, rate, blocked; others teach nothing), base rate,
 --       factor >= 1 for the penalty
+-- Returns the places of the reports with which a hold began, from 0 on.
 
 local RECOVERY = 0.05 / 60 -- of the base rate, a second of clean success
 local CLEAN_SECONDS = 60   -- one clean session vouches for at most this long
@@ -16,6 +17,7 @@ if not now then
 end
 local remember, slowest = tonumber(ARGV[2]), tonumber(ARGV[3])
 local penalty, longest = tonumber(ARGV[4]), tonumber(ARGV[5])
+local most_blocks, hold = tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local function learn(state, share, strikes, blocked_until)
   redis.call('HSET', state, 'share', share, 'learned_at', string.format('%.6f', now),
@@ -39,11 +41,31 @@ local function rate_reply(state, base, factor)
   learn(state, share, strikes, now + seconds)
 end
 
+-- Whether the provider is left alone from now on.
+local function blocked(state)
+  local blocked_until = tonumber(redis.call('HGET', state, 'blocked_until') or 0)
+  if blocked_until > now then
+    return false -- sessions of the same time tell the same thing
+  end
+  local held = redis.call('HINCRBY', state, 'blocks', 1) >= most_blocks
+  if held then
+    redis.call('HSET', state, 'held', 1, 'blocked_until', string.format('%.6f', now + hold))
+  end
+  redis.call('PEXPIRE', state, math.ceil(remember * 1000))
+  return held
+end
+
 local function clean(state)
-  local known = redis.call('HMGET', state, 'share', 'learned_at', 'blocked_until')
+  local known = redis.call('HMGET', state, 'share', 'learned_at', 'blocked_until', 'blocks')
   local blocked_until = tonumber(known[3] or 0)
-  if not known[1] or blocked_until > now then
-    return -- nothing to recover from, or a session from before the penalty
+  if blocked_until > now then
+    return -- a session from before the penalty
+  end
+  if known[4] then
+    redis.call('HDEL', state, 'blocks', 'held')
+  end
+  if not known[1] then
+    return -- nothing to recover from
   end
   local seconds = math.min(now - known[2], CLEAN_SECONDS)
   local share = known[1] + math.max(seconds, 0) * RECOVERY
@@ -54,8 +76,9 @@ local function clean(state)
   end
 end
 
+local holds = {}
 for report = 0, #KEYS / 3 - 1 do
-  local state, first = KEYS[report * 3 + 1], 5 + report * 4
+  local state, first = KEYS[report * 3 + 1], 7 + report * 4
   local lease, outcome = ARGV[first + 1], ARGV[first + 2]
   redis.call('ZREM', KEYS[report * 3 + 2], lease)
   redis.call('ZREM', KEYS[report * 3 + 3], lease)
@@ -63,6 +86,8 @@ for report = 0, #KEYS / 3 - 1 do
     rate_reply(state, tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4]))
   elseif outcome == 'clean' then
     clean(state)
+  elseif outcome == 'blocked' and blocked(state) then
+    holds[#holds + 1] = report
   end
 end
-return 1
+return holds

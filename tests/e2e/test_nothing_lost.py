@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
-import polars as pl
 import pytest
 
-from jobs.export import export, format_of
-from jobs.service import JobService
-from jobs.views import AccountId, JobId, JobOptions, JobState, JobView
-from mailsift.commands.demo import disagreements
-from mailsift.settings import Settings
-from mailsift.wiring import open_database, open_service
-from pipeline.facts import Mode
+from mailsift.wiring import open_service
 from sandbox.client import SandboxProcess
 from sandbox.listing import write_list
 from sandbox.world import World
-from storage import chunk_rows, event_rows
+from tests.completeness import check_complete, submit
 from tests.installation import ended, settings_for, until
 from tests.servers import RedisServer
 from tests.workers import workers
@@ -33,41 +25,6 @@ SEED, DOMAINS = 7, 2_000
 def sandbox() -> Iterator[SandboxProcess]:
     with SandboxProcess(seed=SEED, domains=DOMAINS) as running:
         yield running
-
-
-async def check_complete(
-    settings: Settings, service: JobService, account: AccountId, view: JobView, source: Path
-) -> None:
-    """Every row once, in order, with the true status; exact counts; one event; no lease left."""
-    assert view.state is JobState.COMPLETED, view
-    out = source.with_name("out.csv")
-    async with service.results(account, view.id) as results:
-        export(results, out, format=format_of(out))
-    given = pl.read_csv(source, infer_schema=False)
-    came = pl.read_csv(out, infer_schema=False)
-    assert came["id"].to_list() == given["id"].to_list()
-    wrong = disagreements(out, source.with_name("list.truth.csv"))
-    assert wrong.is_empty(), wrong
-    by_status = dict(came["mailsift_status"].value_counts().iter_rows())
-    assert (view.valid, view.risky, view.invalid) == tuple(
-        by_status.get(status, 0) for status in ("valid", "risky", "invalid")
-    )
-    assert view.processed == view.total == len(given)
-    assert view.chunks_open == 0
-    database = open_database(settings)
-    async with database.begin() as connection:
-        events = await event_rows.of_job(connection, view.id)
-        assert await chunk_rows.leased(connection) == 0
-    await database.aclose()
-    (event,) = events
-    told = json.loads(event.body)
-    assert told["type"] == "bulk.validation.completed"
-    assert (told["data"]["valid"], told["data"]["processed"]) == (view.valid, view.total)
-
-
-async def submit(service: JobService, source: Path) -> tuple[AccountId, JobId]:
-    account = await service.account("tests")
-    return account, await service.submit(account, source, JobOptions(mode=Mode.DEEP))
 
 
 async def test_workers_die_twenty_times_and_valkey_forgets_everything_yet_every_row_comes_back_once(

@@ -1,11 +1,10 @@
-"""The whole pipeline against a real mail server: raw addresses in, verdicts with their evidence out."""
+"""The pipeline against a real mail server: raw addresses in; syntax, DNS, SMTP; verdicts out."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -13,18 +12,19 @@ import polars as pl
 
 from pipeline.clock import system_clock
 from pipeline.domains import DnsConfig, DomainFacts
-from pipeline.facts import Answer, Mode
-from pipeline.frames import ADDRESSES
+from pipeline.facts import CatchAllFact, DomainState, Known, MailboxFact, Mode
 from pipeline.guard import AddressGuard
-from pipeline.lists import Lists
+from pipeline.judge import judge
 from pipeline.probe_config import StartTls
-from pipeline.prober import ProbeConfig, Prober
+from pipeline.prober import ProbeConfig, Prober, Target, WaitReason
 from pipeline.providers import Provider, Providers
-from pipeline.sift import Request, Sifter
 from pipeline.syntax import parse
-from pipeline.verdict import Result
+from pipeline.verdict import Evidence, Result
 from tests.mta.world import CLEAN, HELO
 from tests.unit.pipeline.smtp_stub import DictCache, OpenDoors
+
+_PATIENCE = 20.0
+"""Seconds for a session."""
 
 _PAUSE = 0.5
 """Seconds before a server that said "later" is asked again."""
@@ -62,61 +62,73 @@ class Findings:
 
     Attributes:
         results: by address.
-        mailboxes: the evidence about the mailbox, by address; without those that needed no asking.
+        mailboxes: the facts behind them; none for an address that needed no asking.
         waited: why addresses had to come back.
     """
 
     results: dict[str, Result] = field(default_factory=dict)
-    mailboxes: dict[str, dict[str, str | int | float]] = field(default_factory=dict)
-    waited: set[str] = field(default_factory=set)
-
-    def answers(self) -> dict[str, Answer]:
-        """Return what the servers said, by local part."""
-        return {
-            address.partition("@")[0]: Answer(str(fact["answer"])) for address, fact in self.mailboxes.items()
-        }
+    mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
+    waited: set[WaitReason] = field(default_factory=set)
 
     def by_local(self) -> dict[str, Result]:
         """Return the results by local part."""
         return {address.partition("@")[0]: result for address, result in self.results.items()}
 
-    def take(self, addresses: pl.DataFrame, finished: pl.DataFrame) -> None:
-        """Add the verdicts of one try."""
-        told = finished.join(addresses.select("n", "address"), on="n", how="left")
-        for address, result, evidence in told.select("address", "result", "evidence").iter_rows():
-            assert address not in self.results
-            self.results[address] = Result(result)
-            mailbox = json.loads(evidence)["mailbox"]
-            if mailbox is not None:
-                self.mailboxes[address] = mailbox
+
+@dataclass(slots=True)
+class _Pipeline:
+    domains: DomainFacts
+    prober: Prober
 
 
 async def inquire(world: World, raw: Sequence[str], us: Us | None = None) -> Findings:
     """Put addresses through the pipeline, and again as long as servers say "later" and tries are left."""
     us = us or Us()
-    parsed = parse(pl.Series(raw)).with_row_index("n")
-    addresses = parsed.with_columns(rows=pl.lit(1)).select(
-        pl.col(name).cast(kind) for name, kind in ADDRESSES.items()
-    )
-    findings, frame = Findings(), addresses
-    async with _sifter(world, us) as sifter:
-        for left in reversed(range(us.tries)):
-            request = Request(
-                mode=Mode.DEEP, evidence=True, final=left == 0, delays=(_PAUSE,) * us.tries, session_s=20
-            )
-            sifted = await sifter.sift(frame, request)
-            findings.take(addresses, sifted.finished)
-            findings.waited |= set(sifted.waiting["reason"])
-            if sifted.waiting.is_empty():
+    async with _pipeline(world, us) as pipeline:
+        targets = await _targets(pipeline.domains, raw)
+        mailboxes: dict[str, MailboxFact] = {}
+        catch_alls: dict[str, CatchAllFact] = {}
+        findings, left = Findings(mailboxes=mailboxes), targets
+        for again in range(us.tries):
+            if again:
+                await asyncio.sleep(_PAUSE)  # the server counts real seconds
+            probed = await pipeline.prober.probe(left, budget_s=20, session_s=_PATIENCE, max_age=0)
+            mailboxes |= probed.mailboxes
+            catch_alls |= probed.catch_alls
+            left = [target for target in left if target.address in probed.waits]
+            if not left:
                 break
-            frame = sifted.waiting.select(*ADDRESSES, "tries")
-            await asyncio.sleep(_PAUSE)  # the server counts real seconds
-    assert set(findings.results) == set(addresses["address"])
-    return findings
+            findings.waited |= {wait.reason for wait in probed.waits.values()}
+        findings.results = {
+            target.address: _result(target, mailboxes, catch_alls.get(target.domain)) for target in targets
+        }
+        return findings
+
+
+async def _targets(domains: DomainFacts, raw: Sequence[str]) -> list[Target]:
+    parsed = parse(pl.Series(raw))
+    assert set(parsed["rule"]) == {""}
+    facts = await domains.lookup(parsed["domain"].unique().to_list())
+    assert {fact.state for fact in facts.values()} == {DomainState.ROUTED}
+    rows = parsed.select("address", "local", "domain").iter_rows()
+    return [Target(address, local, domain, facts[domain]) for address, local, domain in rows]
+
+
+def _result(target: Target, mailboxes: Mapping[str, MailboxFact], known: CatchAllFact | None) -> Result:
+    fact = mailboxes[target.address]
+    evidence = Evidence(
+        Mode.DEEP,
+        domain=target.fact.state,
+        catch_all=known.catch_all if known else Known.UNKNOWN,
+        answer=fact.answer,
+        smtp_code=fact.smtp_code,
+        blanket=fact.blanket,
+    )
+    return judge(evidence).result
 
 
 @asynccontextmanager
-async def _sifter(world: World, us: Us) -> AsyncIterator[Sifter]:
+async def _pipeline(world: World, us: Us) -> AsyncIterator[_Pipeline]:
     guard = AddressGuard(allow_non_public=True)
     row = Provider("default", recipients=us.recipients, sessions=us.sessions, rate=1000.0)
     providers, cache = Providers([], row), DictCache()
@@ -134,7 +146,7 @@ async def _sifter(world: World, us: Us) -> AsyncIterator[Sifter]:
             port=world.port,
             starttls=us.starttls,
             reply_timeout=10.0,
-            session_seconds=20.0,
+            session_seconds=_PATIENCE,
         ),
         throttle=OpenDoors(),
         providers=providers,
@@ -144,6 +156,6 @@ async def _sifter(world: World, us: Us) -> AsyncIterator[Sifter]:
         token=lambda: secrets.token_hex(16),
     )
     try:
-        yield Sifter(lists=Lists.load(), providers=providers, domains=domains, prober=prober)
+        yield _Pipeline(domains, prober)
     finally:
         await domains.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -13,12 +14,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 import trustme
 
 _PATIENCE = 20.0
 """Seconds for a server to answer its first connection, or to end."""
+
+_SHOWN = 2_500
+"""Characters of every log that are shown beside a failure."""
 
 
 @dataclass
@@ -34,9 +38,12 @@ class Chroot:
     root: Path
     port: int
     home: Path = field(init=False)
+    _lock: BinaryIO = field(init=False)
     _daemons: list[tuple[subprocess.Popen[bytes], Path]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
+        self._lock = (self.root / ".ready").open("rb")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)  # two runs cannot share the name server and OpenSMTPD's spool
         self.home = Path(tempfile.mkdtemp(prefix="mta-", dir=self.root / "tmp"))
         self.home.chmod(0o755)
         return self
@@ -45,6 +52,7 @@ class Chroot:
         for process, _log in reversed(self._daemons):
             _end(process)
         shutil.rmtree(self.home)
+        self._lock.close()
 
     def inside(self, path: Path) -> str:
         """Return a path below the root as its servers see it."""
@@ -66,8 +74,8 @@ class Chroot:
         return self.inside(path)
 
     def write_certificate(self, name: str, *, user: str = "root") -> str:
-        """Write a key with its certificate for one of the root's own users; return it as the servers see it."""
-        certificate = trustme.CA().issue_cert("mx.test")
+        """Write a key and its certificate for one of the root's users; return it as the servers see it."""
+        certificate = trustme.CA().issue_cert("mx.test", key_type=trustme.KeyType.RSA)
         pem = certificate.private_key_pem.bytes() + certificate.cert_chain_pems[0].bytes()
         inside = self.write(name, pem.decode())
         (self.home / name).chmod(0o600)
@@ -96,9 +104,9 @@ class Chroot:
             self._await(process, address, log)
 
     def logs(self) -> str:
-        """Return what all servers wrote, for the report of a failed test."""
+        """Return the end of what each server wrote, for the report of a failed test."""
         return "\n".join(
-            f"== {path.name}\n{path.read_text(errors='replace')[-20_000:]}"
+            f"== {path.name}\n{path.read_text(errors='replace')[-_SHOWN:]}"
             for path in sorted(self.home.rglob("*log"))
             if path.is_file()
         )

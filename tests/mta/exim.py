@@ -24,6 +24,9 @@ SITES = {habit: Site(f"{habit}.exim.test", f"127.0.5.{number}") for number, habi
 """The sites by habit; `elsewhere` is a domain this server knows nothing of."""
 
 RECIPIENTS = 10
+RATE = 6
+"""Recipients a second."""
+
 BANNER_SECONDS = 1
 
 # The words in capitals are macros, defined in front of this text.
@@ -34,6 +37,7 @@ local_interfaces = INTERFACES
 exim_path = /usr/sbin/exim4
 spool_directory = FOLDER/spool
 log_file_path = FOLDER/spool/%slog
+write_rejectlog = false
 keep_environment =
 rfc1413_query_timeout = 0s
 host_lookup = *
@@ -53,7 +57,8 @@ at_connect:
   accept
 
 at_helo:
-  deny condition = ${{if and{{{{eq{{$received_ip_address}}{{AT_HELO}}}}{{!eq{{$sender_helo_name}}{{{HELO}}}}}}}}}
+  deny condition = ${{if eq{{$received_ip_address}}{{AT_HELO}}}}
+       condition = ${{if !eq{{$sender_helo_name}}{{{HELO}}}}}
        message = Access denied - Invalid HELO name (See RFC2821 4.1.1.1)
   defer condition = ${{if eq{{$received_ip_address}}{{AT_DEFER_HELO}}}}
   accept
@@ -66,7 +71,7 @@ at_rcpt:
   deny domains = DOMAIN_REVERSE
        !verify = reverse_host_lookup
   defer domains = DOMAIN_RATE
-        ratelimit = 6 / 1s / per_rcpt / strict
+        ratelimit = {RATE} / 1s / per_rcpt / strict
         message = Sender rate overlimit - $sender_rate / $sender_rate_period
   require message = relay not permitted
           domains = +local_domains
@@ -125,6 +130,4 @@ def start_exim(chroot: Chroot) -> None:
     definitions = "".join(f"{name} = {macros[name]}\n" for name in sorted(macros, reverse=True))
     config = chroot.write("exim/configuration", definitions + _CONFIGURATION)
     addresses = [site.address for site in SITES.values()]
-    chroot.start(
-        ["/usr/sbin/exim4", "-bdf", "-C", config, "-oP", f"{folder}/spool/pid"], listening=addresses
-    )
+    chroot.start(["/usr/sbin/exim4", "-bdf", "-C", config, "-oP", f"{folder}/spool/pid"], listening=addresses)

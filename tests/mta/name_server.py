@@ -1,4 +1,4 @@
-"""The DNS of the mail servers' little world, for them and for the pipeline: they ask at 127.0.5.53, port 53."""
+"""The DNS of the mail servers' little world, for them and for the pipeline."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ _HABITS = {
     "helo": "filter greeting",
     "later": "filter later",
     "few-recipients": "",
-    "tls-only": "tls-require pki world",
     "tls": "tls pki world",
 }
 SITES = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Mapping
 
 from tests.mta.chroot import Chroot
@@ -9,6 +11,8 @@ from tests.mta.world import BLOCK_LIST, PEOPLE, Site
 
 GREYLISTING_SECONDS = 2
 GREET_SECONDS = 2
+RECIPIENTS = 6
+_LOG_SECONDS = 10.0
 _HABITS: Mapping[str, tuple[str, ...]] = {
     "plain": (),
     "catch-all": (),
@@ -39,13 +43,14 @@ _HABITS: Mapping[str, tuple[str, ...]] = {
     ),
     "listed": (f"smtpd_client_restrictions=reject_rbl_client {BLOCK_LIST}",),
     "sender": ("smtpd_sender_restrictions=check_sender_access inline:{{<>=REJECT}}",),
-    "few-recipients": ("smtpd_recipient_limit=5",),
+    "few-recipients": (f"smtpd_recipient_limit={RECIPIENTS}",),
     "few-errors": ("smtpd_hard_error_limit=4", "smtpd_error_sleep_time=0"),
     "few-sessions": ("smtpd_client_connection_count_limit=2",),
     "slow-sessions": ("smtpd_client_connection_rate_limit=2",),
-    "slow-recipients": ("smtpd_client_recipient_rate_limit=12",),
+    "slow-recipients": (f"smtpd_client_recipient_rate_limit={RECIPIENTS}",),
     "tls": ("smtpd_tls_security_level=may",),
     "tls-only": ("smtpd_tls_security_level=encrypt",),
+    "tls-broken": ("smtpd_tls_security_level=may", "smtpd_tls_protocols=<=TLSv1"),
 }
 SITES = {
     habit: Site(f"{habit}.postfix.test", f"127.0.5.{number}") for number, habit in enumerate(_HABITS, 10)
@@ -93,9 +98,15 @@ def start_postfix(chroot: Chroot) -> None:
     chroot.start(["/usr/lib/postfix/sbin/master", "-c", folder], listening=addresses)
 
 
-def log_of(chroot: Chroot) -> str:
-    """Return what Postfix has logged."""
-    return (chroot.home / "postfix/log").read_text()
+def logged(chroot: Chroot, pattern: str) -> str:
+    """Wait until Postfix has logged something, which it does in its own time; return the log up to now."""
+    ends_at = time.monotonic() + _LOG_SECONDS
+    while True:
+        log = (chroot.home / "postfix/log").read_text()
+        if re.search(pattern, log):
+            return log
+        assert time.monotonic() < ends_at, f"not in the log: {pattern}"
+        time.sleep(0.02)
 
 
 def _start_postgrey(chroot: Chroot) -> None:
@@ -105,6 +116,7 @@ def _start_postgrey(chroot: Chroot) -> None:
             "/usr/sbin/postgrey",
             f"--unix={chroot.inside(chroot.home)}/postfix/spool/private/postgrey",
             f"--delay={GREYLISTING_SECONDS}",
+            "--auto-whitelist-clients=0",  # every test is greylisted, not only the first few
             f"--dbdir={base}",
             f"--pidfile={base}/pid",
             "--user=root",

@@ -13,9 +13,16 @@ CLEAN = "127.0.5.200"
 SHADY = "127.0.5.201"
 """Our address without a reverse name, and on a block list."""
 
+OTHERS = ("127.0.5.202", "127.0.5.203")
+"""More addresses without a name, for tests that look for themselves in a server's log."""
+
 HELO = "probe.test"
+STRANGER_HELO = "no-such.test"
+"""A name for HELO that DNS does not know."""
+
 BLOCK_LIST = "bl.test"
-PEOPLE = ("ann", "bob")
+CROWD = tuple(f"user{number}" for number in range(24))
+PEOPLE = ("ann", "bob", *CROWD)
 """Who has a mailbox at every domain; nobody else has, unless a server's own settings say so."""
 
 
@@ -25,6 +32,10 @@ class Site:
 
     domain: str
     address: str
+
+    def boxes(self, *names: str) -> list[str]:
+        """Return addresses at this domain."""
+        return [f"{name}@{self.domain}" for name in names]
 
 
 def zone_of(sites: Iterable[Site]) -> Zone:

@@ -42,6 +42,7 @@ _STATEMENTS = (
         step_owner text,
         step_until timestamptz,
         step_attempt integer NOT NULL DEFAULT 0,
+        warning text NOT NULL DEFAULT '',
         error_code text NOT NULL DEFAULT '',
         error_detail text NOT NULL DEFAULT '',
         created_at timestamptz NOT NULL DEFAULT clock_timestamp(),

@@ -93,3 +93,43 @@ async def test_without_redis_it_is_an_empty_cache_until_redis_is_back(
         now = 10.0
         await cache.put(FactKind.DOMAIN, [entry])
         assert await cache.get(FactKind.DOMAIN, ["secret.example"]) == {"secret.example": b"x"}
+
+
+async def test_what_is_unknown_is_shared_out_among_those_who_ask(redis: Redis) -> None:
+    mine, theirs = RedisFactCache(redis), RedisFactCache(redis)
+    await mine.put(FactKind.DOMAIN, [CacheEntry("known.example", b"x", 60)])
+    first = await mine.get_or_claim(FactKind.DOMAIN, ["known.example", "a.example", "b.example"])
+    second = await theirs.get_or_claim(FactKind.DOMAIN, ["b.example", "known.example", "c.example"])
+    assert (first.found, first.elsewhere) == ({"known.example": b"x"}, frozenset())
+    assert (second.found, second.elsewhere) == ({"known.example": b"x"}, frozenset({"b.example"}))
+
+
+async def test_a_claim_is_no_fact_and_ends_with_one_or_by_itself(redis: Redis) -> None:
+    cache = RedisFactCache(redis)
+    await cache.get_or_claim(FactKind.DOMAIN, ["a.example"])
+    assert await cache.get(FactKind.DOMAIN, ["a.example"]) == {}
+    assert 9_000 < await redis.pttl("ms:fact:domain:a.example") <= 10_000
+    await cache.put(FactKind.DOMAIN, [CacheEntry("a.example", b"x", 60)])
+    assert (await cache.get_or_claim(FactKind.DOMAIN, ["a.example"])).found == {"a.example": b"x"}
+    await redis.delete("ms:fact:domain:a.example")
+    assert (await cache.get_or_claim(FactKind.DOMAIN, ["a.example"])).elsewhere == frozenset()
+
+
+async def test_many_keys_are_claimed_in_one_round_trip_once_the_server_knows_the_script(redis: Redis) -> None:
+    cache, keys = RedisFactCache(redis), [f"{n}.example" for n in range(1200)]
+    await cache.put(FactKind.DOMAIN, [CacheEntry(key, key.encode(), 60) for key in keys[:700]])
+    claimed = await cache.get_or_claim(FactKind.DOMAIN, keys)
+    assert claimed.found == {key: key.encode() for key in keys[:700]}
+    before = await commands(redis, "evalsha")
+    again = await cache.get_or_claim(FactKind.DOMAIN, keys)
+    assert again.elsewhere == set(keys[700:])
+    assert await commands(redis, "evalsha") - before == 3
+
+
+async def test_without_redis_everybody_looks(redis_server: RedisServer) -> None:
+    async with connect(redis_server.url) as redis:
+        cache = RedisFactCache(redis)
+        redis_server.kill()
+        for _ in range(2):
+            claimed = await cache.get_or_claim(FactKind.DOMAIN, ["a.example"])
+            assert (claimed.found, claimed.elsewhere) == ({}, frozenset())

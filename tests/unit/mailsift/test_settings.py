@@ -27,6 +27,9 @@ def test_an_empty_environment_gives_working_defaults() -> None:
     assert settings.greylist_delays == (300.0, 900.0, 3600.0)
     assert settings.allow_non_public is False
     assert settings.worker_processes >= 1
+    assert settings.preflight_domains == ("gmail.com", "outlook.com", "yahoo.com")
+    assert settings.max_age == 86_400.0
+    assert settings.disposable_invalid is False
     assert settings.helo_name
 
 
@@ -70,6 +73,9 @@ def test_blobs_lie_below_home_unless_told_otherwise(monkeypatch: pytest.MonkeyPa
         ("MAILSIFT_HEARTBEAT_SECONDS", "60"),  # as long as a lease
         ("MAILSIFT_ALLOW_NON_PUBLIC", "hunter2"),
         ("MAILSIFT_WORKER_PROCESSES", "0"),
+        ("MAILSIFT_PREFLIGHT_DOMAINS", ","),
+        ("MAILSIFT_MAX_AGE", "-1"),
+        ("MAILSIFT_DISPOSABLE_INVALID", "hunter2"),
         ("MAILSIFT_REDIS_URL", "hunter2"),
         ("MAILSIFT_DATABASE_URL", "mysql://user:hunter2@host/db"),
     ],

@@ -32,6 +32,20 @@ def knows(*locals_: str, otherwise: str = NOT_FOUND) -> Script:
     return lambda address: "250 2.1.5 Ok" if address.rpartition("@")[0] in locals_ else otherwise
 
 
+def turning(after: int) -> Script:
+    """Every fourth of user0, user1 … is missing, and after so many recipients everybody is."""
+    heard = 0
+
+    def say(address: str) -> str:
+        nonlocal heard
+        heard += 1
+        local = address.partition("@")[0]
+        is_there = local.startswith("user") and int(local[4:]) % 4 != 0
+        return "250 2.1.5 Ok" if is_there and heard <= after else NOT_FOUND
+
+    return say
+
+
 @dataclass(slots=True)
 class Mailer:
     """What the server says and what it saw.

@@ -147,6 +147,8 @@ def test_role_and_free_never_change_the_result() -> None:
         (Answer.GREYLISTED, Known.UNKNOWN, Result.DEFERRED),
         (Answer.RATE_LIMITED, Known.UNKNOWN, Result.DEFERRED),
         (Answer.TEMPORARY, Known.NO, Result.DEFERRED),
+        (Answer.DOUBTED, Known.NO, Result.DEFERRED),
+        (Answer.DOUBTED, Known.YES, Result.CATCH_ALL),
         (Answer.REFUSED_US, Known.UNKNOWN, Result.PROBE_BLOCKED),
         (Answer.UNCLEAR, Known.NO, Result.UNVERIFIABLE),
         (Answer.UNREACHABLE, Known.UNKNOWN, Result.UNREACHABLE),

@@ -68,9 +68,9 @@ def test_only_yahoo_answers_without_meaning(providers: Providers) -> None:
 def test_the_limits_to_start_from_are_polite() -> None:
     for row in (*PROVIDERS, DEFAULT):
         assert row.sessions <= 5
-        assert 20 <= row.recipients <= 50
+        assert 8 <= row.recipients <= 50
         assert row.rate <= 5
-        assert row.burst <= row.recipients
+        assert row.burst <= row.recipients * row.sessions
     for key in ("google", "outlook", "microsoft365", "yahoo"):
         assert next(row for row in PROVIDERS if row.key == key).rate <= 2
 
@@ -148,3 +148,10 @@ def test_a_mistake_in_a_row_is_named(tmp_path: Path, text: str, words: str) -> N
         _load(tmp_path, text)
     assert caught.value.code == "bad_overrides"
     assert words in caught.value.message
+
+
+def test_no_number_of_domains_or_host_names_gets_round_the_limits_of_one_registrable_domain(
+    providers: Providers,
+) -> None:
+    hosts = [f"{host}.victim.co.uk" for host in ("mx", "mx2", "a.b.c", *(f"r{n}" for n in range(50)))]
+    assert {providers.key_of([host]) for host in [*hosts, "victim.co.uk"]} == {"victim.co.uk"}

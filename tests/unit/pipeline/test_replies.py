@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,24 +32,23 @@ class Case:
         return f"{self.provider} {self.reply.stage} {self.reply.code} {self.reply.enhanced} {self.reply.text}"
 
 
-def _cases(*names: str) -> list[Case]:
-    lines = [
-        line
-        for name in names
-        for line in (_HERE / f"reply_cases_{name}.tsv").read_text("utf-8").splitlines()
-        if not line.startswith("#")
-    ]
-    return [_case(*line.split("\t")) for line in lines]
+def _cases(name: str) -> list[Case]:
+    header, *lines = (_HERE / f"reply_cases_{name}.tsv").read_text("utf-8").splitlines()
+    columns = header.removeprefix("# ").split("\t")
+    rows = [dict(zip(columns, line.split("\t"), strict=True)) for line in lines if not line.startswith("#")]
+    return [_case(**row) for row in rows]
 
 
-def _case(expected: str, provider: str, stage: str, code: str, enhanced: str, text: str) -> Case:
+def _case(*, expected: str, provider: str, stage: str, code: str, enhanced: str, text: str) -> Case:
     answers = frozenset(Answer(name) for name in expected.split("|"))
     return Case(answers, provider, Reply(Stage(stage), int(code), enhanced.strip("-"), text))
 
 
-WRITTEN_FIRST = _cases("mailbox", "refused", "later")
-HELD_OUT = _cases("heldout")
-CASES = WRITTEN_FIRST + HELD_OUT
+TABLES = {name: _cases(name) for name in ("mailbox", "refused", "later", "heldout", "blind")}
+WRITTEN_FIRST = TABLES["mailbox"] + TABLES["refused"] + TABLES["later"]
+HELD_OUT = TABLES["heldout"]
+BLIND = TABLES["blind"]
+CASES = WRITTEN_FIRST + HELD_OUT + BLIND
 
 
 def rcpt(code: int, text: str = "", enhanced: str = "") -> Reply:
@@ -60,6 +58,7 @@ def rcpt(code: int, text: str = "", enhanced: str = "") -> Reply:
 def test_there_are_enough_replies_of_enough_servers_to_mean_something() -> None:
     assert len(WRITTEN_FIRST) >= 300
     assert len(HELD_OUT) >= 80
+    assert len(BLIND) >= 900
     assert len({case.provider for case in CASES}) >= 60
 
 
@@ -70,16 +69,18 @@ def test_every_reply_of_the_tables_is_read_as_expected() -> None:
     assert wrong == {}
 
 
-def test_no_reply_about_us_or_rate_or_greylisting_or_policy_becomes_invalid() -> None:
-    others = [case for case in CASES if not case.expected & _INVALID]
-    assert len(others) >= 300
+@pytest.mark.parametrize("table", TABLES)
+def test_no_reply_about_us_or_rate_or_greylisting_or_policy_becomes_invalid(table: str) -> None:
+    others = [case for case in TABLES[table] if not case.expected & _INVALID]
+    assert others
     assert [str(case) for case in others if classify(case.reply).answer in _INVALID] == []
 
 
-def test_a_missing_mailbox_is_recognised_in_at_least_97_percent() -> None:
-    missing = [case for case in CASES if case.expected == {Answer.NOT_FOUND}]
+@pytest.mark.parametrize("table", ["mailbox", "heldout", "blind"])
+def test_a_missing_mailbox_is_recognised_in_at_least_97_percent(table: str) -> None:
+    missing = [case for case in TABLES[table] if case.expected == {Answer.NOT_FOUND}]
     recognised = [case for case in missing if classify(case.reply).answer is Answer.NOT_FOUND]
-    assert len(missing) >= 150
+    assert len(missing) >= 100
     assert len(recognised) >= 0.97 * len(missing)
 
 
@@ -164,6 +165,40 @@ def test_a_temporary_refusal_that_names_us_is_about_us() -> None:
     assert classify(rcpt(450, "not you, 192.0.2.25"), own=["192.0.2.25"]).answer is Answer.REFUSED_US
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Your account does not exist",
+        "Account you use to send mail not found",
+        "Only known users may write to this address; user unknown",
+        "User unknown: mail is not allowed from here",
+        "Ihre Adresse existiert nicht",
+        "Votre compte est inconnu",
+        "Su cuenta no existe",
+        "Seu endereco nao existe",
+        "Il suo indirizzo non esiste",
+        "Uw adres bestaat niet",
+    ],
+)
+def test_words_of_a_missing_mailbox_beside_words_about_us_are_not_invalid(text: str) -> None:
+    assert classify(rcpt(550, text)).answer not in _INVALID
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Your message could not be delivered: no such user",
+        "Ihre Nachricht konnte nicht zugestellt werden, Empfänger unbekannt",
+        "Votre message n'a pu être remis, utilisateur inconnu",
+        "Su mensaje no se puede entregar, usuario desconocido",
+        "Utente non trovato su questo server",
+        "Uw bericht is niet bezorgd, gebruiker onbekend",
+    ],
+)
+def test_words_about_our_message_do_not_hide_a_missing_mailbox(text: str) -> None:
+    assert classify(rcpt(550, text)).answer is Answer.NOT_FOUND
+
+
 @pytest.mark.parametrize("word", ["spam", "full", "disabled", "blocked", "greylist", "unknown", "sender"])
 def test_the_words_of_an_address_do_not_count(word: str) -> None:
     assert classify(rcpt(550, f"<{word}@{word}.example>: Rejected")).answer is Answer.UNCLEAR
@@ -196,6 +231,10 @@ def test_a_sentence_broken_over_lines_with_repeated_codes_is_read_whole() -> Non
         ("Greylisted, come back in 99:59:59", 86400),
         ("Greylisted, please try again later", 0),
         ("Greylisted, see rfc 2821 section 4 in 3 steps", 0),
+        ("Liste grise, veuillez reessayer dans 300 secondes", 300),
+        ("Lista gris, intente de nuevo en 10 minutos", 600),
+        ("Greylisting aktiv, bitte in 2 Stunden erneut versuchen", 7200),
+        ("Lista grigia, riprovare tra 1 ora", 3600),
     ],
 )
 def test_the_delay_a_server_names_is_read(text: str, seconds: int) -> None:
@@ -225,6 +264,9 @@ def test_a_final_answer_carries_no_delay() -> None:
         "x" * 1_999 + "@",
         "http://" * 14_000,
         "\x00\r\n" * 30_000,
+        "adresse existiert " * 5_000,
+        "usuario no a a " * 6_000,
+        "mailbox the-address is was " * 3_000,
     ],
 )
 def test_hostile_text_costs_little_and_stays_one_printable_line(text: str) -> None:
@@ -238,54 +280,6 @@ def test_hostile_text_costs_little_and_stays_one_printable_line(text: str) -> No
 
 def test_escapes_and_controls_do_not_hide_the_words() -> None:
     assert classify(rcpt(550, "user\x00\tunknown\r\n\x1b")).answer is Answer.NOT_FOUND
+    assert simplify("doesn’t, can't, cannot, isnt") == "does not, can not, can not, is not"
+    assert simplify("L’utilisateur n'existe pas à l'adresse") == "l utilisateur n existe pas a l adresse"
     assert simplify("Sender’s  Adresse\tÜBER\n5.1.8 <a@b.example>") == "senders adresse uber the-address"
-
-
-@given(text=st.one_of(st.text(max_size=400), _WORDS))
-def test_what_is_shown_is_one_short_printable_line(text: str) -> None:
-    shown = redact(text)
-    assert len(shown) <= 300
-    assert shown.isprintable()
-
-
-@given(
-    local=st.from_regex(r"[a-z0-9][a-z0-9.+_-]{0,30}", fullmatch=True),
-    before=st.sampled_from(["", "<", "user ", "(", "to:", '"x" ', "mailto:", "rcpt=", "a@b ", "["]),
-    after=st.sampled_from(["", ">", ": unknown", ")", " says no", "/", ";", ">>", "]"]),
-)
-def test_no_email_address_is_shown(local: str, before: str, after: str) -> None:
-    shown = redact(f"{before}{local}@mail.example.com{after}")
-    assert not re.search(r"[\w+-]@\w", shown)
-    assert f"{local}@" not in shown
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("<nobody@example.com>: User unknown", "<address>: User unknown"),
-        ('"john doe"@example.com unknown', "<address> unknown"),
-        ("ＮＯ nobody＠example.com", "ＮＯ <address>"),
-        ("user%40example.com unknown", "<address> unknown"),
-        ("blocked using zen.spamhaus.org", "blocked using zen.spamhaus.org"),
-        ("unknown[192.0.2.9]: rejected", "<host>: rejected"),
-        ("mx.example.org (192.0.2.9) no", "<host> no"),
-        ("IP 192.0.2.9 and 2001:db8::9 listed", "IP <ip> and <ip> listed"),
-        ("see https://bl.example/q?ip=192.0.2.9 now", "see https://bl.example/q now"),
-        ("see https://bl.example/192.0.2.9", "see https://bl.example/<id>"),
-        ("see https://192.0.2.9/x", "see https://<host>"),
-        ("id a1si2345678wrs.1 - gsmtp", "id <id> - gsmtp"),
-        ("\x1b[31mred\x1b[0m \u202eevil", "red evil"),
-        ("try again in 00:05:00", "try again in 00:05:00"),
-    ],
-)
-def test_what_is_hidden_and_what_is_kept(text: str, shown: str) -> None:
-    assert redact(text) == shown
-
-
-def test_our_own_names_are_hidden_where_they_are_given() -> None:
-    own = ["192.0.2.25", "probe.example.net"]
-    assert redact("HELO Probe.Example.Net from 192.0.2.25 refused", own=own) == "HELO <us> from <us> refused"
-
-
-def test_a_word_cut_at_the_limit_is_left_out() -> None:
-    assert "secret" not in redact("\x01" * 1_990 + " x secret.name@example.com unknown")

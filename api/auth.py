@@ -1,0 +1,110 @@
+"""Who asks, whether they may, and how often: the one dependency of every operation under /v1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Annotated, Final
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
+
+from api.errors import Refused
+from api.keys import Caller, KeyService, Scope, mark_of
+from storage.rate_limit import RateLimit, Ruling, Zone
+
+REALM: Final = 'Bearer realm="mailsift"'
+# Documents the scheme in OpenAPI; reading the header is ours, so that every refusal looks the same.
+_SCHEME = HTTPBearer(auto_error=False, description="An API key: `svc_key_` and 38 letters or digits.")
+
+
+@dataclass(frozen=True, slots=True)
+class Zones:
+    """The quotas: of an account's requests, and of failed keys from one address."""
+
+    requests: Zone = Zone("requests", quota=6_000, window=60)
+    failures: Zone = Zone("failures", quota=300, window=60)
+
+
+class Door:
+    """Finds the caller of a request and counts the request."""
+
+    def __init__(self, *, keys: KeyService, limit: RateLimit, zones: Zones) -> None:
+        self._keys = keys
+        self._limit = limit
+        self._zones = zones
+
+    async def enter(self, request: Request, scope: Scope) -> Caller:
+        """Return the caller.
+
+        Raises:
+            MailsiftError: `unauthorized`, `insufficient_scope`, `rate_limited`.
+        """
+        secret = _bearer(request)
+        caller = self._keys.remembered(secret)
+        ruling = await self._count(caller) if caller else None
+        if caller is None or ruling is None or ruling.marked:
+            # without Redis a revoked key's mark cannot be seen, so the database is asked every time
+            caller = await self._keys.find(secret)
+            if caller is None:
+                raise await self._stranger(request)
+            ruling = ruling if ruling and not ruling.marked else await self._count(caller)
+        if ruling is not None:
+            self._tell(request, ruling)
+        if scope.value not in caller.scopes:
+            text = f"This key lacks the scope {scope.value}."
+            header = f'{REALM}, error="insufficient_scope", scope="{scope.value}"'
+            raise Refused("insufficient_scope", text, {"WWW-Authenticate": header})
+        return caller
+
+    async def _count(self, caller: Caller) -> Ruling | None:
+        return await self._limit.take(
+            self._zones.requests, str(caller.account_id), mark=mark_of(caller.key_id)
+        )
+
+    def _tell(self, request: Request, ruling: Ruling) -> None:
+        """Leave the quota for the answer's headers (api.gate; draft-ietf-httpapi-ratelimit-headers)."""
+        headers = limit_headers(self._zones.requests, ruling)
+        request.state.limit_headers = headers
+        if not ruling.allowed:
+            raise too_often(ruling, headers)
+
+    async def _stranger(self, request: Request) -> Refused:
+        """Refuse; the same for keys malformed, unknown, revoked and expired."""
+        peer = request.client.host if request.client else ""
+        ruling = await self._limit.take(self._zones.failures, peer)
+        if ruling is not None and not ruling.allowed:
+            return too_often(ruling, limit_headers(self._zones.failures, ruling))
+        text = "A valid API key is needed: Authorization: Bearer svc_key_..."
+        return Refused("unauthorized", text, {"WWW-Authenticate": f'{REALM}, error="invalid_token"'})
+
+
+def limit_headers(zone: Zone, ruling: Ruling) -> dict[str, str]:
+    """Return the headers that tell of a quota."""
+    return {
+        "RateLimit-Policy": f'"{zone.name}";q={zone.quota};w={zone.window}',
+        "RateLimit": f'"{zone.name}";r={ruling.remaining};t={ceil(ruling.reset)}',
+    }
+
+
+def too_often(ruling: Ruling, headers: dict[str, str]) -> Refused:
+    """Return the error of a spent quota."""
+    wait = {"Retry-After": str(max(1, ceil(ruling.retry_after)))}
+    return Refused("rate_limited", "Too many requests; Retry-After says when to go on.", {**headers, **wait})
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
+class Needs:
+    """A dependency: the caller of an operation that needs this scope."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    async def __call__(self, request: Request, _: Annotated[object, Depends(_SCHEME)]) -> Caller:
+        """Return the caller, or raise what Door.enter raises."""
+        door: Door = request.app.state.parts.door
+        return await door.enter(request, self._scope)

@@ -1,0 +1,53 @@
+"""The one shape of every answer: `{data, message, status, success}`."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, TypeVar
+
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+T = TypeVar("T")
+
+
+class Envelope(BaseModel, Generic[T]):
+    """An answer; `status` repeats the HTTP status."""
+
+    data: T
+    message: str
+    status: int
+    success: Literal[True] = True
+
+
+class Broken(BaseModel):
+    """One thing that is wrong with a request; the value itself is never repeated."""
+
+    loc: list[str | int]
+    msg: str
+    type: str
+
+
+class Problem(BaseModel):
+    """An error: the envelope with the members of RFC 9457 beside it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    data: None
+    message: str
+    status: int
+    success: Literal[False]
+    type: str = Field(description="names the kind of problem; a URI reference")
+    title: str
+    detail: str
+    instance: str
+    code: str = Field(description="stable machine code")
+    request_id: str
+    errors: list[Broken]
+
+
+def answer(
+    data: Any, message: str = "OK", *, status: int = 200, headers: dict[str, str] | None = None
+) -> JSONResponse:
+    """Return a good answer; `data` holds JSON types only."""
+    body = {"data": data, "message": message, "status": status, "success": True}
+    return JSONResponse(body, status, headers)

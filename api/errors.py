@@ -1,0 +1,212 @@
+"""Errors as people and machines read them: one table from code to HTTP status, one shape for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from pipeline.errors import MailsiftError
+
+PROBLEM_TYPE: Final = "application/problem+json"
+_RETRY_SECONDS: Final = "5"
+
+STATUS_OF: Final[Mapping[str, int]] = {
+    # the request
+    "bad_request": 400,
+    "bad_idempotency_key": 400,
+    "key_in_query": 400,
+    "unauthorized": 401,
+    "insufficient_scope": 403,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "not_acceptable": 406,
+    "content_too_large": 413,
+    "unsupported_media_type": 415,
+    "invalid_request": 422,
+    "bad_cursor": 422,
+    "bad_overlap": 422,
+    "bad_option": 422,
+    "rate_limited": 429,
+    "internal_error": 500,
+    "service_unavailable": 503,
+    # keys and idempotency
+    "key_not_found": 404,
+    "key_not_active": 409,
+    "idempotency_key_reused": 422,
+    # jobs
+    "job_not_found": 404,
+    "job_state_conflict": 409,
+    "no_results_yet": 409,
+    "nothing_to_retry": 409,
+    "not_a_preview": 409,
+    "no_preview_yet": 409,
+    "not_the_same_list": 409,
+    "source_gone": 409,
+    "unknown_column": 422,
+    "unknown_export_format": 422,
+    "too_many_rows_for_xlsx": 422,
+    # lists; most are found by the worker and stand in the job's error_code
+    "empty_file": 422,
+    "file_too_large": 413,
+    "too_many_rows": 422,
+    "too_many_columns": 422,
+    "line_too_long": 422,
+    "unsupported_format": 415,
+    "binary_file": 422,
+    "bad_encoding": 422,
+    "bad_gzip": 422,
+    "bad_json": 422,
+    "bad_csv": 422,
+    "bad_xlsx": 422,
+    "bad_parquet": 422,
+    "unclosed_quote": 422,
+    "compression_bomb": 422,
+    "no_address_column": 422,
+    "column_not_found": 422,
+    "intake_timeout": 422,
+    "intake_crashed": 422,
+    # webhooks and schedules
+    "webhook_not_found": 404,
+    "delivery_not_found": 404,
+    "schedule_not_found": 404,
+    # what we need does not answer
+    "database_unavailable": 503,
+    "database_not_migrated": 503,
+    "blob_store_failed": 503,
+}
+"""Every code that may leave through HTTP."""
+
+INTERNAL: Final[frozenset[str]] = frozenset(
+    {
+        "bad_blob_key",
+        "bad_overrides",
+        "bad_peppers",
+        "bad_reply",
+        "bad_settings",
+        "bad_source",
+        "blob_not_found",
+        "dns_servers_invalid",
+        "embedded_failed",
+        "embedded_missing",
+        "file_not_found",
+        "finalizing_crashed",
+        "job_ambiguous",
+        "not_a_file",
+        "output_is_input",
+        "output_not_writable",
+        "port_in_use",
+        "results_incomplete",
+        "unsafe_command",
+    }
+)
+"""Codes of the command line, of settings and of defects: through HTTP they are an internal error."""
+
+_CODE_OF: Final[Mapping[int, str]] = {
+    400: "bad_request",
+    401: "unauthorized",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    413: "content_too_large",
+    415: "unsupported_media_type",
+    429: "rate_limited",
+    503: "service_unavailable",
+}
+_SENTENCE_OF: Final[Mapping[str, str]] = {
+    "bad_request": "The request cannot be read.",
+    "not_found": "There is nothing here.",
+    "method_not_allowed": "This method is not allowed here.",
+    "content_too_large": "The body is larger than is allowed here.",
+    "internal_error": "Something broke on our side; the request id helps to find it.",
+}
+
+
+def problem(
+    request: Request,
+    error: MailsiftError,
+    *,
+    errors: Sequence[Mapping[str, Any]] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return the answer to an error: the envelope with the members of RFC 9457, by Accept in their media type."""
+    code, sentence = error.code, error.message
+    if code not in STATUS_OF:
+        code, sentence = "internal_error", _SENTENCE_OF["internal_error"]
+    status = STATUS_OF[code]
+    request_id = str(request.scope.get("request_id", ""))
+    body = {
+        "data": None,
+        "message": sentence,
+        "status": status,
+        "success": False,
+        "type": f"/docs#{code}",
+        "title": HTTPStatus(status).phrase,
+        "detail": sentence,
+        "instance": f"/v1/requests/{request_id}",
+        "code": code,
+        "request_id": request_id,
+        "errors": list(errors),
+    }
+    retry = {"Retry-After": _RETRY_SECONDS} if status == 503 else {}
+    asked = "application/problem+json" in request.headers.get("accept", "")
+    return JSONResponse(
+        body, status, {**retry, **(headers or {})}, media_type=PROBLEM_TYPE if asked else None
+    )
+
+
+class Refused(MailsiftError):
+    """An error that comes with headers of its own."""
+
+    def __init__(self, code: str, message: str, headers: Mapping[str, str]) -> None:
+        super().__init__(code, message)
+        self.headers = headers
+
+
+def install(app: FastAPI) -> None:
+    """Give the application the house's answers to errors."""
+    app.add_exception_handler(MailsiftError, _ours)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _frameworks)
+
+
+async def _ours(request: Request, error: Exception) -> Response:
+    if not isinstance(error, MailsiftError):
+        raise error
+    return problem(request, error, headers=error.headers if isinstance(error, Refused) else None)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Say where and what, never the value: it may be an address, and need not even be JSON (1e999)."""
+    if not isinstance(error, RequestValidationError):
+        raise error
+    found = error.errors()
+    told = [
+        {"loc": [_place(part) for part in one["loc"]], "msg": one["msg"], "type": one["type"]}
+        for one in found[:20]
+    ]
+    if any(one["type"] == "json_invalid" for one in found):
+        return problem(request, MailsiftError("bad_request", "The body is not JSON."))
+    text = "The request is not what this operation takes; `errors` says where."
+    return problem(request, MailsiftError("invalid_request", text), errors=told)
+
+
+def _place(part: object) -> str | int:
+    """Name a place: a position, or a name that is ours; a key the caller invented may be anything."""
+    if isinstance(part, int):
+        return part
+    text = str(part)
+    return text if text.isidentifier() and text.isascii() and len(text) <= 40 else "…"
+
+
+async def _frameworks(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    code = _CODE_OF.get(error.status_code, "bad_request" if error.status_code < 500 else "internal_error")
+    sentence = _SENTENCE_OF.get(code, HTTPStatus(STATUS_OF[code]).phrase)
+    return problem(request, MailsiftError(code, sentence), headers=error.headers)

@@ -1,0 +1,134 @@
+"""What every request passes: an id, limits on its body, headers that keep secrets, a log line without them."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.errors import problem
+from pipeline.errors import MailsiftError
+
+BODY_BYTES: Final = 64 * 1024
+"""What a body may have where nothing else is said."""
+
+_KEY_IN_QUERY: Final = re.compile(
+    rb"svc_key_|(?:^|&)(?:api[_-]?key|access_token|authorization)=", re.IGNORECASE
+)
+_PRIVATE: Final = {"Cache-Control": "private, no-store", "X-Content-Type-Options": "nosniff"}
+_log = structlog.get_logger()
+logging.getLogger("uvicorn.access").disabled = True  # it would print query strings
+
+
+class Gate:
+    """ASGI middleware around the whole application.
+
+    Args:
+        app: what it guards.
+        large: most bytes of the bodies of (method, path) that take more than BODY_BYTES.
+    """
+
+    def __init__(self, app: ASGIApp, large: Mapping[tuple[str, str], int]) -> None:
+        self._app = app
+        self._large = large
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        passage = _Passage(
+            scope, receive, send, self._large.get((scope["method"], scope["path"]), BODY_BYTES)
+        )
+        refusal = passage.refusal()
+        if refusal is not None:
+            await passage.answer(refusal)
+        else:
+            await passage.through(self._app)
+        passage.log()
+
+
+class _Passage:
+    """One request on its way through the gate."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
+        self._scope, self._receive, self._send, self._limit = scope, receive, send, limit
+        self._headers = Headers(scope=scope)
+        self._state: dict[str, Any] = scope.setdefault("state", {})
+        self._taken = self._status = 0
+        self._since = time.monotonic()
+        scope["request_id"] = f"req_{secrets.token_hex(12)}"
+
+    def refusal(self) -> MailsiftError | None:
+        """Say why the request goes no further, if it does not."""
+        if _KEY_IN_QUERY.search(self._scope["query_string"]):
+            text = "A key belongs in the Authorization header, never in a URL: this one should be revoked."
+            return MailsiftError("key_in_query", text)
+        if len(self._headers.getlist("authorization")) > 1:
+            return MailsiftError("bad_request", "There is more than one Authorization header.")
+        if self._headers.get("content-encoding", "identity").lower() != "identity":
+            return MailsiftError("unsupported_media_type", "Bodies are taken without Content-Encoding.")
+        length = self._headers.get("content-length", "0")
+        if length.isdecimal() and int(length[:19]) > self._limit:
+            return self._too_large()
+        return None
+
+    async def through(self, app: ASGIApp) -> None:
+        """Let the application answer; what it did not expect is an internal error that tells nothing."""
+        try:
+            await app(self._scope, self._count, self._mark)
+        except ClientDisconnect:
+            pass
+        except Exception as error:  # noqa: BLE001 - the last net; the text of an error may hold anything
+            place = error.__traceback__
+            while place is not None and place.tb_next is not None:
+                place = place.tb_next
+            where = f"{place.tb_frame.f_code.co_qualname}:{place.tb_lineno}" if place is not None else ""
+            _log.error(
+                "request.broken", error=type(error).__qualname__, where=where, id=self._scope["request_id"]
+            )
+            if not self._status:
+                await self.answer(MailsiftError("internal_error", ""))
+
+    async def answer(self, error: MailsiftError) -> None:
+        """Send an error."""
+        await problem(Request(self._scope), error)(self._scope, self._receive, self._mark)
+
+    def log(self) -> None:
+        """Write the access log: never a query string, which may hold an address."""
+        _log.info(
+            "request",
+            method=self._scope["method"],
+            path=self._scope["path"] if self._status != 404 else "",
+            status=self._status,
+            ms=round((time.monotonic() - self._since) * 1000, 1),
+            id=self._scope["request_id"],
+        )
+
+    async def _count(self) -> Message:
+        message = await self._receive()
+        self._taken += len(message.get("body", b""))
+        if self._taken > self._limit:
+            raise HTTPException(413)
+        return message
+
+    async def _mark(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self._scope["request_id"]
+            for name, value in {**_PRIVATE, **self._state.get("limit_headers", {})}.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+    def _too_large(self) -> MailsiftError:
+        return MailsiftError("content_too_large", f"A body may have {self._limit:,} bytes here.")

@@ -1,0 +1,74 @@
+"""Is it alive, is it ready, and what can it do: pages for machines and one for people."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, JSONResponse
+
+from api.described import errors
+from api.envelope import Envelope, answer
+from api.errors import STATUS_OF
+from api.parts import parts_of
+
+router = APIRouter(tags=["health"])
+_NO_SCRIPTS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+}
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Mailsift API</title>
+<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
+code{{font:14px ui-monospace,monospace}}td,th{{text-align:left;vertical-align:top;padding:.2rem 1rem .2rem 0}}</style>
+<h1>Mailsift API {version}</h1><p>{about}</p>
+<p>Machine readable: <a href="/openapi.json">openapi.json</a>. Requests under <code>/v1</code> carry
+<code>Authorization: Bearer svc_key_…</code>; <code>mailsift keys create --account NAME</code> makes a key.</p>
+<h2>Operations</h2><table>{operations}</table>
+<h2>Error codes</h2><table>{codes}</table></html>
+"""
+
+
+@router.get("/healthz", summary="Alive?", operation_id="healthz", response_model=Envelope[None])
+async def healthz() -> JSONResponse:
+    """Say that this process answers."""
+    return answer(None, "Alive.")
+
+
+@router.get(
+    "/readyz",
+    summary="Ready?",
+    operation_id="readyz",
+    response_model=Envelope[None],
+    responses={503: errors()[503]},
+)
+async def readyz(request: Request) -> JSONResponse:
+    """Say whether requests can be served: the database answers and has this release's schema."""
+    await parts_of(request).ready()
+    return answer(None, "Ready.")
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> HTMLResponse:
+    """List every operation; loads nothing from anywhere."""
+    told = request.app.openapi()
+    operations = "".join(_operation(path, shape) for path, shape in told["paths"].items())
+    codes = "".join(
+        f'<tr id="{code}"><td><code>{code}</code><td>{status}' for code, status in STATUS_OF.items()
+    )
+    page = _PAGE.format(
+        version=html.escape(told["info"]["version"]),
+        about=html.escape(told["info"]["description"]),
+        operations=operations,
+        codes=codes,
+    )
+    return HTMLResponse(page, headers=_NO_SCRIPTS)
+
+
+def _operation(path: str, shape: dict[str, Any]) -> str:
+    return "".join(
+        f"<tr><td><code>{method.upper()}</code><td><code>{html.escape(path)}</code>"
+        f"<td>{html.escape(told['summary'])}"
+        for method, told in shape.items()
+    )

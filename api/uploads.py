@@ -1,0 +1,201 @@
+"""How a list comes in over HTTP: JSON, a form with a file, or the file itself as the body."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from starlette.datastructures import UploadFile
+
+from api.texts import Email, ShortText
+from jobs.views import JobOptions, Priority
+from pipeline.errors import MailsiftError
+from pipeline.facts import Mode
+
+JSON_BYTES: Final = 16 * 1024**2
+"""What a list as JSON may have; longer ones come as a file."""
+JSON_EMAILS: Final = 100_000
+_YEAR: Final = 366 * 86_400.0
+_PIECE: Final = 1 << 20
+_FORM: Final = "multipart/form-data"
+_JSON: Final = "application/json"
+RAW_TYPES: Final = (
+    "text/csv",
+    "text/plain",
+    "text/tab-separated-values",
+    "application/x-ndjson",
+    "application/jsonl",
+    "application/gzip",
+    "application/octet-stream",
+    "application/vnd.apache.parquet",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+)
+"""Media types of a file as the body; what it is the worker tells from its first bytes."""
+
+
+def _from_json(value: Any) -> Any:
+    """Take an object that came as text, in a URL or a form."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError("expected a JSON object") from None
+
+
+Metadata = Annotated[dict[ShortText, ShortText], Field(max_length=20), BeforeValidator(_from_json)]
+
+
+class ListOptions(BaseModel):
+    """What to do with a list: members of the JSON, fields of the form or parameters of the URL."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    mode: Mode = Field(
+        default=Mode.DEEP, description="fast: syntax and lists; medium: and DNS; deep: and SMTP"
+    )
+    column: ShortText = Field(default="", description="address column: its name or number; found when empty")
+    name: ShortText = Field(default="", description="what people call the list")
+    metadata: Metadata = Field(
+        default_factory=dict, description="up to 20 texts by name, given back with the job"
+    )
+    max_age: float = Field(default=86_400.0, ge=0, le=_YEAR, description="seconds a verdict may be reused")
+    priority: Priority = Field(default=Priority.NORMAL, description="among the jobs of the account")
+    deadline: float = Field(
+        default=0.0, ge=0, le=_YEAR, description="seconds; then what waits is risky; 0 = none"
+    )
+    retention: float = Field(
+        default=0.0, ge=0, le=10 * _YEAR, description="seconds until all is deleted; 0 = kept"
+    )
+    evidence: bool = Field(default=False, description="write the facts behind every verdict")
+    preview: int = Field(
+        default=0, ge=0, le=100_000, description="only a sample of so many addresses; 0 = all"
+    )
+
+    def options(self) -> JobOptions:
+        """Return what the engine takes."""
+        return JobOptions(
+            mode=self.mode,
+            column=self.column,
+            name=self.name,
+            evidence=self.evidence,
+            max_age=self.max_age,
+            deadline_s=self.deadline,
+            priority=self.priority,
+            retention_s=self.retention,
+            preview=self.preview,
+            metadata=dict(self.metadata),
+        )
+
+
+class Named(BaseModel):
+    """An address with the caller's own id."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    email: Email
+    id: ShortText = ""
+
+
+class JsonList(ListOptions):
+    """A list as JSON."""
+
+    emails: list[Email | Named] = Field(min_length=1, max_length=JSON_EMAILS)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A list on its way in."""
+
+    pieces: AsyncIterator[bytes]
+    options: JobOptions
+    source_name: str = ""
+
+
+@asynccontextmanager
+async def upload_of(request: Request) -> AsyncIterator[Upload]:
+    """Give the list a request carries.
+
+    Raises:
+        RequestValidationError: the options or the JSON are not what they should be.
+        MailsiftError: `unsupported_media_type`, `content_too_large`.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == _JSON:
+        yield await _json_list(request)
+    elif kind == _FORM:
+        async with request.form(max_files=1, max_fields=20, max_part_size=16_384) as form:
+            yield _form_list(form.multi_items(), request)
+    elif kind in RAW_TYPES:
+        options = _checked(dict(request.query_params), "query").options()
+        yield Upload(request.stream(), options)
+    else:
+        text = f"A list comes as {_JSON}, {_FORM} or as a file: {', '.join(RAW_TYPES)}."
+        raise MailsiftError("unsupported_media_type", text)
+
+
+async def _json_list(request: Request) -> Upload:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > JSON_BYTES:
+            text = f"A list as JSON may have {JSON_BYTES:,} bytes; send longer ones as a file."
+            raise MailsiftError("content_too_large", text)
+    try:
+        found = await asyncio.to_thread(JsonList.model_validate_json, bytes(body))
+    except ValidationError as error:
+        raise _invalid(error, "body") from None
+    lines = await asyncio.to_thread(_lines, found.emails)
+    return Upload(_one(lines), replace(found.options(), column="email"))
+
+
+def _lines(emails: Sequence[str | Named]) -> bytes:
+    """Write the list as JSON lines; ids stand beside the addresses when there are any."""
+    named = any(isinstance(one, Named) and one.id for one in emails)
+    rows = (one if isinstance(one, Named) else Named.model_construct(email=one, id="") for one in emails)
+    told = ({"email": row.email, "id": row.id} if named else {"email": row.email} for row in rows)
+    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in told)
+
+
+def _form_list(items: Sequence[tuple[str, str | UploadFile]], request: Request) -> Upload:
+    fields = {name: value for name, value in items if isinstance(value, str)}
+    files = [value for name, value in items if isinstance(value, UploadFile) and name == "file"]
+    if len(files) != 1:
+        missing = {"loc": ("body", "file"), "msg": "Field required", "type": "missing", "input": None}
+        raise RequestValidationError([missing])
+    options = _checked({**dict(request.query_params), **fields}, "body").options()
+    return Upload(_read(files[0]), options, source_name=_shown(files[0].filename or ""))
+
+
+def _checked(values: Mapping[str, Any], where: str) -> ListOptions:
+    try:
+        return ListOptions.model_validate(values)
+    except ValidationError as error:
+        raise _invalid(error, where) from None
+
+
+def _invalid(error: ValidationError, where: str) -> RequestValidationError:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return RequestValidationError([{**one, "loc": (where, *one["loc"]), "input": None} for one in found])
+
+
+async def _one(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+async def _read(file: UploadFile) -> AsyncIterator[bytes]:
+    while data := await file.read(_PIECE):
+        yield data
+
+
+def _shown(name: str) -> str:
+    """Keep of a file's name what can be shown; it is never a path."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return "".join(letter for letter in last if letter.isprintable())[:200]

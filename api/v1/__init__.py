@@ -1,0 +1,3 @@
+"""The operations under /v1."""
+
+from __future__ import annotations

@@ -1,0 +1,53 @@
+"""Mailsift beside the fastest verifiers one can install, in one network namespace with the same DNS and SMTP.
+
+    python -m benchmarks.peers [--rows N] [--sample N | --all] [--tools FOLDER]
+
+The others ask the system's resolver and port 25, so everything runs in a namespace whose resolver is the
+sandbox. That takes root, iproute2 and npm; the others are installed into FOLDER, outside the checkout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+from benchmarks.peers.listing import write_rows
+from benchmarks.peers.namespace import NamespaceError, namespace
+from benchmarks.peers.tools import ToolsError, install
+
+
+def main() -> int:
+    """Install the others, make the namespace and compare in there; 2 when that cannot be done here."""
+    options = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.splitlines()[0])
+    options.add_argument("--rows", type=int, default=20_000, help="addresses in the list")
+    options.add_argument("--sample", type=int, default=5_000, help="how many of them the others get")
+    options.add_argument("--all", action="store_true", help="the others get all of them")
+    options.add_argument("--latency-ms", type=int, default=20, help="milliseconds to a reply")
+    options.add_argument(
+        "--tools",
+        type=Path,
+        default=platformdirs.user_cache_path("mailsift") / "peers",
+        help="where the others are installed (default: %(default)s)",
+    )
+    chosen = options.parse_args()
+    sample = chosen.rows if chosen.all else min(chosen.sample, chosen.rows)
+    tools = chosen.tools.expanduser().absolute()
+    try:
+        install(tools)
+        with tempfile.TemporaryDirectory(prefix="ms-peers-") as scratch, namespace() as inside:
+            write_rows(Path(scratch), chosen.rows)
+            numbers = (str(sample), str(chosen.latency_ms))
+            command = [sys.executable, "-m", "benchmarks.peers.compare", scratch, str(tools), *numbers]
+            return subprocess.run([*inside, *command], check=False).returncode
+    except (NamespaceError, ToolsError) as error:
+        print(f"The comparison cannot run here: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

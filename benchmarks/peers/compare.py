@@ -1,0 +1,158 @@
+"""The comparison itself, inside the namespace: FOLDER TOOLS SAMPLE LATENCY_MS."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.engine import SESSIONS, home
+from benchmarks.peers.listing import SEED, domains_of, read_statuses
+from benchmarks.peers.tools import PEERS, Peer
+from sandbox.client import SandboxProcess
+from sandbox.world import Mix
+
+GOAL = 5.0
+KINDNESS = {
+    "UV_THREADPOOL_SIZE": "50",  # Node looks host names up in threads, and has four unless told
+    "PY3VE_IGNORE_UPDATER": "1",  # no download of a list while the clock runs
+}
+
+
+class Internet(SandboxProcess):
+    """A sandbox on the ports that nobody else can change."""
+
+    def __init__(self, *, domains: int, latency_ms: int) -> None:
+        super().__init__(seed=SEED, domains=domains, mix=Mix.CALM, smtp_port=25, latency_ms=latency_ms)
+        self._arguments.append("--dns-port=53")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one verifier said.
+
+    Attributes:
+        seconds: how long it took.
+        statuses: valid, invalid or risky, by address.
+        sessions: the most that one mail host saw at a time.
+    """
+
+    name: str
+    seconds: float
+    statuses: Mapping[str, str]
+    sessions: int
+
+    @property
+    def speed(self) -> float:
+        """Addresses a second."""
+        return len(self.statuses) / self.seconds
+
+
+def ask_mailsift(internet: Internet, folder: Path) -> Finding:
+    """Run the list as a deep job in an installation that is up."""
+    with home(internet) as (scratch, environment):
+        out = scratch / "out.csv"
+        command = [sys.executable, "-m", "benchmarks.installed", str(folder / "list.csv"), "deep", str(out)]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        statuses = read_statuses(out, "mailsift_status")
+    seconds = json.loads(done.stdout.splitlines()[-1])["seconds"]
+    return Finding("mailsift", seconds, statuses, _sessions(internet))
+
+
+def ask_peer(internet: Internet, peer: Peer, tools: Path, addresses: Sequence[str]) -> Finding:
+    """Run addresses through one of the others."""
+    done = subprocess.run(
+        peer.command(tools),
+        input="\n".join(addresses),
+        env={**os.environ, **KINDNESS},  # noqa: TID251 - handed on to a child
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    said = json.loads(done.stdout)
+    return Finding(peer.name, said["seconds"], said["statuses"], _sessions(internet))
+
+
+def _sessions(internet: Internet) -> int:
+    seen: dict[str, int] = internet.counters()["peak_sessions_by_host"]
+    internet.reset()
+    return max(seen.values(), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How right a verifier was, as shares of its addresses.
+
+    Attributes:
+        decided: agreement where the truth is valid or invalid; overall: agreement everywhere.
+        false_invalid, false_valid: called so without being so.
+    """
+
+    decided: float
+    overall: float
+    false_invalid: float
+    false_valid: float
+
+    @classmethod
+    def of(cls, finding: Finding, truths: Mapping[str, str]) -> Score:
+        """Compare what it said with the truth."""
+        pairs = Counter((said, truths[address]) for address, said in finding.statuses.items())
+        wrong = {pair: count for pair, count in pairs.items() if pair[0] != pair[1]}
+        decided = {pair: count for pair, count in pairs.items() if pair[1] != "risky"}
+        missed = sum(count for pair, count in wrong.items() if pair in decided)
+        total = pairs.total()
+        return cls(
+            1 - missed / sum(decided.values()),
+            1 - sum(wrong.values()) / total,
+            sum(count for (said, _), count in wrong.items() if said == "invalid") / total,
+            sum(count for (said, _), count in wrong.items() if said == "valid") / total,
+        )
+
+
+def tell(findings: Sequence[Finding], truths: Mapping[str, str]) -> None:
+    """Print speed and correctness side by side, then what the goal is about."""
+    ours, *others = findings
+    print(
+        f"{'':28}{'addresses':>9}{'a second':>10}{'mailsift':>10}   agreement        wrongly         sessions"
+    )
+    print(f"{'':28}{'':9}{'':10}{'is faster':>10}  decided     all  invalid   valid   at a host")
+    for finding in findings:
+        score = Score.of(finding, truths)
+        print(
+            f"{finding.name:28}{len(finding.statuses):>9,}{finding.speed:>10,.0f}"
+            f"{ours.speed / finding.speed:>9.1f}x{score.decided:>9.2%}{score.overall:>8.2%}"
+            f"{score.false_invalid:>9.2%}{score.false_valid:>8.2%}{finding.sessions:>12}"
+        )
+    correct = [peer for peer in others if Score.of(peer, truths).decided == 1]
+    fastest = max(correct or others, key=lambda finding: finding.speed)
+    ratio = ours.speed / fastest.speed
+    print(f"fastest of the others that are fully correct: {fastest.name if correct else 'none is'}")
+    print(f"mailsift is {ratio:.1f} times as fast as {fastest.name}; the goal is {GOAL:.0f} times")
+
+
+def main() -> None:
+    """Let everybody check the list, one after the other."""
+    folder, tools = Path(sys.argv[1]), Path(sys.argv[2])
+    sample, latency_ms = int(sys.argv[3]), int(sys.argv[4])
+    truths = read_statuses(folder / "truth.csv", "status")
+    domains = domains_of(len(truths))
+    print(
+        f"{len(truths):,} addresses, {domains:,} business domains, {latency_ms} ms to a reply\n"
+        f"mailsift: from the list to the result file, {SESSIONS} sessions a host, no limit to the rate\n"
+        f"the others: {sample:,} of the addresses, 50 at a time, any number a host; unknown counts as risky",
+        flush=True,
+    )
+    with Internet(domains=domains, latency_ms=latency_ms) as internet:
+        findings = [ask_mailsift(internet, folder)]
+        addresses = list(truths)[:sample]
+        findings += [ask_peer(internet, peer, tools, addresses) for peer in PEERS]
+    tell(findings, truths)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Secrets at rest: sealed with a key that is not in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from uuid import UUID
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from pipeline.errors import MailsiftError
+
+KEY_BYTES = 32
+_NONCE_BYTES = 12
+
+
+class Vault:
+    """Seals secrets with AES-256-GCM, bound to what they belong to.
+
+    Args:
+        keys: keys of 32 bytes by their id, which holds no colon; the first one seals, all of them open.
+        token: returns that many random bytes.
+    """
+
+    def __init__(self, keys: Mapping[str, bytes], *, token: Callable[[int], bytes]) -> None:
+        self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
+        self._current = next(iter(keys))
+        self._token = token
+
+    def seal(self, owner: UUID, secret: bytes) -> bytes:
+        """Return `key id:nonce ciphertext`; only the same owner's call opens it."""
+        nonce = self._token(_NONCE_BYTES)
+        sealed = self._ciphers[self._current].encrypt(nonce, secret, owner.bytes)
+        return self._current.encode() + b":" + nonce + sealed
+
+    def open(self, owner: UUID, sealed: bytes) -> bytes:
+        """Return the secret.
+
+        Raises:
+            MailsiftError: `secret_key_missing` when the key that sealed it is not here, or is another one.
+        """
+        key_id, _, rest = sealed.partition(b":")
+        try:
+            cipher = self._ciphers[key_id.decode()]
+            return cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], owner.bytes)
+        except (KeyError, InvalidTag):
+            text = "A webhook secret was sealed with a key that is not among MAILSIFT_SECRET_KEYS."
+            raise MailsiftError("secret_key_missing", text) from None
+
+    def live(
+        self, owner: UUID, secret: bytes, previous: bytes | None, *, until: datetime | None, now: datetime
+    ) -> list[bytes]:
+        """Return the secrets that sign now: the current one, and the one before `until` then.
+
+        Raises:
+            MailsiftError: `secret_key_missing`.
+        """
+        sealed = [secret]
+        if previous and until and until > now:
+            sealed.append(previous)
+        return [self.open(owner, one) for one in sealed]

@@ -1,0 +1,185 @@
+"""The runs of schedules: which are due, from what list, each slot once."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import structlog
+
+from jobs.cron import CatchUp, due
+from jobs.options import dump_options, load_options
+from jobs.ports import Waker
+from jobs.retry import risky_rows
+from jobs.schedule_views import Overlap, Recheck
+from jobs.service import JobService
+from jobs.views import AccountId, JobId, JobOptions
+from pipeline.clock import Clock
+from pipeline.errors import MailsiftError
+from storage import job_rows, schedule_rows
+from storage.blobs import Blobs, JobBlobs
+from storage.database import Connection, Database, Row
+from storage.job_rows import NewJob
+
+LEASE = timedelta(minutes=10)
+"""How long the making of one run may take before another worker tries."""
+
+_READ_BYTES = 1 << 20
+_AWAY = frozenset({"blob_not_found", "job_not_found", "schedule_source_gone"})
+
+_log = structlog.get_logger()
+
+
+class _LeaseLostError(Exception):
+    """Somebody else makes this run, or the schedule has been changed."""
+
+
+class ScheduleRuns:
+    """Makes due slots into jobs; any number of them may try at the same time."""
+
+    def __init__(
+        self, *, database: Database, blobs: Blobs, jobs: JobService, waker: Waker, clock: Clock, scratch: Path
+    ) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._jobs = jobs
+        self._waker = waker
+        self._clock = clock
+        self._scratch = scratch
+
+    async def run_due(self) -> int:
+        """Make every due slot into a job; returns how many jobs there are now more."""
+        made = 0
+        while (claimed := await self._claim()) is not None:
+            made += await self._work(claimed)
+        return made
+
+    async def start_now(self, row: Row) -> JobId:
+        """Run a schedule at once, beside its slots.
+
+        Raises:
+            MailsiftError: `schedule_source_gone`, `no_results_yet`, `nothing_to_retry`, or what the blob
+                store says.
+        """
+        new = await self._make(row)
+
+        async def transaction(connection: Connection) -> None:
+            await job_rows.insert(connection, new)
+            await schedule_rows.attach(connection, new.id, row["id"], None)
+
+        await self._database.run(transaction)
+        await self._waker.wake(1)
+        return JobId(new.id)
+
+    async def _claim(self) -> Row | None:
+        now = self._now()
+        async with self._database.begin() as connection:
+            return await schedule_rows.claim(connection, now=now, until=now + LEASE)
+
+    async def _work(self, row: Row) -> int:
+        """Do what a claimed schedule is due for; returns how many jobs it made."""
+        now = self._now()
+        plan = due(row["cron"], row["zone"], CatchUp(row["catch_up"]), slot=row["next_run_at"], now=now)
+        if plan.slot is None:
+            await self._skip(row, plan.next, "missed")
+            return 0
+        if not await self._may_start(row):
+            await self._skip(row, plan.next, "still_running")
+            return 0
+        try:
+            new = await self._make(row)
+        except MailsiftError as error:
+            if error.retryable and error.code != "no_results_yet":
+                raise  # the lease runs out and the slot is tried again
+            await self._skip(row, plan.next, error.code)
+            return 0
+        return await self._commit(row, new, slot=plan.slot, following=plan.next)
+
+    async def _may_start(self, row: Row) -> bool:
+        async with self._database.begin() as connection:
+            running = await schedule_rows.open_runs(connection, row["id"])
+        if Overlap(row["overlap"]) is not Overlap.CANCEL_PREVIOUS:
+            return not running
+        for job_id in running:
+            try:
+                await self._jobs.cancel(AccountId(row["account_id"]), JobId(job_id))
+            except MailsiftError as error:  # it is about to end by itself
+                if error.code != "job_state_conflict":
+                    raise
+        return True
+
+    async def _skip(self, row: Row, following: datetime, code: str) -> None:
+        async with self._database.begin() as connection:
+            await schedule_rows.settle(
+                connection, row, next_run_at=following, last_error=code, pause=code in _AWAY
+            )
+        _log.info("schedule.skipped", schedule=str(row["id"]), code=code)
+
+    async def _commit(self, row: Row, new: NewJob, *, slot: datetime, following: datetime) -> int:
+        async def transaction(connection: Connection) -> None:
+            if not await schedule_rows.settle(connection, row, next_run_at=following, last_run_at=slot):
+                raise _LeaseLostError
+            await job_rows.insert(connection, new)
+            await schedule_rows.attach(connection, new.id, row["id"], slot)
+
+        try:
+            await self._database.run(transaction)
+        except _LeaseLostError:
+            await self._blobs.delete_prefix(JobBlobs(new.id).prefix)
+            return 0
+        _log.info("schedule.run", schedule=str(row["id"]), job=str(new.id))
+        await self._waker.wake(1)
+        return 1
+
+    async def _make(self, row: Row) -> NewJob:
+        """Store the list of a run and return its job, not yet inserted."""
+        if row["source_job_id"] is None:
+            raise MailsiftError("schedule_source_gone", "The list of this schedule was deleted.")
+        async with self._database.begin() as connection:
+            source = await job_rows.get(connection, row["source_job_id"])
+            last = await schedule_rows.last_completed(connection, row["id"])
+        if source is None:
+            raise MailsiftError("schedule_source_gone", "The list of this schedule was deleted.")
+        options = replace(load_options(row["options"]), name=row["name"], preview=0)
+        if Recheck(row["recheck"]) is Recheck.RISKY:
+            return await self._risky(last or source, options)
+        if Recheck(row["recheck"]) is Recheck.ALL:
+            options = replace(options, max_age=0.0)
+        path = await self._blobs.fetch(JobBlobs(source["id"]).source)
+        return await self._store(path, source, options, name=source["source_name"])
+
+    async def _risky(self, base: Row, options: JobOptions) -> NewJob:
+        """Make a list of the rows that ended risky."""
+        account, job_id = AccountId(base["account_id"]), JobId(base["id"])
+        async with self._jobs.results(account, job_id) as results:
+            with tempfile.TemporaryDirectory(dir=self._scratch, prefix="schedule-") as folder:
+                path = Path(folder) / "risky.parquet"
+                column = await asyncio.to_thread(risky_rows, results, path, base["address_column"])
+                again = replace(options, column=column, max_age=0.0)
+                return await self._store(path, base, again, name=path.name)
+
+    async def _store(self, path: Path, base: Row, options: JobOptions, *, name: str) -> NewJob:
+        job_id = uuid4()
+        async with self._blobs.stream_in(JobBlobs(job_id).source) as incoming:
+            with path.open("rb") as file:
+                while data := file.read(_READ_BYTES):
+                    await incoming.write(data)
+        return NewJob(
+            id=job_id,
+            account_id=base["account_id"],
+            name=options.name,
+            options=dump_options(options),
+            source_name=name,
+            source_sha256=incoming.sha256,
+            source_bytes=incoming.size,
+            parent_id=base["id"],
+            deadline_s=options.deadline_s,
+            retention_s=options.retention_s,
+        )
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)

@@ -1,0 +1,171 @@
+"""What people ask of schedules: make, look, change, pause, resume, run now, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from jobs.cron import check_cron, fires
+from jobs.options import dump_options, load_options
+from jobs.schedule_runs import ScheduleRuns
+from jobs.schedule_views import ScheduleSpec, ScheduleView, schedule_view
+from jobs.service import owned
+from jobs.views import AccountId, JobId
+from pipeline.clock import Clock
+from pipeline.errors import MailsiftError
+from storage import schedule_rows
+from storage.database import Connection, Database, Row
+from storage.schedule_rows import NewSchedule
+
+MAX_SCHEDULES = 100
+
+
+class ScheduleService:
+    """The schedules of one installation; every call of people names the account it speaks for."""
+
+    def __init__(self, *, database: Database, runs: ScheduleRuns, clock: Clock) -> None:
+        self._database = database
+        self._runs = runs
+        self._clock = clock
+
+    async def create(self, account_id: AccountId, job_id: JobId, spec: ScheduleSpec) -> ScheduleView:
+        """Run the list of a job again by the clock.
+
+        Raises:
+            MailsiftError: `job_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`, `schedule_limit`.
+        """
+        check_cron(spec.cron, spec.zone)
+        now = self._now()
+        async with self._database.begin() as connection:
+            source = await owned(connection, account_id, job_id)
+            if len(await schedule_rows.of_account(connection, account_id)) >= MAX_SCHEDULES:
+                raise MailsiftError("schedule_limit", f"An account has at most {MAX_SCHEDULES} schedules.")
+            new = NewSchedule(
+                id=uuid4(),
+                account_id=account_id,
+                source_job_id=job_id,
+                name=spec.name or source["name"],
+                cron=spec.cron,
+                zone=spec.zone,
+                options=dump_options(spec.options or load_options(source["options"])),
+                recheck=spec.recheck.value,
+                overlap=spec.overlap.value,
+                catch_up=spec.catch_up.value,
+                next_run_at=fires(spec.cron, spec.zone, after=now, count=1)[0],
+                created_at=now,
+            )
+            await schedule_rows.insert(connection, new)
+            return await self._view(connection, account_id, new.id)
+
+    async def list(self, account_id: AccountId) -> list[ScheduleView]:
+        """Return the account's schedules, oldest first."""
+        now = self._now()
+        async with self._database.begin() as connection:
+            rows = await schedule_rows.of_account(connection, account_id)
+            return [schedule_view(row, now) for row in rows]
+
+    async def get(self, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
+        """Return a schedule with its next five runs.
+
+        Raises:
+            MailsiftError: `schedule_not_found`, also when it belongs to somebody else.
+        """
+        async with self._database.begin() as connection:
+            return await self._view(connection, account_id, schedule_id)
+
+    async def runs(self, account_id: AccountId, schedule_id: UUID, *, limit: int = 20) -> list[JobId]:
+        """Return the jobs of a schedule, newest first.
+
+        Raises:
+            MailsiftError: `schedule_not_found`.
+        """
+        async with self._database.begin() as connection:
+            await _owned(connection, account_id, schedule_id)
+            return [
+                JobId(row["id"]) for row in await schedule_rows.runs(connection, schedule_id, limit=limit)
+            ]
+
+    async def update(
+        self, account_id: AccountId, schedule_id: UUID, change: Callable[[ScheduleSpec], ScheduleSpec]
+    ) -> ScheduleView:
+        """Replace what a schedule does by what `change` makes of it.
+
+        Raises:
+            MailsiftError: `schedule_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`.
+        """
+        async with self._database.begin() as connection:
+            spec = change((await self._view(connection, account_id, schedule_id)).spec)
+            check_cron(spec.cron, spec.zone)
+            values: dict[str, Any] = {
+                "name": spec.name,
+                "cron": spec.cron,
+                "zone": spec.zone,
+                "recheck": spec.recheck.value,
+                "overlap": spec.overlap.value,
+                "catch_up": spec.catch_up.value,
+                "next_run_at": fires(spec.cron, spec.zone, after=self._now(), count=1)[0],
+            }
+            if spec.options is not None:
+                values["options"] = dump_options(spec.options)
+            await schedule_rows.change(connection, schedule_id, **values)
+            return await self._view(connection, account_id, schedule_id)
+
+    async def pause(self, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
+        """Run nothing until `resume`.
+
+        Raises:
+            MailsiftError: `schedule_not_found`.
+        """
+        async with self._database.begin() as connection:
+            await _owned(connection, account_id, schedule_id)
+            await schedule_rows.change(connection, schedule_id, enabled=False)
+            return await self._view(connection, account_id, schedule_id)
+
+    async def resume(self, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
+        """Go on with the next slot; what was missed meanwhile is not caught up.
+
+        Raises:
+            MailsiftError: `schedule_not_found`.
+        """
+        async with self._database.begin() as connection:
+            row = await _owned(connection, account_id, schedule_id)
+            upcoming = fires(row["cron"], row["zone"], after=self._now(), count=1)[0]
+            await schedule_rows.change(
+                connection, schedule_id, enabled=True, next_run_at=upcoming, last_error=""
+            )
+            return await self._view(connection, account_id, schedule_id)
+
+    async def delete(self, account_id: AccountId, schedule_id: UUID) -> None:
+        """Delete a schedule; its jobs stay.
+
+        Raises:
+            MailsiftError: `schedule_not_found`.
+        """
+        async with self._database.begin() as connection:
+            await _owned(connection, account_id, schedule_id)
+            await schedule_rows.delete(connection, schedule_id)
+
+    async def run_now(self, account_id: AccountId, schedule_id: UUID) -> JobId:
+        """Make a run at once, beside those of the clock and whatever still runs.
+
+        Raises:
+            MailsiftError: `schedule_not_found`, `schedule_source_gone`, `nothing_to_retry`.
+        """
+        async with self._database.begin() as connection:
+            row = await _owned(connection, account_id, schedule_id)
+        return await self._runs.start_now(row)
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)
+
+    async def _view(self, connection: Connection, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
+        return schedule_view(await _owned(connection, account_id, schedule_id), self._now())
+
+
+async def _owned(connection: Connection, account_id: UUID, schedule_id: UUID) -> Row:
+    row = await schedule_rows.get(connection, schedule_id)
+    if row is None or row["account_id"] != account_id:
+        raise MailsiftError("schedule_not_found", "There is no such schedule.")
+    return row

@@ -1,0 +1,164 @@
+"""The API process: its parts on one event loop, served by uvicorn."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import uvicorn
+from typing_extensions import override
+
+from api.app import create_app
+from api.auth import Door, Zones
+from api.keys import KeyService
+from api.parts import ApiParts
+from jobs.queries import JobQueries
+from jobs.service import JobService
+from jobs.submissions import Submissions
+from mailsift.peppers import peppers
+from mailsift.settings import Settings
+from mailsift.wiring import (
+    open_blobs,
+    open_database,
+    open_redis,
+    open_sifter,
+    open_waker,
+    scratch_folder,
+)
+from pipeline.clock import system_clock
+from pipeline.errors import MailsiftError
+from storage.database import Database
+from storage.rate_limit import RateLimit, Zone
+from storage.schema import current_revision, newest_revision
+
+_POOL = 10
+_DRAIN_SECONDS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """What makes keys and accounts: the key service and the jobs' accounts."""
+
+    keys: KeyService
+    jobs: JobService
+
+
+@asynccontextmanager
+async def open_parts(settings: Settings) -> AsyncIterator[ApiParts]:
+    """Give the parts of the API; needs DATABASE_URL and REDIS_URL."""
+    async with AsyncExitStack() as stack:
+        sifter = await stack.enter_async_context(open_sifter(settings))
+        database = open_database(settings, pool_size=_POOL)
+        stack.push_async_callback(database.aclose)
+        redis = open_redis(settings)
+        stack.push_async_callback(redis.aclose)
+        limit = RateLimit(redis)
+        keys = _keys(settings, database, limit)
+        stack.push_async_callback(keys.aclose)
+        blobs, waker = open_blobs(settings), open_waker(settings)
+        zones = Zones(requests=Zone("requests", settings.requests_per_minute, 60))
+        yield ApiParts(
+            door=Door(keys=keys, limit=limit, zones=zones),
+            sifter=sifter,
+            jobs=JobService(database=database, blobs=blobs, waker=waker, scratch=scratch_folder(settings)),
+            queries=JobQueries(database=database, blobs=blobs),
+            submissions=Submissions(database=database, blobs=blobs, waker=waker),
+            ready=lambda: _ready(database),
+            clock=system_clock,
+            max_bytes=settings.max_bytes,
+        )
+
+
+@asynccontextmanager
+async def open_keyring(settings: Settings) -> AsyncIterator[Keyring]:
+    """Give what the command line needs to make keys."""
+    async with AsyncExitStack() as stack:
+        database = open_database(settings)
+        stack.push_async_callback(database.aclose)
+        redis = open_redis(settings)
+        stack.push_async_callback(redis.aclose)
+        keys = _keys(settings, database, RateLimit(redis))
+        stack.push_async_callback(keys.aclose)
+        jobs = JobService(
+            database=database,
+            blobs=open_blobs(settings),
+            waker=open_waker(settings),
+            scratch=scratch_folder(settings),
+        )
+        yield Keyring(keys, jobs)
+
+
+def _keys(settings: Settings, database: Database, limit: RateLimit) -> KeyService:
+    return KeyService(
+        database=database,
+        peppers=peppers(settings),
+        limit=limit,
+        clock=system_clock,
+        choose=secrets.choice,
+    )
+
+
+async def _ready(database: Database) -> None:
+    async with database.begin() as connection:
+        found = await current_revision(connection)
+    if found != newest_revision():
+        raise MailsiftError("database_not_migrated", "The database lacks the schema of this release.")
+
+
+class _Server(uvicorn.Server):
+    """Says where it listens, once it does."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._told = started
+
+    @override
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]  # sockets are never given
+        await super().startup()
+        if self.started:
+            port = self.servers[0].sockets[0].getsockname()[1]
+            host = self.config.host
+            self._told(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+async def serve(
+    settings: Settings, *, started: Callable[[str], None], stop: asyncio.Event | None = None
+) -> None:
+    """Serve the API until SIGINT, SIGTERM or `stop`.
+
+    Args:
+        settings: with the addresses of the servers set.
+        started: told the address the API listens on.
+        stop: ends it from within the process.
+
+    Raises:
+        MailsiftError: `port_in_use`.
+    """
+    async with open_parts(settings) as parts:
+        config = uvicorn.Config(
+            create_app(parts),
+            host=settings.api_host,
+            port=settings.api_port,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_DRAIN_SECONDS,
+            h11_max_incomplete_event_size=32_768,
+        )
+        server = _Server(config, started)
+        stopping = asyncio.create_task(_stop_when(stop or asyncio.Event(), server))
+        try:
+            await server.serve()
+        except SystemExit:
+            text = f"Nothing can listen on {settings.api_host}:{settings.api_port}."
+            raise MailsiftError("port_in_use", text) from None
+        finally:
+            stopping.cancel()
+
+
+async def _stop_when(stop: asyncio.Event, server: uvicorn.Server) -> None:
+    await stop.wait()
+    server.should_exit = True

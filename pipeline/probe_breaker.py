@@ -1,0 +1,184 @@
+"""Notices when a provider begins to refuse almost everybody: that is about us, not about the mailboxes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from pipeline.facts import Answer, MailboxFact
+
+REFUSALS: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED, Answer.UNCLEAR})
+_COUNTED: Final = REFUSALS | {Answer.ACCEPTED, Answer.FULL}
+_KEPT_GAUGES: Final = 2_048
+_KEPT_DOMAINS: Final = 2_000
+_KEPT_ANSWERS: Final = 2_000
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerConfig:
+    """When a change is a jump.
+
+    Attributes:
+        recent: so many answers are looked at together.
+        baseline: answers before them without which nothing is compared.
+        jump: refused share of the recent answers from which on they are doubted.
+        normal: refused share of the baseline, at most; and of the recent answers for the doubt to end.
+        newcomer: how many refusals count of a domain that has accepted nobody; a dead company is no news.
+    """
+
+    recent: int = 50
+    baseline: int = 200
+    jump: float = 0.9
+    normal: float = 0.5
+    newcomer: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """What a doubt rests on: answers and the refusals among them, recently and before."""
+
+    answers: int
+    refused: int
+    answers_before: int
+    refused_before: int
+
+
+class Gauge:
+    """Counts the answers of one provider; where there is no good past there is no jump. Pure.
+
+    Attributes:
+        answers: how many were counted; the latest one has this number.
+    """
+
+    def __init__(self, config: BreakerConfig) -> None:
+        self.answers = 0
+        self._config = config
+        self._recent: deque[tuple[int, bool]] = deque()
+        self._refused = 0
+        self._answers_before = self._refused_before = 0
+        self._accepting: set[str] = set()
+        self._strangers: dict[str, int] = {}
+        self._doubted_from = self._doubted_until = 0  # from <= number < until; until 0 = it goes on
+
+    def count(self, domain: str, *, refused: bool) -> Jump | None:
+        """Take one answer about a mailbox; returns what the doubt rests on when it begins here."""
+        self.answers += 1
+        if refused and not self._is_news(domain):
+            return None
+        if not refused:
+            if len(self._accepting) >= _KEPT_DOMAINS:
+                self._accepting.clear()
+            self._accepting.add(domain)
+        self._recent.append((self.answers, refused))
+        self._refused += refused
+        if len(self._recent) > self._config.recent:
+            self._grow_older()
+        if not self._doubting:
+            return self._begin_doubt()
+        self._end_doubt()
+        return None
+
+    def doubts(self, number: int) -> bool:
+        """Tell whether the refusal with this number is not to be believed."""
+        return 0 < self._doubted_from <= number and (self._doubting or number < self._doubted_until)
+
+    @property
+    def _doubting(self) -> bool:
+        return self._doubted_from > self._doubted_until
+
+    def _is_news(self, domain: str) -> bool:
+        if domain in self._accepting:
+            return True
+        if len(self._strangers) >= _KEPT_DOMAINS:
+            self._strangers.clear()
+        self._strangers[domain] = times = self._strangers.get(domain, 0) + 1
+        return times <= self._config.newcomer
+
+    def _grow_older(self) -> None:
+        """Move the oldest recent answer into the past; while there is doubt the past stands still."""
+        _, refused = self._recent.popleft()
+        self._refused -= refused
+        if self._doubting:
+            return
+        self._answers_before += 1
+        self._refused_before += refused
+        if self._answers_before > _KEPT_ANSWERS:  # what was long ago counts less and less
+            self._answers_before //= 2
+            self._refused_before //= 2
+
+    def _begin_doubt(self) -> Jump | None:
+        config, size = self._config, len(self._recent)
+        was_normal = self._refused_before <= config.normal * self._answers_before
+        if size < config.recent or self._answers_before < config.baseline or not was_normal:
+            return None
+        if self._refused < config.jump * size:
+            return None
+        self._doubted_from, self._doubted_until = self._recent[0][0], 0
+        return Jump(size, self._refused, self._answers_before, self._refused_before)
+
+    def _end_doubt(self) -> None:
+        if self._refused <= self._config.normal * len(self._recent):
+            self._doubted_until = self.answers + 1
+            self._recent.clear()
+            self._refused = 0
+
+
+class Breaker:
+    """The gauges of a process: one for each list, provider and source, the least used forgotten.
+
+    Lists do not share a gauge: after a good list a bad one would look like a jump.
+    """
+
+    def __init__(self, config: BreakerConfig | None = None) -> None:
+        self._config = config or BreakerConfig()
+        self._gauges: OrderedDict[tuple[str, str, str], Gauge] = OrderedDict()
+
+    def gauge(self, list_id: str, provider: str, source: str) -> Gauge:
+        """Return the gauge, a fresh one where there is none."""
+        key = (list_id, provider, source)
+        gauge = self._gauges.get(key)
+        if gauge is None:
+            gauge = self._gauges[key] = Gauge(self._config)
+            if len(self._gauges) > _KEPT_GAUGES:
+                self._gauges.popitem(last=False)
+        self._gauges.move_to_end(key)
+        return gauge
+
+
+class Watch:
+    """What one call to the prober hears, and which of its refusals are doubted in the end."""
+
+    def __init__(self, breaker: Breaker, list_id: str) -> None:
+        self._breaker = breaker
+        self._list_id = list_id
+        self._refused: dict[str, tuple[Gauge, int]] = {}
+
+    def hear(self, provider: str, address: str, fact: MailboxFact) -> None:
+        """Count an answer; what the random recipient got as well (blanket) says nothing either way."""
+        if fact.blanket or fact.answer not in _COUNTED:
+            return
+        refused = fact.answer in REFUSALS
+        gauge = self._breaker.gauge(self._list_id, provider, fact.source)
+        jump = gauge.count(address.rpartition("@")[2], refused=refused)
+        if refused:
+            self._refused[address] = gauge, gauge.answers
+        if jump is not None:
+            _log.warning(
+                "refusals.jumped",
+                provider=provider,
+                source=fact.source,
+                refused=jump.refused,
+                answers=jump.answers,
+                refused_before=jump.refused_before,
+                answers_before=jump.answers_before,
+                then="not believed; the addresses come back later",
+            )
+
+    def doubted(self) -> list[str]:
+        """Return the addresses whose refusals are not to be believed."""
+        return [address for address, (gauge, number) in self._refused.items() if gauge.doubts(number)]

@@ -1,0 +1,77 @@
+"""How often an account may ask, counted in Redis for all processes, and the marks of revoked keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+from redis.asyncio import Redis
+
+from storage.redis import PREFIX, Lifeline
+
+_MARK_SECONDS = 300
+"""How long a revoked key is marked: longer than anybody remembers that it was good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A quota: so many units in a window of so many seconds, refilled evenly."""
+
+    name: str
+    quota: int
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What the limiter says.
+
+    Attributes:
+        allowed: the request may go on.
+        remaining: units left now.
+        reset: seconds until the whole quota is back.
+        retry_after: seconds to wait when it is not allowed.
+        marked: the mark that was asked about stands.
+    """
+
+    allowed: bool
+    remaining: int
+    reset: float
+    retry_after: float
+    marked: bool = False
+
+
+class RateLimit:
+    """GCRA by zone and holder; one script, so that no two processes ever decide at the same time."""
+
+    def __init__(self, redis: Redis) -> None:
+        """Take a client; the caller closes it."""
+        self._redis = redis
+        self._script = redis.register_script(
+            files("storage").joinpath("lua", "limit.lua").read_text(encoding="utf-8")
+        )
+        self._lifeline = Lifeline("The rate limit")
+
+    async def take(self, zone: Zone, holder: str, *, units: int = 1, mark: str = "") -> Ruling | None:
+        """Take units from the holder's quota and look for a mark.
+
+        Returns:
+            The ruling, or None while Redis is gone: the caller decides whether that opens or closes.
+        """
+        keys = [f"{PREFIX}limit:{zone.name}:{holder}", *([_mark_key(mark)] if mark else [])]
+        window = zone.window * 1000
+        args = [f"{window / zone.quota:.6f}", window, units]
+        answer = await self._lifeline.call(lambda: self._script(keys=keys, args=args))
+        if answer is None:
+            return None
+        allowed, remaining, reset, wait, marked = map(int, answer)
+        return Ruling(bool(allowed), max(0, remaining), reset / 1000, wait / 1000, bool(marked))
+
+    async def mark(self, name: str) -> bool:
+        """Set a mark for some minutes; False when Redis is gone."""
+        done = await self._lifeline.call(lambda: self._redis.set(_mark_key(name), "1", ex=_MARK_SECONDS))
+        return bool(done)
+
+
+def _mark_key(name: str) -> str:
+    return f"{PREFIX}mark:{name}"

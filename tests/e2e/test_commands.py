@@ -1,0 +1,213 @@
+"""The commands that need no worker: check, doctor, migrate, help; and what is refused before any work."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from pydantic import SecretStr
+
+from mailsift.cli import app
+from mailsift.settings import Settings
+from pipeline.frames import VERDICTS
+from sandbox.client import SandboxProcess
+from tests.commands import Keyboard
+from tests.installation import settings_for
+from tests.servers import Urls
+
+
+@pytest.fixture(scope="module")
+def settings(short_tmp: Path, shared_servers: Callable[[], Urls]) -> Iterator[Settings]:
+    with SandboxProcess(domains=5) as sandbox:
+        yield settings_for(short_tmp / "commands", **shared_servers()._asdict(), sandbox=sandbox.env)
+
+
+@pytest.fixture
+def keyboard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Keyboard:
+    return Keyboard(monkeypatch, capsys)
+
+
+def test_check_prints_one_object_a_line_with_the_email_and_13_fields_that_are_never_null(
+    settings: Settings, keyboard: Keyboard
+) -> None:
+    expected = {
+        "known@ordinary.sandbox.test": "deliverable",
+        "nobody@ordinary.sandbox.test": "mailbox_not_found",
+        "not an address": "syntax_error",
+        "Known@Ordinary.sandbox.TEST": "deliverable",
+        "known@catch-all.sandbox.test": "catch_all",
+        "info@nxdomain.sandbox.test": "domain_not_found",
+        "known@greylist.sandbox.test": "deferred",
+    }
+    typed = keyboard.type(settings, "check", "--json", *expected)
+    assert (typed.status, typed.err) == (0, "")
+    told = [json.loads(line) for line in typed.out.splitlines()]
+    assert {one["email"]: one["result"] for one in told} == expected
+    assert [list(one) for one in told] == [["email", *VERDICTS]] * len(expected)
+    assert all(value is not None for one in told for value in one.values())
+
+
+def test_check_reads_addresses_from_stdin_whatever_their_bytes(
+    settings: Settings, keyboard: Keyboard
+) -> None:
+    stdin = "\ufeffa@example.com\r\n\n  \nb\u2028c@example.com\n".encode() + b"d\xff@example.com"
+    typed = keyboard.type(settings, "check", "-", "--json", "--mode", "fast", stdin=stdin)
+    told = [json.loads(line) for line in typed.out.split("\n")[:-1]]
+    assert [one["email"] for one in told] == [
+        "a@example.com",
+        "b\u2028c@example.com",
+        "d\ufffd@example.com",
+    ]
+    assert [one["result"] for one in told][:2] == ["passed", "syntax_error"]
+    assert keyboard.type(settings, "check", "-", stdin=b" \n").out == ""
+
+
+def test_check_takes_an_argument_that_is_no_text(settings: Settings, keyboard: Keyboard) -> None:
+    typed = keyboard.type(settings, "check", "--mode", "fast", "--json", os.fsdecode(b"\xff@example.com"))
+    assert json.loads(typed.out)["email"] == "\ufffd@example.com"
+
+
+def test_fast_mode_asks_nobody(settings: Settings, keyboard: Keyboard) -> None:
+    deaf = settings.model_copy(update={"dns_servers": ("127.0.0.1:1",)})
+    (told,) = keyboard.type(deaf, "check", "x@gmail.com", "--mode", "fast", "--json").out.splitlines()
+    assert (json.loads(told)["result"], json.loads(told)["score"]) == ("passed", 60)
+
+
+def test_check_shows_the_evidence(settings: Settings, keyboard: Keyboard) -> None:
+    words = ("check", "known@exim.sandbox.test", "--evidence")
+    told = json.loads(keyboard.type(settings, *words, "--json").out)
+    assert told["evidence"]["mailbox"]["answer"] == "accepted"
+    assert sum(told["evidence"]["score_parts"].values()) == told["score"]
+    shown = keyboard.type(settings, *words).out
+    assert "known@exim.sandbox.test" in shown
+    assert '"answer": "accepted"' in shown
+
+
+HOSTILE = [
+    "[red]a@example.com",
+    r"\[/x]b@example.com",
+    ":bomb:c@example.com",
+    "[link=http://x.test]d@example.com[/link]",
+]
+
+
+def test_check_shows_hostile_text_as_text(settings: Settings, keyboard: Keyboard) -> None:
+    shown = keyboard.type(settings, "check", "--mode", "fast", "--evidence", *HOSTILE).out
+    for text in HOSTILE:
+        assert shown.count(text) == 2
+    coloured = "\x1b[31me\x07\u202e\u009b31m@example.com"
+    shown = keyboard.type(settings, "check", "--mode", "fast", "--evidence", coloured).out
+    assert "\ufffd[31me\ufffd\ufffd\ufffd31m@example.com" in shown
+    assert not {"\x1b", "\x07", "\u202e", "\u009b"} & set(shown)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("run", "missing.csv"), "file_not_found"),
+        (("run", "."), "not_a_file"),
+        (("run", "list.csv", "--output", "out.pdf"), "unknown_export_format"),
+        (("run", "list.csv", "--output", "missing/out.csv"), "output_not_writable"),
+        (("run", "list.csv", "--output", "./list.csv"), "output_is_input"),
+        (("jobs", "results", "x", "--output", "out"), "unknown_export_format"),
+        (("jobs", "resume", "x", "--output", "missing/out.csv"), "output_not_writable"),
+        (("jobs", "retry", "x", "--output", "folder.csv"), "output_not_writable"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_starts(
+    words: tuple[str, ...], code: str, keyboard: Keyboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("list.csv").write_text("a@example.com\n")
+    Path("folder.csv").mkdir()
+    typed = keyboard.type(Settings(home=tmp_path / "home"), *words)
+    assert (typed.status, typed.out) == (2, "")
+    assert typed.err.startswith(f"mailsift: {code}: ")
+    assert typed.err.count("\n") == 1
+    assert not (tmp_path / "home").exists()
+    assert Path("list.csv").read_text() == "a@example.com\n"
+
+
+def test_a_job_nobody_knows_is_not_found(settings: Settings, keyboard: Keyboard) -> None:
+    for name in ("7", "4a8d5a9e-0b8a-4c55-8c5c-1c0b7a3f1d11"):
+        typed = keyboard.type(settings, "jobs", "show", name)
+        assert (typed.status, typed.err) == (2, "mailsift: job_not_found: There is no such job.\n")
+
+
+def test_migrate_may_be_repeated_and_other_commands_ask_for_it(
+    settings: Settings, keyboard: Keyboard, empty_database_url: str
+) -> None:
+    fresh = settings.model_copy(update={"database_url": SecretStr(empty_database_url)})
+    typed = keyboard.type(fresh, "jobs", "list")
+    assert (typed.status, typed.err.split(": ")[1]) == (2, "database_not_migrated")
+    assert _health(keyboard, fresh)["database"] == "failed"
+    first, second = keyboard.type(fresh, "migrate"), keyboard.type(fresh, "migrate")
+    assert first == second
+    assert (first.status, first.err) == (0, "")
+    assert _health(keyboard, fresh)["database"] == "ok"
+    assert keyboard.type(fresh, "jobs", "list", "--json").status == 0
+
+
+def test_doctor_finds_everything_well(settings: Settings, keyboard: Keyboard) -> None:
+    typed = keyboard.type(settings, "doctor")
+    assert typed.status == 0, typed.out
+    assert [line.split("  ")[0] for line in typed.out.splitlines()] == [
+        *("database", "redis", "blobs", "resolver", "port 25", "reverse name")
+    ]
+
+
+def test_doctor_names_what_does_not_answer(settings: Settings, keyboard: Keyboard) -> None:
+    gone = {
+        "database_url": SecretStr("postgresql://nobody@127.0.0.1:1/gone"),
+        "redis_url": SecretStr("redis://127.0.0.1:1"),
+        "dns_servers": ("127.0.0.1:1",),
+    }
+    broken = settings.model_copy(update=gone)
+    assert keyboard.type(broken, "doctor").status == 1
+    health = _health(keyboard, broken)
+    assert {name for name, state in health.items() if state == "ok"} == {"blobs"}
+    assert health["database"] == health["redis"] == health["resolver"] == "failed"
+
+
+def _health(keyboard: Keyboard, settings: Settings) -> dict[str, str]:
+    return {one["name"]: one["health"] for one in json.loads(keyboard.type(settings, "doctor", "--json").out)}
+
+
+@pytest.mark.parametrize("command", ["migrate", "jobs list", "run list.csv"])
+def test_without_its_database_a_command_says_so_in_one_line(
+    command: str, settings: Settings, keyboard: Keyboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("list.csv").write_text("a@example.com\n")
+    gone = settings.model_copy(update={"database_url": SecretStr("postgresql://nobody@127.0.0.1:1/gone")})
+    typed = keyboard.type(gone, *command.split())
+    assert (typed.status, typed.err) == (
+        2,
+        "mailsift: database_unavailable: The database does not answer.\n",
+    )
+
+
+def _commands(group: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield words, group
+    for name, command in getattr(group, "commands", {}).items():
+        yield from _commands(command, *words, name)
+
+
+COMMANDS = dict(_commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself(words: tuple[str, ...], keyboard: Keyboard) -> None:
+    typed = keyboard.type(None, *words, "--help")
+    assert (typed.status, typed.err) == (0, "")
+    assert COMMANDS[words].help.split(".")[0] in typed.out
+
+
+def test_every_setting_is_listed(keyboard: Keyboard) -> None:
+    listed = keyboard.type(None, "settings").out
+    assert all(name in listed for name, _, _ in Settings.describe())

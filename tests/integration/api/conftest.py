@@ -1,0 +1,82 @@
+"""The API on a real socket, over real servers; a worker beside it where a test asks for one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from api.keys import Scope
+from mailsift.serve import open_keyring, serve
+from mailsift.settings import Settings
+from tests.installation import settings_for
+from tests.workers import workers
+
+NO_NETWORK = {"MAILSIFT_DNS_SERVERS": ("127.0.0.1:9",)}
+
+
+@dataclass(frozen=True)
+class Api:
+    """A running API and what belongs to it."""
+
+    url: str
+    settings: Settings
+
+    async def key(self, account: str, *scopes: Scope) -> str:
+        async with open_keyring(self.settings) as ring:
+            return (await ring.keys.create(await ring.jobs.account(account), scopes=scopes)).secret
+
+    def client(self, key: str) -> httpx.AsyncClient:
+        headers = {"Authorization": f"Bearer {key}"}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
+    return settings_for(
+        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=NO_NETWORK, api_port=0
+    )
+
+
+@pytest.fixture
+async def api(settings: Settings) -> AsyncIterator[Api]:
+    async with running(settings) as found:
+        yield found
+
+
+@pytest.fixture
+async def client(api: Api) -> AsyncIterator[httpx.AsyncClient]:
+    async with api.client(await api.key("alice")) as alice:
+        yield alice
+
+
+@pytest.fixture
+def worker(settings: Settings, tmp_path: Path) -> Iterator[None]:
+    with workers(settings, 1, tmp_path / "worker.log"):
+        yield
+
+
+class running:  # noqa: N801 - reads as a word
+    """Serve the API on this loop until the block ends."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def __aenter__(self) -> Api:
+        address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._stop = asyncio.Event()
+        self._task = asyncio.create_task(
+            serve(self._settings, started=address.set_result, stop=self._stop)
+        )
+        await asyncio.wait([self._task, address], return_when=asyncio.FIRST_COMPLETED)
+        if not address.done():
+            await self._task
+        return Api(address.result(), self._settings)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stop.set()
+        await self._task

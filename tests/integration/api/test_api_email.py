@@ -1,0 +1,75 @@
+"""One address over HTTP: the contract's fields, the short form, and an honest answer in time."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+import httpx
+
+if TYPE_CHECKING:
+    from tests.integration.api.conftest import Api
+
+FIELDS = {
+    "catch_all": bool,
+    "is_disposable": bool,
+    "is_free": bool,
+    "is_role_based": bool,
+    "is_valid": bool,
+    "mx_valid": bool,
+    "syntax_valid": bool,
+    "reason": str,
+    "result": str,
+    "suggestion": str,
+    "score": int,
+    "smtp_code": int,
+    "status": str,
+}
+PATH = "/v1/email/single-validate"
+
+
+async def test_the_answer_has_exactly_the_contracts_fields(client: httpx.AsyncClient) -> None:
+    answer = await client.post(PATH, json={"email": "info@gmial.com", "mode": "fast"})
+    told = answer.json()
+    assert answer.status_code == 200
+    assert {name: told[name] for name in ("status", "success")} == {"status": 200, "success": True}
+    assert set(told) == {"data", "message", "status", "success"}
+    assert {name: type(value) for name, value in told["data"].items()} == FIELDS
+    assert told["data"]["suggestion"] == "Did you mean info@gmail.com?"
+    assert told["data"]["is_role_based"] is True
+    assert answer.headers["cache-control"] == "private, no-store"
+
+
+async def test_the_short_form_on_request(client: httpx.AsyncClient) -> None:
+    headers = {"Prefer": "respond-async, return=minimal; x=1"}
+    answer = await client.post(PATH, json={"email": "no at", "mode": "fast"}, headers=headers)
+    assert set(answer.json()["data"]) == {"is_valid", "status", "score", "reason"}
+    assert answer.json()["data"]["status"] == "invalid"
+    assert answer.headers["preference-applied"] == "return=minimal"
+
+
+async def test_when_time_runs_out_the_answer_is_risky_and_in_time(client: httpx.AsyncClient) -> None:
+    since = time.monotonic()
+    answer = await client.post(PATH, json={"email": "jane@example.test", "deadline_ms": 400})
+    assert time.monotonic() - since < 2
+    assert answer.status_code == 200
+    assert answer.json()["data"]["status"] == "risky"
+    assert answer.json()["data"]["result"] == "dns_unavailable"
+
+
+async def test_fast_mode_answers_within_five_milliseconds(client: httpx.AsyncClient, api: Api) -> None:
+    async with httpx.AsyncClient(base_url=api.url) as bare:
+        await bare.get("/healthz")
+        empty = [await _seconds(bare.get("/healthz")) for _ in range(60)]
+    body = {"email": "jane@example.com", "mode": "fast"}
+    await client.post(PATH, json=body)
+    taken = [await _seconds(client.post(PATH, json=body)) for _ in range(60)]
+    assert statistics.median(taken) - statistics.median(empty) < 0.005
+
+
+async def _seconds(request: Awaitable[object]) -> float:
+    since = time.perf_counter()
+    await request
+    return time.perf_counter() - since

@@ -1,0 +1,79 @@
+"""A job whose provider refuses us shows what it waits for, and ends `probe_blocked` when nobody can wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from jobs.tally import tally
+from jobs.views import AccountId, JobId, JobOptions, JobState
+from mailsift.settings import Settings
+from mailsift.wiring import open_engine, open_redis, open_service
+from pipeline.ports import Ask, Outcome, Report
+from pipeline.providers import Providers
+from sandbox.client import SandboxProcess
+from storage.throttle import RedisThrottle
+from tests.installation import settings_for
+
+HELD = "ordinary-host.test"  # the provider of ordinary.sandbox.test
+LIST = "email\nknown1@ordinary.sandbox.test\nnobody1@ordinary.sandbox.test\nknown1@exim.sandbox.test\n"
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[SandboxProcess]:
+    with SandboxProcess(domains=20) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
+    addresses = {"database_url": database_url, "redis_url": redis_url}
+    return settings_for(tmp_path / "home", sandbox=sandbox.env, **addresses)
+
+
+async def refuse_five_times(settings: Settings) -> None:
+    redis = open_redis(settings)
+    throttle = RedisThrottle(redis, row=Providers.load(settings.overrides).row)
+    await throttle.report([Report(Ask(HELD, "", "127.0.0.1", 1), "", Outcome.BLOCKED)] * 5)
+    await redis.aclose()
+
+
+async def submit(settings: Settings, folder: Path, options: JobOptions) -> tuple[AccountId, JobId]:
+    source = folder / "list.csv"
+    source.write_text(LIST)
+    async with open_service(settings) as service:
+        account = await service.account("tests")
+        return account, await service.submit(account, source, options)
+
+
+async def test_the_job_shows_that_it_waits_for_a_provider_that_refuses_us(
+    settings: Settings, tmp_path: Path
+) -> None:
+    await refuse_five_times(settings)
+    account, job_id = await submit(settings, tmp_path, JobOptions())
+    async with open_service(settings) as service, open_engine(settings) as engine:
+        await engine.drain()
+        view = await service.get(account, job_id)
+    (wait,) = view.waiting
+    assert (wait.reason, wait.addresses) == ("blocked", 2)
+    assert timedelta(minutes=14) < wait.until - datetime.now(UTC) < timedelta(minutes=16)  # noqa: TID251 - real time
+    assert (view.state, view.processed, view.valid, view.warning) == (JobState.RUNNING, 1, 1, "")
+
+
+async def test_a_deadline_ends_the_waiting_with_probe_blocked(
+    settings: Settings, tmp_path: Path, sandbox: SandboxProcess
+) -> None:
+    await refuse_five_times(settings)
+    sandbox.reset()
+    account, job_id = await submit(settings, tmp_path, JobOptions(deadline_s=0.001))
+    async with open_service(settings) as service, open_engine(settings) as engine:
+        await engine.drain()
+        view = await service.get(account, job_id)
+        async with service.results(account, job_id) as results:
+            found = tally(results)
+    assert view.state is JobState.COMPLETED
+    assert found == {"probe_blocked": 2, "deliverable": 1}
+    assert HELD not in sandbox.counters()["rcpts_by_provider"]

@@ -1,0 +1,77 @@
+"""Processes that miss the same domains at the same time ask DNS once; who was first may even die."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.asyncio import Redis
+
+from pipeline.facts import DomainState
+from pipeline.ports import FactKind
+from storage.facts import RedisFactCache
+from storage.redis import connect
+from tests.servers import RedisServer
+from tests.unit.pipeline.dns_stub import Says, Zone, domain_facts, serving
+
+NAMES = [f"d{n}.test" for n in range(300)]
+ZONE: Zone = {name: {"MX": Says(["0 ."], delay=0.05)} for name in NAMES}
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    client = connect(redis_url)
+    yield client
+    await client.aclose()
+
+
+async def test_two_processes_ask_for_every_domain_once(redis: Redis) -> None:
+    async with (
+        serving(ZONE) as stub,
+        domain_facts(stub, cache=RedisFactCache(redis)) as one,
+        domain_facts(stub, cache=RedisFactCache(redis)) as two,
+    ):
+        first, second = await asyncio.gather(one.lookup(NAMES[:200]), two.lookup(NAMES[100:]))
+    assert list(first) == NAMES[:200]
+    assert list(second) == NAMES[100:]
+    assert {fact.state for fact in (first | second).values()} == {DomainState.NULL_MX}
+    assert set(stub.asked.values()) == {1}
+    assert len(stub.asked) == 300
+
+
+async def test_nobody_waits_for_the_slowest_of_another_process(redis: Redis) -> None:
+    zone = {"slow.test": {"MX": Says(["0 ."], delay=3.0)}, "quick.test": {"MX": Says(["0 ."], delay=0.02)}}
+    async with (
+        serving(zone) as stub,
+        domain_facts(stub, cache=RedisFactCache(redis)) as one,
+        domain_facts(stub, cache=RedisFactCache(redis)) as two,
+    ):
+        patient = asyncio.create_task(one.lookup(["slow.test", "quick.test"]))
+        await stub.until_asked(2)
+        began = time.monotonic()
+        assert set(await two.lookup(["quick.test"])) == {"quick.test"}
+        assert time.monotonic() - began < 1.0
+        assert stub.asked["quick.test", "MX"] == 1
+        patient.cancel()
+
+
+async def test_a_domain_whose_claimant_died_is_looked_up_after_two_seconds(redis: Redis) -> None:
+    await RedisFactCache(redis).get_or_claim(FactKind.DOMAIN, ["d1.test"])
+    async with serving(ZONE) as stub, domain_facts(stub, cache=RedisFactCache(redis)) as facts:
+        began = time.monotonic()
+        found = await facts.lookup(["d1.test", "d2.test"])
+        took = time.monotonic() - began
+    assert {fact.state for fact in found.values()} == {DomainState.NULL_MX}
+    assert 1.5 < took < 3.0
+    assert set(stub.asked.values()) == {1}
+
+
+async def test_without_redis_every_process_asks_for_itself(redis_server: RedisServer) -> None:
+    async with connect(redis_server.url) as redis, serving(ZONE) as stub:
+        redis_server.kill()
+        for _ in range(2):
+            async with domain_facts(stub, cache=RedisFactCache(redis)) as facts:
+                assert len(await facts.lookup(NAMES[:10])) == 10
+        assert set(stub.asked.values()) == {2}
