@@ -12,14 +12,23 @@ from api import errors, health
 from api.envelope import Problem
 from api.gate import Gate
 from api.parts import ApiParts
-from api.v1 import compare, email, jobs, previews, results
+from api.v1 import compare, email, jobs, previews, results, schedules, webhooks
 
 _ABOUT: Final = (
-    "Send a list of addresses; every address comes back with a verdict, a score and the reason. Every answer is"
-    " `{data, message, status, success}`; errors carry the members of RFC 9457 and a stable `code` beside it."
+    "Send a list of addresses; every address comes back with a verdict, a score and the reason. Every answer"
+    " is `{data, message, status, success}`; errors carry the members of RFC 9457 and a stable `code` too."
 )
 _FORM_OVERHEAD: Final = 64 * 1024
-_ROUTERS: Final = (email.router, jobs.router, results.router, previews.router, compare.router, health.router)
+_ROUTERS: Final = (
+    email.router,
+    jobs.router,
+    results.router,
+    previews.router,
+    compare.router,
+    schedules.router,
+    webhooks.router,
+    health.router,
+)
 
 
 def create_app(parts: ApiParts) -> FastAPI:

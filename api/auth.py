@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Annotated, Final
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 
-from api.errors import Refused
+from api.errors import RefusedError
 from api.keys import Caller, KeyService, Scope, mark_of
 from storage.rate_limit import RateLimit, Ruling, Zone
 
@@ -22,8 +22,8 @@ _SCHEME = HTTPBearer(auto_error=False, description="An API key: `svc_key_` and 3
 class Zones:
     """The quotas: of an account's requests, and of failed keys from one address."""
 
-    requests: Zone = Zone("requests", quota=6_000, window=60)
-    failures: Zone = Zone("failures", quota=300, window=60)
+    requests: Zone = field(default_factory=lambda: Zone("requests", quota=6_000, window=60))
+    failures: Zone = field(default_factory=lambda: Zone("failures", quota=300, window=60))
 
 
 class Door:
@@ -54,7 +54,7 @@ class Door:
         if scope.value not in caller.scopes:
             text = f"This key lacks the scope {scope.value}."
             header = f'{REALM}, error="insufficient_scope", scope="{scope.value}"'
-            raise Refused("insufficient_scope", text, {"WWW-Authenticate": header})
+            raise RefusedError("insufficient_scope", text, {"WWW-Authenticate": header})
         return caller
 
     async def _count(self, caller: Caller) -> Ruling | None:
@@ -69,14 +69,14 @@ class Door:
         if not ruling.allowed:
             raise too_often(ruling, headers)
 
-    async def _stranger(self, request: Request) -> Refused:
+    async def _stranger(self, request: Request) -> RefusedError:
         """Refuse; the same for keys malformed, unknown, revoked and expired."""
         peer = request.client.host if request.client else ""
         ruling = await self._limit.take(self._zones.failures, peer)
         if ruling is not None and not ruling.allowed:
             return too_often(ruling, limit_headers(self._zones.failures, ruling))
         text = "A valid API key is needed: Authorization: Bearer svc_key_..."
-        return Refused("unauthorized", text, {"WWW-Authenticate": f'{REALM}, error="invalid_token"'})
+        return RefusedError("unauthorized", text, {"WWW-Authenticate": f'{REALM}, error="invalid_token"'})
 
 
 def limit_headers(zone: Zone, ruling: Ruling) -> dict[str, str]:
@@ -87,10 +87,12 @@ def limit_headers(zone: Zone, ruling: Ruling) -> dict[str, str]:
     }
 
 
-def too_often(ruling: Ruling, headers: dict[str, str]) -> Refused:
+def too_often(ruling: Ruling, headers: dict[str, str]) -> RefusedError:
     """Return the error of a spent quota."""
     wait = {"Retry-After": str(max(1, ceil(ruling.retry_after)))}
-    return Refused("rate_limited", "Too many requests; Retry-After says when to go on.", {**headers, **wait})
+    return RefusedError(
+        "rate_limited", "Too many requests; Retry-After says when to go on.", {**headers, **wait}
+    )
 
 
 def _bearer(request: Request) -> str:

@@ -8,13 +8,19 @@ from typing import Any
 from api.envelope import Problem
 from api.errors import PROBLEM_TYPE, STATUS_OF
 
-_ALWAYS = ("bad_request", "unauthorized", "insufficient_scope", "content_too_large", "unsupported_media_type")
+_ALWAYS = (
+    "bad_request",
+    "unauthorized",
+    "insufficient_scope",
+    "content_too_large",
+    "unsupported_media_type",
+)
 _SERVERS = ("rate_limited", "internal_error", "service_unavailable")
 _SCHEMA = {"$ref": f"#/components/schemas/{Problem.__name__}"}
 
 
 def errors(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """Return FastAPI's `responses` for these codes and for those every operation under /v1 may answer with."""
+    """Return FastAPI's `responses` for these codes and those of every operation under /v1."""
     by_status: dict[int | str, dict[str, Any]] = {}
     for code in dict.fromkeys((*_ALWAYS, *codes, "invalid_request", *_SERVERS)):
         status = STATUS_OF[code]

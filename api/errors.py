@@ -73,8 +73,20 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "intake_crashed": 422,
     # webhooks and schedules
     "webhook_not_found": 404,
+    "webhook_url_invalid": 422,
+    "webhook_url_blocked": 422,
+    "webhook_type_unknown": 422,
+    "webhook_overlap_invalid": 422,
+    "webhook_limit": 409,
+    "webhook_disabled": 409,
+    "webhook_test_limit": 429,
     "delivery_not_found": 404,
+    "delivery_conflict": 409,
     "schedule_not_found": 404,
+    "schedule_cron_invalid": 422,
+    "schedule_zone_invalid": 422,
+    "schedule_source_gone": 409,
+    "schedule_limit": 409,
     # what we need does not answer
     "database_unavailable": 503,
     "database_not_migrated": 503,
@@ -102,6 +114,7 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         "output_not_writable",
         "port_in_use",
         "results_incomplete",
+        "secret_key_missing",
         "unsafe_command",
     }
 )
@@ -134,7 +147,7 @@ def problem(
     errors: Sequence[Mapping[str, Any]] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return the answer to an error: the envelope with the members of RFC 9457, by Accept in their media type."""
+    """Return an error's answer: the envelope with the members of RFC 9457, in their media type by Accept."""
     code, sentence = error.code, error.message
     if code not in STATUS_OF:
         code, sentence = "internal_error", _SENTENCE_OF["internal_error"]
@@ -153,14 +166,14 @@ def problem(
         "request_id": request_id,
         "errors": list(errors),
     }
-    retry = {"Retry-After": _RETRY_SECONDS} if status == 503 else {}
+    retry = {"Retry-After": _RETRY_SECONDS} if status in {429, 503} else {}
     asked = "application/problem+json" in request.headers.get("accept", "")
     return JSONResponse(
         body, status, {**retry, **(headers or {})}, media_type=PROBLEM_TYPE if asked else None
     )
 
 
-class Refused(MailsiftError):
+class RefusedError(MailsiftError):
     """An error that comes with headers of its own."""
 
     def __init__(self, code: str, message: str, headers: Mapping[str, str]) -> None:
@@ -178,7 +191,7 @@ def install(app: FastAPI) -> None:
 async def _ours(request: Request, error: Exception) -> Response:
     if not isinstance(error, MailsiftError):
         raise error
-    return problem(request, error, headers=error.headers if isinstance(error, Refused) else None)
+    return problem(request, error, headers=error.headers if isinstance(error, RefusedError) else None)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

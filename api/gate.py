@@ -1,4 +1,4 @@
-"""What every request passes: an id, limits on its body, headers that keep secrets, a log line without them."""
+"""What every request passes: an id, limits on its body, private headers, a log line without secrets."""
 
 from __future__ import annotations
 

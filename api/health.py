@@ -21,10 +21,12 @@ _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Mailsift API</title>
 <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
-code{{font:14px ui-monospace,monospace}}td,th{{text-align:left;vertical-align:top;padding:.2rem 1rem .2rem 0}}</style>
+code{{font:14px ui-monospace,monospace}}
+td{{vertical-align:top;padding:.2rem 1rem .2rem 0}}</style>
 <h1>Mailsift API {version}</h1><p>{about}</p>
 <p>Machine readable: <a href="/openapi.json">openapi.json</a>. Requests under <code>/v1</code> carry
-<code>Authorization: Bearer svc_key_…</code>; <code>mailsift keys create --account NAME</code> makes a key.</p>
+<code>Authorization: Bearer svc_key_…</code>; <code>mailsift keys create --account NAME</code>
+makes a key.</p>
 <h2>Operations</h2><table>{operations}</table>
 <h2>Error codes</h2><table>{codes}</table></html>
 """

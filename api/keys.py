@@ -55,8 +55,8 @@ class Minted:
 class KeyService:
     """The keys of one installation.
 
-    A key that was found good is remembered for half a minute by this process. A revoked one is marked in Redis,
-    and who remembers keys asks for the mark with every request (api.auth).
+    A key that was found good is remembered for half a minute by this process. A revoked one is marked in
+    Redis, and who remembers keys asks for the mark with every request (api.auth).
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class KeyService:
         await self._limit.mark(mark_of(key_id))
 
     async def roll(self, account_id: AccountId, key_id: UUID, *, overlap: float = DAY) -> Minted:
-        """Make a successor with the same name and scopes; the old key ends in `overlap` seconds, at most 7 days.
+        """Make a successor with the same name and scopes; the old key ends in `overlap` seconds.
 
         Raises:
             MailsiftError: `key_not_found`, `key_not_active`, `bad_overlap`.
@@ -129,7 +129,7 @@ class KeyService:
         return minted
 
     def remembered(self, secret: str) -> Caller | None:
-        """Return who asks when this process has just found the key good; its mark is still to be looked for."""
+        """Return who asks if this process has just found the key good; its mark is still to be looked for."""
         known = self._known.get(self._name(secret)) if is_key(secret) else None
         if known is None or known[0] < self._clock() or self._is_over(known[1]):
             return None

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from api.auth import Door
+from events.endpoints import WebhookService
 from jobs.queries import JobQueries
+from jobs.schedules import ScheduleService
 from jobs.service import JobService
 from jobs.submissions import Submissions
 from pipeline.clock import Clock
@@ -23,6 +25,7 @@ class ApiParts:
         door: keys and quotas.
         sifter: the pipeline, for one address at a time.
         jobs, queries, submissions: what can be asked of jobs.
+        webhooks, schedules: what can be asked of them.
         ready: raises a MailsiftError when a server that is needed does not answer.
         clock: seconds since the epoch.
         max_bytes: what an uploaded list may have.
@@ -33,6 +36,8 @@ class ApiParts:
     jobs: JobService
     queries: JobQueries
     submissions: Submissions
+    webhooks: WebhookService
+    schedules: ScheduleService
     ready: Callable[[], Awaitable[None]]
     clock: Clock
     max_bytes: int

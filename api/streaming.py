@@ -42,7 +42,7 @@ class Written:
             await self._thread
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield all bytes; a writer that fails half-way breaks the transfer, so that nobody takes it for whole."""
+        """Yield all bytes; a writer that fails half-way breaks the transfer: nobody takes it for whole."""
         piece = self._first
         while piece:
             yield piece

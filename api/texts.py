@@ -31,3 +31,6 @@ Email = Annotated[str, StringConstraints(max_length=LONGEST), AfterValidator(_wh
 
 ShortText = Annotated[str, StringConstraints(max_length=200), AfterValidator(_printable)]
 """A name, a column, an id."""
+
+Url = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_printable)]
+"""Where a webhook is sent; what it may be, the service says."""

@@ -88,7 +88,7 @@ class WebhookService:
             row = await owned_endpoint(connection, account_id, endpoint_id)
         return endpoint_view(row), write_secret(secret)
 
-    async def list(self, account_id: UUID) -> list[EndpointView]:
+    async def list(self, account_id: UUID) -> Sequence[EndpointView]:
         """Return the account's webhooks, oldest first."""
         async with self._database.begin() as connection:
             return [endpoint_view(row) for row in await endpoint_rows.of_account(connection, account_id)]

@@ -36,7 +36,8 @@ def compare(before: Path, after: Path, columns: tuple[str, str], *, limit: int) 
     """Compare two results files.
 
     Args:
-        before, after: results files (jobs.finish).
+        before: a results file (jobs.finish).
+        after: that of the later run.
         columns: the names of their address columns.
         limit: how many changed addresses are named.
 

@@ -11,6 +11,7 @@ import structlog
 
 from events.delivery import Deliverer
 from jobs.faults import told
+from jobs.queries import JobQueries
 from jobs.schedule_runs import ScheduleRuns
 
 _log = structlog.get_logger()
@@ -22,15 +23,20 @@ class Errands:
     Args:
         deliverer: makes the attempts of deliveries that are due.
         runs: makes due slots of schedules into jobs.
+        queries: deletes the jobs whose time to be kept is over.
         slots: attempts in flight at once.
     """
 
-    def __init__(self, *, deliverer: Deliverer, runs: ScheduleRuns, slots: int = 8) -> None:
+    def __init__(
+        self, *, deliverer: Deliverer, runs: ScheduleRuns, queries: JobQueries, slots: int = 8
+    ) -> None:
         self._deliverer = deliverer
         self._runs = runs
+        self._queries = queries
         self._slots = slots
         self._sending: dict[UUID, asyncio.Task[None]] = {}
         self._starting: asyncio.Task[None] | None = None
+        self._deleting: asyncio.Task[None] | None = None
 
     @property
     def in_flight(self) -> set[asyncio.Task[None]]:
@@ -56,10 +62,12 @@ class Errands:
             _log.warning("sweep.deliveries_freed", deliveries=freed)
         if self._starting is None or self._starting.done():
             self._starting = asyncio.create_task(_watched(self._runs.run_due(), "schedule.error"))
+        if self._deleting is None or self._deleting.done():
+            self._deleting = asyncio.create_task(_watched(self._queries.delete_expired(), "retention.error"))
 
     async def aclose(self, grace_s: float) -> None:
         """Give what is under way a moment, and give back the deliveries that are left."""
-        tasks = self.in_flight | ({self._starting} if self._starting else set())
+        tasks = self.in_flight | {task for task in (self._starting, self._deleting) if task}
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
         left = list(self._sending)

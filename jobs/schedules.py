@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -34,7 +34,8 @@ class ScheduleService:
         """Run the list of a job again by the clock.
 
         Raises:
-            MailsiftError: `job_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`, `schedule_limit`.
+            MailsiftError: `job_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`,
+                `schedule_limit`.
         """
         check_cron(spec.cron, spec.zone)
         now = self._now()
@@ -59,7 +60,7 @@ class ScheduleService:
             await schedule_rows.insert(connection, new)
             return await self._view(connection, account_id, new.id)
 
-    async def list(self, account_id: AccountId) -> list[ScheduleView]:
+    async def list(self, account_id: AccountId) -> Sequence[ScheduleView]:
         """Return the account's schedules, oldest first."""
         now = self._now()
         async with self._database.begin() as connection:
@@ -75,7 +76,7 @@ class ScheduleService:
         async with self._database.begin() as connection:
             return await self._view(connection, account_id, schedule_id)
 
-    async def runs(self, account_id: AccountId, schedule_id: UUID, *, limit: int = 20) -> list[JobId]:
+    async def runs(self, account_id: AccountId, schedule_id: UUID, *, limit: int = 20) -> Sequence[JobId]:
         """Return the jobs of a schedule, newest first.
 
         Raises:

@@ -250,4 +250,8 @@ def view_of(row: Row, waits: Sequence[LaneWait] = ()) -> JobView:
         error_detail=row["error_detail"],
         waiting=tuple(Waiting(wait.lane, wait.reason, wait.addresses, wait.until) for wait in waits),
         warning=row["warning"],
+        options=options,
+        list_rows=row["list_rows"],
+        list_addresses=row["list_addresses"],
+        expires_at=row["expires_at"],
     )

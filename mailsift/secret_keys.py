@@ -44,7 +44,7 @@ def _local(file: Path) -> bytes:
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         fresh = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:  # noqa: PTH123 - its mode matters
             out.write(secrets.token_bytes(KEY_BYTES))
         try:
             os.link(fresh, file)

@@ -28,6 +28,7 @@ from mailsift.wiring import (
     open_waker,
     scratch_folder,
 )
+from mailsift.wiring_webhooks import Stores, open_sender, schedule_service, webhook_service
 from pipeline.clock import system_clock
 from pipeline.errors import MailsiftError
 from storage.database import Database
@@ -58,14 +59,17 @@ async def open_parts(settings: Settings) -> AsyncIterator[ApiParts]:
         limit = RateLimit(redis)
         keys = _keys(settings, database, limit)
         stack.push_async_callback(keys.aclose)
-        blobs, waker = open_blobs(settings), open_waker(settings)
+        stores = _stores(settings, database)
+        sender = await stack.enter_async_context(open_sender(settings))
         zones = Zones(requests=Zone("requests", settings.requests_per_minute, 60))
         yield ApiParts(
             door=Door(keys=keys, limit=limit, zones=zones),
             sifter=sifter,
-            jobs=JobService(database=database, blobs=blobs, waker=waker, scratch=scratch_folder(settings)),
-            queries=JobQueries(database=database, blobs=blobs),
-            submissions=Submissions(database=database, blobs=blobs, waker=waker),
+            jobs=stores.jobs,
+            queries=JobQueries(database=database, blobs=stores.blobs),
+            submissions=Submissions(database=database, blobs=stores.blobs, waker=stores.waker),
+            webhooks=webhook_service(settings, stores, sender),
+            schedules=schedule_service(settings, stores),
             ready=lambda: _ready(database),
             clock=system_clock,
             max_bytes=settings.max_bytes,
@@ -82,13 +86,13 @@ async def open_keyring(settings: Settings) -> AsyncIterator[Keyring]:
         stack.push_async_callback(redis.aclose)
         keys = _keys(settings, database, RateLimit(redis))
         stack.push_async_callback(keys.aclose)
-        jobs = JobService(
-            database=database,
-            blobs=open_blobs(settings),
-            waker=open_waker(settings),
-            scratch=scratch_folder(settings),
-        )
-        yield Keyring(keys, jobs)
+        yield Keyring(keys, _stores(settings, database).jobs)
+
+
+def _stores(settings: Settings, database: Database) -> Stores:
+    blobs, waker = open_blobs(settings), open_waker(settings)
+    jobs = JobService(database=database, blobs=blobs, waker=waker, scratch=scratch_folder(settings))
+    return Stores(database=database, blobs=blobs, waker=waker, jobs=jobs)
 
 
 def _keys(settings: Settings, database: Database, limit: RateLimit) -> KeyService:

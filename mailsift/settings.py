@@ -131,7 +131,7 @@ class Settings(BaseSettings):
     )
     key_peppers: SecretStr | None = Field(
         default=None,
-        description="secrets that key the stored API keys, name:secret,name:secret; unset: one in HOME/pepper",
+        description="secrets that key stored API keys, name:secret,name:secret; unset: one in HOME/pepper",
     )
     api_host: str = Field(default="127.0.0.1", min_length=1, description="address the API listens on")
     api_port: int = Field(

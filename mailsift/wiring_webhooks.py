@@ -14,6 +14,7 @@ from events.names import Names
 from events.safe_http import SendConfig, Sender
 from jobs.errands import Errands
 from jobs.ports import Waker
+from jobs.queries import JobQueries
 from jobs.schedule_runs import ScheduleRuns
 from jobs.schedules import ScheduleService
 from jobs.service import JobService
@@ -74,7 +75,8 @@ def errands(settings: Settings, stores: Stores, sender: Sender) -> Errands:
         clock=system_clock,
         random=random.Random(),
     )
-    return Errands(deliverer=deliverer, runs=_runs(settings, stores))
+    queries = JobQueries(database=stores.database, blobs=stores.blobs)
+    return Errands(deliverer=deliverer, runs=_runs(settings, stores), queries=queries)
 
 
 def _runs(settings: Settings, stores: Stores) -> ScheduleRuns:

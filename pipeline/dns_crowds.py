@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-
-from publicsuffixlist import PublicSuffixList
+from functools import partial
 
 from pipeline.dns_client import DnsClient
 from pipeline.dns_rules import DnsAnswer, Outcome, Question
+from pipeline.public_suffixes import public_suffixes
 
 
 @dataclass(slots=True)
@@ -99,9 +98,5 @@ class Crowds:
         """Return the registrable domain a name lies below, "" for a name that is one (or a public suffix)."""
         if domain.count(".") < 2:
             return ""
-        registrable = self._public_suffixes.privatesuffix(domain)
+        registrable = public_suffixes().privatesuffix(domain)
         return registrable if registrable and registrable != domain else ""
-
-    @cached_property
-    def _public_suffixes(self) -> PublicSuffixList:
-        return PublicSuffixList()  # 50 ms, needed only for names of three labels and more

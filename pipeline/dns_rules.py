@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from operator import itemgetter
 
 from pipeline.facts import DomainState, MxHost
@@ -90,14 +91,14 @@ class Ruling:
     detail: str = ""
 
 
-_HOST_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*", re.IGNORECASE)
+_HOST_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*")
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _WITHIN_DNS_LIMITS = re.compile(r"(?s:(?=.{1,253}\Z)[^.]{1,63}(?:\.[^.]{1,63})*)")
 
 
 def is_host_name(name: str) -> bool:
     """Tell whether a name may be looked up: letters, digits, hyphens and the underscore some hosts carry."""
-    return _HOST_NAME.fullmatch(name) is not None
+    return len(name) <= 253 and _HOST_NAME.fullmatch(name) is not None
 
 
 def rule_out(domain: str) -> Ruling | None:
@@ -140,12 +141,18 @@ def _choose(records: Exchangers) -> Exchangers:
     """
     chosen: dict[str, tuple[int, str]] = {}
     for preference, name in sorted(records, key=itemgetter(0)):
-        host = name.lower()
-        if is_host_name(host) and not _NUMERIC.fullmatch(host.rpartition(".")[2]):
+        if host := _exchanger(name):
             chosen.setdefault(host, (preference, host))
         if len(chosen) == MAX_EXCHANGERS:
             break
     return tuple(chosen.values())
+
+
+@lru_cache(maxsize=8192)
+def _exchanger(name: str) -> str:
+    """Return a host name in lower case, "" for anything else; remembered, as many domains share a host."""
+    host = name.lower()
+    return host if is_host_name(host) and not _NUMERIC.fullmatch(host.rpartition(".")[2]) else ""
 
 
 def rule_on_implicit(domain: str, found: HostAddresses) -> Ruling:
@@ -172,7 +179,7 @@ def rule_on_hosts(chosen: Exchangers, ttl: float, found: Mapping[str, HostAddres
         found: the addresses by name, one entry for each chosen name.
     """
     answers = [found[name] for _, name in chosen]
-    hosts = tuple(MxHost(name, rank, found[name].public) for rank, name in chosen if found[name].public)
+    hosts = tuple([MxHost(name, rank, found[name].public) for rank, name in chosen if found[name].public])
     failed = next((answer for answer in answers if answer.outcome is Outcome.FAILED), None)
     if hosts:
         # A route with a hole is worth asking about again soon.
@@ -191,12 +198,16 @@ def rule_on_addresses(a: DnsAnswer, aaaa: DnsAnswer | None, guard: AddressGuard)
     IPv4 alone is enough when one of its addresses is public: that saves every second question, and a mail
     server without IPv4 is found all the same.
     """
-    public = tuple(address for address in a.addresses if guard.allows(address))[:MAX_ADDRESSES]
+    public = _allowed(a, guard)
     if public or a.outcome in {Outcome.NO_NAME, Outcome.FAILED}:
         return HostAddresses(a.outcome, public, a.ttl, a.detail)
     if aaaa is None:
         return None
-    public = tuple(address for address in aaaa.addresses if guard.allows(address))[:MAX_ADDRESSES]
+    public = _allowed(aaaa, guard)
     if a.outcome is Outcome.FOUND and aaaa.outcome in {Outcome.NO_DATA, Outcome.NO_NAME}:
         return HostAddresses(Outcome.FOUND, ttl=a.ttl)
     return HostAddresses(aaaa.outcome, public, aaaa.ttl, aaaa.detail)
+
+
+def _allowed(answer: DnsAnswer, guard: AddressGuard) -> tuple[str, ...]:
+    return tuple([address for address in answer.addresses if guard.allows(address)][:MAX_ADDRESSES])

@@ -139,17 +139,16 @@ def read_answer(question: Question, result: pycares.DNSResult | None, error: int
     """
     if error is not None or result is None:
         return _ERRORS.get(error, _OTHER_ERROR)
-    ttl = min((record.ttl for record in result.answer), default=0)
+    ttl = min([record.ttl for record in result.answer], default=0)
     data = [record.data for record in result.answer]
     if question is Question.MX:
         # c-ares escapes what is not printable; `str` is for the bytes pycares makes of the rest
-        mx = tuple((d.priority, str(d.exchange)) for d in data if isinstance(d, pycares.MXRecordData))
+        mx = tuple([(d.priority, str(d.exchange)) for d in data if isinstance(d, pycares.MXRecordData)])
         found = DnsAnswer(Outcome.FOUND, exchangers=mx, ttl=ttl)
     else:
         kind = pycares.ARecordData if question is Question.A else pycares.AAAARecordData
-        found = DnsAnswer(
-            Outcome.FOUND, addresses=tuple(d.addr for d in data if isinstance(d, kind)), ttl=ttl
-        )
+        addresses = tuple([d.addr for d in data if isinstance(d, kind)])
+        found = DnsAnswer(Outcome.FOUND, addresses=addresses, ttl=ttl)
     if found.exchangers or found.addresses:
         return found
     return _CNAME_LOOP if _loops(result.answer) else _ERRORS[pycares.errno.ARES_ENODATA]

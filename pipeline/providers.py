@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from publicsuffixlist import PublicSuffixList
-
 from pipeline.overrides import bad_overrides, read_overrides
 from pipeline.provider_table import DEFAULT, PROVIDERS, Provider
+from pipeline.public_suffixes import public_suffixes
 
 __all__ = ["DEFAULT", "Provider", "Providers"]
 
@@ -54,7 +53,7 @@ class Providers:
         self._default = default
         self._rows = {row.key: row for row in rows}
         self._keys = {suffix: row.key for row in self._rows.values() for suffix in row.suffixes}
-        self._public = PublicSuffixList()
+        self._public = public_suffixes()
 
     @classmethod
     def load(cls, overrides: Path | None = None) -> Providers:

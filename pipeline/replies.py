@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from pipeline.facts import Answer
 from pipeline.reply_redaction import redact
@@ -75,14 +75,15 @@ def _compiled(pattern: str) -> re.Pattern[str] | None:
     return re.compile(pattern) if pattern else None
 
 
-_MATCHERS = {
-    stage: tuple(
+@cache
+def _matchers(stage: Stage) -> tuple[_Matcher, ...]:
+    """Return the rows that apply at a stage; most processes never read a reply and need none of them."""
+    return tuple(
         _Matcher(row, _compiled(row.enhanced), _compiled(row.text), _compiled(row.unless))
         for row in ROWS
         if stage in row.stages
     )
-    for stage in Stage
-}
+
 
 _ENHANCED = re.compile(r"(?<![\w.])[245]\.(\d{1,3}\.\d{1,3})(?![\w.]*\d)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
@@ -154,7 +155,7 @@ def _name_pattern(name: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _decide(stage: Stage, code: str, enhanced: str, text: str) -> Row:
-    return next(matcher.row for matcher in _MATCHERS[stage] if matcher.applies(code, enhanced, text))
+    return next(matcher.row for matcher in _matchers(stage) if matcher.applies(code, enhanced, text))
 
 
 def _delay(text: str) -> float:

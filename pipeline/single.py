@@ -1,7 +1,7 @@
 """One address in mode fast without a frame: the same rules as pipeline.sift, in microseconds.
 
-A frame of one row costs some ten milliseconds whatever is in it; this is for callers who wait. A property test
-holds both ways together.
+A frame of one row costs some ten milliseconds whatever is in it; this is for callers who wait. A property
+test holds both ways together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def judge_fast(text: str, lists: Lists, policy: Policy) -> tuple[Verdict, str]:
         policy: what the operator decides.
 
     Returns:
-        The verdict, and the suggestion that belongs to it: unlike the verdict's own it names the whole address.
+        The verdict, and the suggestion that belongs to it: it names the whole address.
     """
     parsed = parse_exact(_tidy(text))
     role, free, disposable, suggested = lists.describe_one(parsed)

@@ -71,7 +71,7 @@ class Link(asyncio.Protocol):
             self._wake()
 
     @override
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _exc: Exception | None) -> None:
         self._fail(Ending.DROPPED)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import polars as pl
 
@@ -133,7 +134,7 @@ def _by_domain(texts: pl.Series) -> pl.DataFrame:
         pl.col("text").str.extract(_PLAIN_LOCAL, 2).alias("shown"),
     )
     shown = parts["shown"].drop_nulls().unique()
-    names = [(name, parse_exact(f"a@{name}").domain) for name in shown]
+    names = [(name, _ascii_domain(name)) for name in shown]
     table = pl.DataFrame(names, schema={"shown": pl.String, "domain": pl.String}, orient="row")
     known = parts.join(table, on="shown", how="left", maintain_order="left").with_columns(
         ((pl.col("domain") != "") & (pl.col("text").str.len_bytes() <= _FAR_FROM_LIMITS))
@@ -144,6 +145,12 @@ def _by_domain(texts: pl.Series) -> pl.DataFrame:
         pl.format("{}@{}", "local", "domain").alias("address"), "local", "domain", pl.lit("").alias("rule")
     )
     return _merge(known["known"], taken, lambda: _exact(known.filter(~pl.col("known"))["text"]))
+
+
+@lru_cache(maxsize=16_384)
+def _ascii_domain(shown: str) -> str:
+    """Return an international domain in ASCII, "" for a bad one; a list comes in slices that share many."""
+    return parse_exact(f"a@{shown}").domain
 
 
 def _exact(texts: pl.Series) -> pl.DataFrame:

@@ -104,6 +104,7 @@ _CLAIM = text("""
     ), charged AS (
         UPDATE job SET state = 'running', started_at = coalesce(started_at, clock_timestamp()),
             vtime = vtime + leased.addresses
+                * CASE job.options->>'priority' WHEN 'high' THEN 0.1 WHEN 'low' THEN 10 ELSE 1 END
         FROM leased WHERE job.id = leased.job_id AND job.state IN ('queued', 'running')
         RETURNING job.account_id
     ), billed AS (

@@ -14,7 +14,7 @@ from storage.database import Connection, Row
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key to insert; `hash` is keyed with the pepper named `pepper_id`, `lifetime` is in seconds, 0 = for ever."""
+    """A key to insert; `hash` is keyed with the pepper `pepper_id`, `lifetime` is in seconds, 0: ever."""
 
     id: UUID
     account_id: UUID
@@ -49,7 +49,7 @@ _INSERT = text(f"""
     VALUES (:id, :account_id, :name, :hash, :pepper_id, :hint, :scopes,
             CASE WHEN :lifetime > 0 THEN clock_timestamp() + make_interval(secs => :lifetime) END)
     RETURNING {_SHOWN}
-""")
+""")  # noqa: S608 - a list of column names
 
 _FIND = text(f"""
     SELECT {_SHOWN}, hash FROM api_key
@@ -132,7 +132,7 @@ async def revoke(connection: Connection, account_id: UUID, key_id: UUID) -> bool
 async def succeed(
     connection: Connection, account_id: UUID, key_id: UUID, *, successor: UUID, overlap: float
 ) -> bool:
-    """Let a living key end in `overlap` seconds and name its successor; False when it is dead or succeeded."""
+    """Let a living key end in `overlap` seconds and name its successor; False when it cannot have one."""
     values = {"account_id": account_id, "id": key_id, "successor": successor, "overlap": overlap}
     return (await connection.execute(_SUCCEED, values)).rowcount == 1
 

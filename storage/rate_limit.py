@@ -60,7 +60,7 @@ class RateLimit:
         """
         keys = [f"{PREFIX}limit:{zone.name}:{holder}", *([_mark_key(mark)] if mark else [])]
         window = zone.window * 1000
-        args = [f"{window / zone.quota:.6f}", window, units]
+        args: list[str | int] = [f"{window / zone.quota:.6f}", window, units]
         answer = await self._lifeline.call(lambda: self._script(keys=keys, args=args))
         if answer is None:
             return None

@@ -88,7 +88,7 @@ async def single_validate(
     _: Annotated[Caller, Depends(Needs(Scope.VALIDATE))],
     prefer: Annotated[str, Header(max_length=200)] = "",
 ) -> JSONResponse:
-    """Validate one address by the rules lists are validated by; `Prefer: return=minimal` shortens the answer."""
+    """Validate one address by the rules of lists; `Prefer: return=minimal` shortens the answer."""
     data = await validated(parts_of(request).sifter, wanted.email, wanted.mode, wanted.deadline_ms / 1000)
     headers = {}
     if _wants_minimal(prefer):

@@ -37,14 +37,14 @@ _TYPES: Final = {
     response_class=Response,
     responses={
         200: {
-            "description": "The rows of the list, each with its verdict. `Mailsift-Complete` is false while the"
-            " job runs: the rows are those with a verdict so far.",
+            "description": "The rows of the list, each with its verdict. `Mailsift-Complete` is false while"
+            " the job runs: the rows are those with a verdict so far.",
             "content": {kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in _TYPES.values()},
         },
         **errors("job_not_found", "no_results_yet", "unknown_column", "too_many_rows_for_xlsx"),
     },
 )
-async def results(  # noqa: PLR0913 - parameters of the URL
+async def results(
     request: Request,
     caller: Reader,
     job_id: UUID,

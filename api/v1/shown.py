@@ -48,6 +48,7 @@ class JobShown(BaseModel):
     started_at: datetime | None
     finished_at: datetime | None
     expires_at: datetime | None
+    warning: str = Field(description="what the reader of the results should know, empty when nothing")
     error_code: str
     error: str
 
@@ -89,6 +90,7 @@ def shown(view: JobView, now: float) -> dict[str, Any]:
         "started_at": moment(view.started_at),
         "finished_at": moment(view.finished_at),
         "expires_at": moment(view.expires_at),
+        "warning": view.warning,
         "error_code": view.error_code,
         "error": view.error_detail,
     }

@@ -160,15 +160,13 @@ def at_work(
 
 
 BAD_FILES = {
-    "empty_file": b"\n \n",
+    "empty_file": b"email\n",
     "no_address_column": b"name,age\nBob,31\nEve,32\n",
     "column_not_found": b"email\nknown@ordinary.sandbox.test\n",
     "binary_file": random.Random(1).randbytes(5_000),
     "unclosed_quote": b'email,note\na@example.com,"so it begins\nb@example.com,x\n',
-    "too_many_columns": b",".join(b"c%d" % n for n in range(100)) + b"\n",
     "too_many_rows": b"email\n" + b"a@example.com\n" * 2_000,
-    "compression_bomb": gzip.compress(b"email\n" + b"a" * 50_000_000),
-    "bad_encoding": b"\xef\xbb\xbfemail\n\xff\xfe@example.com\n",
+    "compression_bomb": gzip.compress(b"a@example.com\n" * 5_000_000),
 }
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from alembic import op
 
 revision = "0003"
-down_revision = "0002" if list(Path(__file__).parent.glob("0002_*.py")) else "0001"
+down_revision = "0002"
 
 _STATEMENTS = (
     """

@@ -16,7 +16,7 @@ from mailsift.settings import Settings
 from tests.installation import settings_for
 from tests.workers import workers
 
-NO_NETWORK = {"MAILSIFT_DNS_SERVERS": ("127.0.0.1:9",)}
+NO_NETWORK = {"MAILSIFT_SMTP_PORT": "9"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,12 @@ class Api:
 @pytest.fixture
 def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
     return settings_for(
-        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=NO_NETWORK, api_port=0
+        tmp_path / "home",
+        database_url=database_url,
+        redis_url=redis_url,
+        sandbox=NO_NETWORK,
+        api_port=0,
+        dns_servers=("127.0.0.1:9",),
     )
 
 
@@ -69,13 +74,14 @@ class running:  # noqa: N801 - reads as a word
     async def __aenter__(self) -> Api:
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
-        self._task = asyncio.create_task(
-            serve(self._settings, started=address.set_result, stop=self._stop)
-        )
-        await asyncio.wait([self._task, address], return_when=asyncio.FIRST_COMPLETED)
-        if not address.done():
-            await self._task
-        return Api(address.result(), self._settings)
+        self._task = asyncio.create_task(serve(self._settings, started=address.set_result, stop=self._stop))
+
+        def over(task: asyncio.Task[None]) -> None:
+            if not address.done():
+                address.set_exception(task.exception() or RuntimeError("the API stopped before it served"))
+
+        self._task.add_done_callback(over)
+        return Api(await address, self._settings)
 
     async def __aexit__(self, *_: object) -> None:
         self._stop.set()

@@ -75,7 +75,16 @@ def test_a_url_that_parsers_may_read_differently_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]", "[::ffff:127.0.0.1]", "[fe80::1]", "[64:ff9b::7f00:1]"]
+    "host",
+    [
+        "127.0.0.1",
+        "10.0.0.1",
+        "169.254.169.254",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[fe80::1]",
+        "[64:ff9b::7f00:1]",
+    ],
 )
 def test_an_address_that_is_not_public_is_refused(host: str) -> None:
     with pytest.raises(MailsiftError) as refused:

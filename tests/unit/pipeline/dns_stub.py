@@ -147,7 +147,7 @@ class _Udp(asyncio.DatagramProtocol):
         task.add_done_callback(self._tasks.discard)
 
     @override
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _exc: Exception | None) -> None:
         for task in self._tasks:
             task.cancel()
 

@@ -1,0 +1,93 @@
+"""The session in docs/api.md does what it says, and its receiver knows a forged event."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from mailsift.settings import Settings
+
+if TYPE_CHECKING:
+    from tests.integration.api.conftest import Api
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/api.md").read_text()
+PATH = f"{ROOT / '.venv/bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"  # noqa: TID251 - for a child
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"allow_non_public": True, "webhook_allow_http": True})
+
+
+@pytest.mark.usefixtures("worker")
+async def test_the_session_runs_from_key_to_downloaded_result(api: Api, tmp_path: Path) -> None:
+    blocks = [block for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) if "# not run" not in block]
+    assert len(blocks) == 4
+    environment = {**api.settings.environment(), "PATH": PATH, "MAILSIFT_URL": api.url}
+    shell = await asyncio.create_subprocess_exec(
+        "bash",
+        "-euo",
+        "pipefail",
+        "-c",
+        "\n".join(blocks),
+        cwd=tmp_path,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    told = (await shell.communicate())[0].decode()
+    assert shell.returncode == 0, told
+    assert '"suggestion":"Did you mean jane@gmail.com?"' in told
+    assert '"status":"completed"' in told
+    assert '{"email":"joe@@example.com","mailsift_reason":' in told
+    results = (tmp_path / "results.csv").read_text().splitlines()
+    assert [line.split(",")[:2] for line in results[1:]] == [
+        ["Jane", "jane@example.com"],
+        ["Joe", "joe@@example.com"],
+    ]
+
+
+async def test_the_receiver_takes_a_signed_event_and_refuses_a_forged_one(client: httpx.AsyncClient) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/"
+    made = (await client.post("/v1/webhooks", json={"url": url})).json()["data"]
+    environment = {"PATH": PATH, "WEBHOOK_SECRET": made["secret"], "PORT": str(port)}
+    receiver = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, env=environment, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        await _listening(port)
+        for kind in ("test_webhook", "bulk_validate_success", "bulk_validate_failed"):
+            wanted = {"test_type": kind, "webhook_id": made["id"]}
+            outcome = (await client.post("/v1/webhooks/test", json=wanted)).json()["data"]
+            assert (outcome["delivered"], outcome["status_code"]) == (True, 204)
+        forged = {"webhook-id": "1", "webhook-timestamp": "1", "webhook-signature": "v1,x"}
+        assert (await client.post(url, content=b"{}", headers=forged)).status_code == 401
+    finally:
+        receiver.kill()
+        await receiver.wait()
+
+
+async def _listening(port: int) -> None:
+    for _ in range(200):
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.05)
+            continue
+        writer.close()
+        await writer.wait_closed()
+        return
+    raise AssertionError("the receiver does not listen")

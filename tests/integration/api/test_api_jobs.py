@@ -1,0 +1,186 @@
+"""Lists over HTTP: in by every door, watched, compared, deleted; with a real worker."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import polars as pl
+import pytest
+
+if TYPE_CHECKING:
+    from tests.integration.api.conftest import Api
+
+JOBS = "/v1/bulk/jobs"
+CSV = b"who,email\n=cmd(),=1+1@example.com\nJoe,joe@example.com\nBad,no at\nJoe,JOE@example.com\n"
+FAST = {"mode": "fast"}
+
+
+async def _ended(client: httpx.AsyncClient, job_id: str) -> dict[str, Any]:
+    answer = await client.get(f"{JOBS}/{job_id}", params={"wait": 30})
+    assert answer.status_code == 200
+    job: dict[str, Any] = answer.json()["data"]
+    assert job["finished_at"], job
+    return job
+
+
+async def _sent(answer: httpx.Response) -> str:
+    assert answer.status_code == 202, answer.text
+    job = answer.json()["data"]
+    assert answer.headers["location"] == f"{JOBS}/{job['job_id']}"
+    return str(job["job_id"])
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_list_comes_in_by_every_door_and_goes_out_in_every_format(client: httpx.AsyncClient) -> None:
+    workbook, parquet = io.BytesIO(), io.BytesIO()
+    frame = pl.DataFrame({"email": ["a@example.com", "b@"]})
+    frame.write_excel(workbook)
+    frame.write_parquet(parquet)
+    sheet = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    raw = {
+        "text/csv": CSV,
+        "application/x-ndjson": b'{"email":"a@example.com"}\n"b@"\n',
+        sheet: workbook.getvalue(),
+        "application/vnd.apache.parquet": parquet.getvalue(),
+    }
+    sent = {
+        kind: await _sent(
+            await client.post(
+                JOBS,
+                params={**FAST, "metadata": '{"team":"x"}'},
+                content=body,
+                headers={"content-type": kind},
+            )
+        )
+        for kind, body in raw.items()
+    }
+    emails = {"emails": [{"email": "a@example.com", "id": "7"}, "b@"], **FAST, "name": "mine"}
+    sent["json"] = await _sent(await client.post(JOBS, json=emails))
+    files = {"file": ("../../etc/x\r\n.csv", CSV, "text/csv")}
+    sent["form"] = await _sent(await client.post(JOBS, data=FAST, files=files))
+    ended = {kind: await _ended(client, job_id) for kind, job_id in sent.items()}
+    assert {kind: job["status"] for kind, job in ended.items()} == dict.fromkeys(sent, "completed")
+    assert {kind: (job["valid"], job["invalid"]) for kind, job in ended.items()} == {
+        **dict.fromkeys(sent, (1, 1)),
+        "text/csv": (3, 1),
+        "form": (3, 1),
+    }
+    assert ended["text/csv"]["metadata"] == {"team": "x"}
+    assert ended["text/csv"]["duplicates"] == 1
+    assert ended["text/csv"]["percent"] == 100
+    rows = await client.get(f"{JOBS}/{sent['json']}/results", params={"format": "jsonl"})
+    told = [json.loads(line) for line in rows.text.splitlines()]
+    assert [(row["id"], row["mailsift_status"]) for row in told] == [("7", "valid"), ("", "invalid")]
+    await _check_formats(client, sent["text/csv"])
+
+
+async def _check_formats(client: httpx.AsyncClient, job_id: str) -> None:
+    path = f"{JOBS}/{job_id}/results"
+    answer = await client.get(path)
+    lines = answer.text.splitlines()
+    assert lines[1].startswith("'=cmd(),'=1+1@example.com,")
+    assert len(lines) == 5
+    assert answer.headers["mailsift-complete"] == "true"
+    assert answer.headers["content-disposition"].startswith('attachment; filename="list.mailsift.csv"')
+    some = await client.get(path, params={"status": "invalid", "columns": ["status", "email"]})
+    assert some.text == "mailsift_status,email\ninvalid,no at\n"
+    workbook = await client.get(path, params={"format": "xlsx"})
+    assert pl.read_excel(io.BytesIO(workbook.content)).height == 4
+    exact = await client.get(path, params={"format": "parquet"})
+    assert pl.read_parquet(io.BytesIO(exact.content))["email"][0] == "=1+1@example.com"
+    wrong = await client.get(path, params={"columns": "no such column"})
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "unknown_column")
+
+
+@pytest.mark.usefixtures("worker")
+async def test_runs_are_followed_repeated_compared_listed_and_deleted(client: httpx.AsyncClient) -> None:
+    job_id = await _sent(
+        await client.post(JOBS, params=FAST, content=CSV, headers={"content-type": "text/csv"})
+    )
+    events: list[str] = []
+    told: dict[str, Any] = {}
+    async with client.stream("GET", f"{JOBS}/{job_id}/events") as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("event: "):
+                events.append(line)
+            elif line.startswith("data: "):
+                told = json.loads(line[6:])
+    assert events[-1] == "event: end"
+    assert told["status"] == "completed"
+    again = await _sent(await client.post(f"{JOBS}/{job_id}/rerun"))
+    assert (await _ended(client, again))["parent_id"] == job_id
+    diff = (await client.get(f"{JOBS}/{again}/diff", params={"against": job_id})).json()["data"]
+    assert (diff["compared"], diff["moves"]) == (3, [])
+    refused = await client.post(f"{JOBS}/{job_id}/cancel")
+    assert (refused.status_code, refused.json()["code"]) == (409, "job_state_conflict")
+    assert (await client.post(f"{JOBS}/{job_id}/retry")).json()["code"] == "nothing_to_retry"
+    page = (await client.get(JOBS, params={"limit": 1})).json()["data"]
+    assert ([job["job_id"] for job in page["jobs"]], page["has_more"]) == ([again], True)
+    rest = (await client.get(JOBS, params={"limit": 1, "cursor": page["next_cursor"]})).json()["data"]
+    assert ([job["job_id"] for job in rest["jobs"]], rest["has_more"]) == ([job_id], False)
+    other = await client.get(JOBS, params={"cursor": page["next_cursor"], "status": "failed"})
+    assert (other.status_code, other.json()["code"]) == (422, "bad_cursor")
+    assert (await client.delete(f"{JOBS}/{job_id}")).status_code == 200
+    assert (await client.get(f"{JOBS}/{job_id}")).status_code == 404
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_preview_is_a_fair_sample_and_becomes_the_whole_list(client: httpx.AsyncClient) -> None:
+    good = [f"user{n}@example.com" for n in range(300)]
+    bad = [f"user{n}@bad..example" for n in range(100)]
+    body = {"emails": good + bad, "preview": 40, **FAST}
+    preview = await _sent(await client.post(JOBS, json=body))
+    job = await _ended(client, preview)
+    assert (job["status"], job["total_emails"], job["list_rows"]) == ("completed", 40, 400)
+    told = (await client.get(f"{JOBS}/{preview}/estimate")).json()["data"]
+    assert told["shares"]["valid"]["share"] == pytest.approx(0.75, abs=0.03)
+    assert told["shares"]["valid"]["low"] < 0.75 < told["shares"]["valid"]["high"]
+    whole = await _sent(await client.post(f"{JOBS}/{preview}/promote"))
+    job = await _ended(client, whole)
+    assert (job["valid"], job["invalid"], job["preview"]) == (300, 100, 0)
+
+
+async def test_fifty_posts_at_once_with_one_idempotency_key_make_one_job(client: httpx.AsyncClient) -> None:
+    headers = {"Idempotency-Key": '"once"'}
+    body = {"emails": ["a@example.com"], **FAST}
+    answers = await asyncio.gather(*(client.post(JOBS, json=body, headers=headers) for _ in range(50)))
+    assert sorted({answer.status_code for answer in answers}) == [200, 202]
+    assert len({answer.json()["data"]["job_id"] for answer in answers}) == 1
+    assert len((await client.get(JOBS)).json()["data"]["jobs"]) == 1
+    other = await client.post(JOBS, json={**body, "name": "other"}, headers=headers)
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    bad = await client.post(JOBS, json=body, headers={"Idempotency-Key": "a b"})
+    assert (bad.status_code, bad.json()["code"]) == (400, "bad_idempotency_key")
+
+
+async def test_a_job_pauses_resumes_and_is_cancelled_before_it_is_deleted(client: httpx.AsyncClient) -> None:
+    job_id = await _sent(await client.post(JOBS, json={"emails": ["a@example.com"]}))
+    answer = await client.get(f"{JOBS}/{job_id}/results")
+    assert (answer.status_code, answer.json()["code"]) == (409, "no_results_yet")
+    assert (await client.delete(f"{JOBS}/{job_id}")).status_code == 409
+    assert (await client.post(f"{JOBS}/{job_id}/pause")).json()["code"] == "job_state_conflict"
+    cancelled = await client.post(f"{JOBS}/{job_id}/cancel")
+    assert cancelled.json()["data"]["status"] == "cancelled"
+    assert (await client.delete(f"{JOBS}/{job_id}")).status_code == 200
+
+
+async def test_an_upload_that_breaks_off_leaves_nothing(client: httpx.AsyncClient, api: Api) -> None:
+    host, _, port = api.url.removeprefix("http://").partition(":")
+    key = client.headers["authorization"]
+    head = f"POST {JOBS} HTTP/1.1\r\nHost: x\r\nAuthorization: {key}\r\nContent-Type: text/csv\r\n"
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"{head}Content-Length: 5000000\r\n\r\n".encode() + b"a@example.com\n" * 100_000)
+    await writer.drain()
+    writer.close()
+    await writer.wait_closed()
+    blobs, cache = api.settings.home / "blobs", api.settings.home / "blob-cache"
+    for _ in range(100):
+        if not list(cache.glob("incoming-*")):
+            break
+        await asyncio.sleep(0.02)
+    assert not [file for folder in (blobs, cache) for file in folder.rglob("*") if file.is_file()]
+    assert (await client.get(JOBS)).json()["data"]["jobs"] == []

@@ -1,0 +1,322 @@
+"""The engine on real servers: whatever goes wrong, every address ends up with one verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from jobs import steps
+from jobs.service import JobService
+from jobs.views import AccountId, JobId, JobOptions, JobState
+from mailsift.settings import Settings
+from mailsift.wiring import open_database, open_service
+from pipeline.errors import MailsiftError
+from pipeline.facts import Mode
+from sandbox.client import SandboxProcess
+from storage import event_rows
+from tests.installation import settings_for, until
+from tests.planting import FAST, Gate, Planter, Poisoned, engine_on, work_until_ended
+
+ADDRESSES = [f"user{n}@example.com" for n in range(7)] + ["no address"]
+SHORT: dict[str, Any] = {"lease_s": 1.0, "heartbeat_s": 0.2, "sweep_s": 0.1}
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[SandboxProcess]:
+    with SandboxProcess(domains=1) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
+    return settings_for(
+        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
+    )
+
+
+@pytest.fixture
+def planter(settings: Settings, tmp_path: Path) -> Planter:
+    return Planter(settings, tmp_path)
+
+
+@pytest.fixture
+async def service(settings: Settings) -> AsyncIterator[JobService]:
+    async with open_service(settings) as opened:
+        yield opened
+
+
+async def results(service: JobService, account: AccountId, job_id: JobId) -> list[str]:
+    async with service.results(account, job_id) as path:
+        return pl.read_parquet(path)["mailsift_result"].to_list()
+
+
+async def events(settings: Settings, job_id: JobId) -> list[dict[str, object]]:
+    database = open_database(settings)
+    async with database.begin() as connection:
+        found = await event_rows.of_job(connection, job_id)
+    await database.aclose()
+    return [json.loads(event.body) for event in found]
+
+
+async def test_a_job_goes_through_all_its_chunks_to_its_end(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES, chunk=3)
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, job)
+    assert (view.state, view.valid, view.invalid, view.chunks_open) == (JobState.COMPLETED, 7, 1, 0)
+    assert await results(service, account, job) == ["passed"] * 7 + ["syntax_error"]
+    assert [event["type"] for event in await events(settings, job)] == ["bulk.validation.completed"]
+
+
+async def test_work_whose_lease_was_lost_is_thrown_away(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES)
+    async with engine_on(settings, Gate, heartbeat_s=60.0) as slow, engine_on(settings) as other:
+        gate = slow._chunks._sifter
+        assert isinstance(gate, Gate)
+        draining = asyncio.create_task(slow.drain())
+        await gate.entered.wait()
+        slow.stop()
+        await draining  # what is in flight goes on
+        await planter.sql("UPDATE chunk SET lease_until = clock_timestamp() - interval '1 s'")
+        view = await work_until_ended(other, service, account, job)
+        gate.opened.set()
+        await asyncio.gather(*slow._in_flight.values())
+    assert (view.processed, view.valid, view.invalid) == (8, 7, 1)
+    assert await service.get(account, job) == view
+    assert len(await events(settings, job)) == 1
+    (row,) = await planter.sql("SELECT state, attempt FROM chunk")
+    assert (row["state"], row["attempt"]) == ("done", 2)
+
+
+async def test_a_heartbeat_stops_work_whose_lease_is_lost(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES)
+    async with engine_on(settings, Gate, heartbeat_s=0.1) as engine:
+        gate = engine._chunks._sifter
+        assert isinstance(gate, Gate)
+        draining = asyncio.create_task(engine.drain())
+        await gate.entered.wait()
+        await service.cancel(account, job)
+        await draining  # though nobody opens the gate
+    assert (await service.get(account, job)).state is JobState.CANCELLED
+
+
+async def test_heartbeats_keep_the_lease_of_work_that_takes_long(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES)
+    async with engine_on(settings, Gate, **SHORT) as engine, engine_on(settings, **SHORT) as other:
+        gate = engine._chunks._sifter
+        assert isinstance(gate, Gate)
+        draining = asyncio.create_task(engine.drain())
+        await gate.entered.wait()
+        for _ in range(15):
+            await other.drain()
+            await asyncio.sleep(0.1)
+        gate.opened.set()
+        await draining
+        await work_until_ended(engine, service, account, job)
+    (row,) = await planter.sql("SELECT attempt FROM chunk")
+    assert row["attempt"] == 1
+
+
+async def test_a_chunk_whose_work_breaks_goes_back_and_is_tried_again(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES)
+    async with engine_on(settings, lambda sound: Poisoned(sound, times=1)) as engine:
+        await engine.drain()
+        (wait,) = (await service.get(account, job)).waiting
+        assert (wait.reason, wait.addresses) == ("error", 8)
+        await planter.sql("UPDATE chunk SET ready_at = clock_timestamp()")
+        view = await work_until_ended(engine, service, account, job)
+    assert (view.state, view.valid) == (JobState.COMPLETED, 7)
+
+
+async def test_a_poisonous_address_is_cornered_and_the_others_get_their_true_verdicts(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    given = [f"{who}{n}@ordinary.sandbox.test" for n in range(4) for who in ("known", "nobody")]
+    account, job = await planter.plant(given, options=JobOptions(mode=Mode.DEEP))
+    async with engine_on(
+        settings, lambda sound: Poisoned(sound, address="known2@ordinary.sandbox.test")
+    ) as engine:
+        engine._chunks._plan = replace(engine._chunks._plan, max_attempts=2)
+        poisoned = engine._chunks._sifter
+        assert isinstance(poisoned, Poisoned)
+        while (await service.get(account, job)).finished_at is None:
+            await engine.drain()
+            await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
+    expected = ["deliverable", "mailbox_not_found"] * 4
+    expected[4] = "dns_unavailable"
+    assert await results(service, account, job) == expected
+    # Two tries for the whole list, then one for every half, quarter and eighth that there is.
+    assert sorted(poisoned.sizes, reverse=True) == [8, 8, 4, 4, 2, 2, 1, 1]
+
+
+async def test_a_blob_store_that_fails_is_not_the_addresses_fault(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES[:1])
+    away = MailsiftError("blob_store_failed", "The blob store failed.", retryable=True)
+    async with engine_on(settings, lambda sound: Poisoned(sound, times=7, error=away)) as engine:
+        poisoned = engine._chunks._sifter
+        assert isinstance(poisoned, Poisoned)
+        while (await service.get(account, job)).finished_at is None:
+            await engine.drain()
+            await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
+    assert len(poisoned.sizes) == 8
+    assert await results(service, account, job) == ["passed"]
+
+
+async def test_an_engine_that_is_closed_gives_its_chunks_back_untried(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES, chunk=4)
+    async with engine_on(settings, Gate) as engine:
+        gate = engine._chunks._sifter
+        assert isinstance(gate, Gate)
+        draining = asyncio.create_task(engine.drain())
+        await gate.entered.wait()
+        engine.stop()
+        await asyncio.wait_for(draining, 5)
+        await engine.aclose(grace_s=0.05)
+    rows = await planter.sql("SELECT state, attempt, ready_at <= clock_timestamp() AS ready FROM chunk")
+    assert [(row["state"], row["attempt"], row["ready"]) for row in rows] == [("ready", 0, True)] * 2
+    async with engine_on(settings) as another:
+        assert (await work_until_ended(another, service, account, job)).valid == 7
+
+
+async def test_an_engine_that_is_closed_gives_its_steps_back_untried(
+    settings: Settings, planter: Planter, service: JobService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered = asyncio.Event()
+
+    async def never(*_: object, **__: object) -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    account, job = await submitted(service, tmp_path, "email\na@example.com\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(steps, "take_in", never)
+        async with engine_on(settings) as engine:
+            draining = asyncio.create_task(engine.drain())
+            await entered.wait()
+            engine.stop()
+            await draining
+            await engine.aclose(grace_s=0.05)
+    (row,) = await planter.sql("SELECT state, step_token, step_attempt FROM job")
+    assert (row["state"], row["step_token"], row["step_attempt"]) == ("intake", None, 0)
+    async with engine_on(settings) as another:
+        assert (await work_until_ended(another, service, account, job)).valid == 1
+
+
+async def submitted(service: JobService, folder: Path, content: str) -> tuple[AccountId, JobId]:
+    source = folder / "list.csv"
+    source.write_text(content)
+    account = await service.account("tests")
+    return account, await service.submit(account, source, FAST)
+
+
+async def test_a_list_that_cannot_be_taken_in_fails_its_job_with_its_code_and_one_event(
+    settings: Settings, service: JobService, tmp_path: Path
+) -> None:
+    account, job = await submitted(service, tmp_path, "name,age\nBob,31\nEve,32\n")
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, job)
+        await engine.drain()
+    assert (view.state, view.error_code) == (JobState.FAILED, "no_address_column")
+    (event,) = await events(settings, job)
+    assert event["type"] == "bulk.validation.failed"
+    assert event["data"] == {
+        "error": f"no_address_column: {view.error_detail}",
+        "job_id": str(job),
+        "processed": 0,
+        "status": "failed",
+        "total_emails": 0,
+    }
+
+
+@pytest.fixture
+def finish_breaks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Makes writing results fail as often as there are items in the list."""
+    left: list[int] = []
+    sound = steps.write_results
+
+    async def broken(*given: Any) -> None:
+        if left:
+            left.pop()
+            raise ValueError("disk full of poison")
+        await sound(*given)
+
+    monkeypatch.setattr(steps, "write_results", broken)
+    return left
+
+
+async def test_a_finish_that_breaks_is_done_again_when_its_lease_is_over_however_busy_the_engine_is(
+    settings: Settings, planter: Planter, service: JobService, finish_breaks: list[int]
+) -> None:
+    finish_breaks.append(1)
+    account, job = await planter.plant(ADDRESSES)
+    async with engine_on(settings, **SHORT) as engine:
+        while finish_breaks:
+            await engine.drain()
+        gate = engine._chunks._sifter = Gate(engine._chunks._sifter)
+        await planter.plant(ADDRESSES)
+        draining = asyncio.create_task(engine.drain())
+        await gate.entered.wait()
+
+        async def done() -> bool:
+            return (await service.get(account, job)).state is JobState.COMPLETED
+
+        await until(done, within=5)
+        gate.opened.set()
+        await draining
+    assert len(await events(settings, job)) == 1
+
+
+async def test_a_finish_that_breaks_every_time_fails_the_job_and_keeps_its_verdicts(
+    settings: Settings, planter: Planter, service: JobService, finish_breaks: list[int]
+) -> None:
+    finish_breaks.extend(range(99))
+    account, job = await planter.plant(ADDRESSES)
+    async with engine_on(settings) as engine:
+        while (view := await service.get(account, job)).finished_at is None:
+            await engine.drain()
+            await planter.sql("UPDATE job SET step_until = clock_timestamp() - interval '1 s'")
+    assert (view.state, view.error_code) == (JobState.FAILED, "finalizing_crashed")
+    assert len(finish_breaks) == 96
+    assert await results(service, account, job) == ["passed"] * 7 + ["syntax_error"]
+    assert [event["type"] for event in await events(settings, job)] == ["bulk.validation.failed"]
+
+
+async def test_a_small_job_finds_a_slot_when_a_big_one_has_taken_all_others(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    await planter.plant(ADDRESSES, chunk=1, small=False, account="big")
+    async with engine_on(settings, Gate, slots=2) as engine:
+        gate = engine._chunks._sifter
+        assert isinstance(gate, Gate)
+        draining = asyncio.create_task(engine.drain())
+        await gate.entered.wait()
+        account, job = await planter.plant(["a@example.com"])
+
+        async def leased() -> bool:
+            rows = await planter.sql("SELECT job_id, count(*) FROM chunk WHERE state = 'leased' GROUP BY 1")
+            return {row["job_id"]: row["count"] for row in rows}.get(job) == 1
+
+        await until(leased, within=5)
+        gate.opened.set()
+        await draining
+        assert (await work_until_ended(engine, service, account, job)).valid == 1

@@ -1,0 +1,28 @@
+"""Every code the house can raise has its HTTP status, or is known to stay inside."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from api.errors import INTERNAL, STATUS_OF
+
+ROOT = Path(__file__).parents[3]
+ROOMS = ("api", "mailsift", "jobs", "events", "storage", "pipeline")
+CODE = re.compile(r'(?:MailsiftError|Refused|RefusedError)\(\s*"([a-z_0-9]+)"')
+
+
+def _raised() -> set[str]:
+    files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py")]
+    return {code for file in files for code in CODE.findall(file.read_text())}
+
+
+def test_every_code_is_in_the_table_or_stays_inside() -> None:
+    raised = _raised()
+    assert len(raised) > 50
+    assert raised - set(STATUS_OF) - INTERNAL == set()
+
+
+def test_no_code_is_both() -> None:
+    assert set(STATUS_OF) & INTERNAL == set()
+    assert all(400 <= status <= 503 for status in STATUS_OF.values())

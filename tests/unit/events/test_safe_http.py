@@ -1,0 +1,213 @@
+"""The request to a stranger's server, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import ssl
+import time
+from collections.abc import Sequence
+
+import pytest
+import trustme
+
+from events.names import Names
+from events.outcome import ErrorClass
+from events.safe_http import SendConfig, Sender
+from pipeline.guard import AddressGuard
+from tests.receiver import receiving, status
+from tests.unit.pipeline.dns_stub import Says, serving
+
+BODY = b'{"a":1}'
+
+
+async def nobody(_name: str) -> Sequence[str]:
+    return ()
+
+
+def sender(*, timeout_s: float = 5.0, trust: ssl.SSLContext | None = None) -> Sender:
+    return Sender(
+        guard=AddressGuard(allow_non_public=True),
+        resolve=nobody,
+        config=SendConfig(allow_http=True, timeout_s=timeout_s),
+        ssl_context=trust,
+    )
+
+
+async def test_the_bytes_arrive_as_they_are_and_the_answer_is_told() -> None:
+    async with receiving(status(201, body=b"thanks")) as receiver:
+        outcome = await sender().post(receiver.url + "?a=b", {"webhook-id": "1"}, BODY)
+    assert (outcome.error, outcome.status_code, outcome.response) == (ErrorClass.NONE, 201, "thanks")
+    (request,) = receiver.requests
+    assert request.line == "POST /hook?a=b HTTP/1.1"
+    assert request.body == BODY
+    assert request.headers["host"] == f"127.0.0.1:{receiver.port}"
+    assert request.headers["webhook-id"] == "1"
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["accept-encoding"] == "identity"
+    assert "cookie" not in request.headers
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (302, ErrorClass.REDIRECT),
+        (404, ErrorClass.HTTP_4XX),
+        (410, ErrorClass.HTTP_4XX),
+        (500, ErrorClass.HTTP_5XX),
+    ],
+)
+async def test_a_status_is_an_error_class(code: int, error: ErrorClass) -> None:
+    async with receiving(status(code, "retry-after: 7")) as receiver:
+        outcome = await sender().post(receiver.url, {}, BODY)
+    assert (outcome.error, outcome.status_code, outcome.retry_after) == (error, code, "7")
+
+
+async def test_a_redirect_to_ourselves_is_one_request_only() -> None:
+    async with receiving() as inside, receiving() as receiver:
+        receiver.answer = status(307, f"location: {inside.url}", "set-cookie: a=b")
+        outcome = await sender().post(receiver.url, {}, BODY)
+        await sender().post(receiver.url, {}, BODY)
+    assert outcome.error is ErrorClass.REDIRECT
+    assert (receiver.connections, inside.connections) == (2, 0)
+    assert "cookie" not in receiver.requests[1].headers
+
+
+async def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with receiving() as receiver, receiving() as proxy:
+        for name in ("HTTP_PROXY", "ALL_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        assert (await sender().post(receiver.url, {}, BODY)).error is ErrorClass.NONE
+    assert (receiver.connections, proxy.connections) == (1, 0)
+
+
+async def test_an_answer_that_comes_too_late_is_a_timeout() -> None:
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(20)
+        writer.write(status(200))
+
+    async with receiving(slow) as receiver:
+        outcome = await sender(timeout_s=0.3).post(receiver.url, {}, BODY)
+    assert outcome.error is ErrorClass.TIMEOUT
+    assert 290 <= outcome.ms < 2_000
+
+
+@pytest.mark.parametrize("drip", [b"X-A: 1\r\n", b"HTTP/1.1 103 Early Hints\r\n\r\n"])
+async def test_headers_that_drip_for_ever_are_a_timeout_by_the_wall_clock(drip: bytes) -> None:
+    async def dripping(writer: asyncio.StreamWriter) -> None:
+        if drip.startswith(b"X"):
+            writer.write(b"HTTP/1.1 200 OK\r\n")
+        while True:
+            writer.write(drip)
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+    async with receiving(dripping) as receiver:
+        outcome = await sender(timeout_s=0.5).post(receiver.url, {}, BODY)
+    assert outcome.error is ErrorClass.TIMEOUT
+    assert outcome.ms < 2_000
+
+
+async def test_a_body_that_drips_does_not_change_the_status_that_was_heard() -> None:
+    async def dripping(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+        while True:
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+    async with receiving(dripping) as receiver:
+        outcome = await sender(timeout_s=0.5).post(receiver.url, {}, BODY)
+    assert (outcome.error, outcome.status_code) == (ErrorClass.NONE, 200)
+    assert outcome.ms < 2_000
+
+
+async def test_half_a_gigabyte_of_gzip_is_neither_read_nor_unpacked() -> None:
+    bomb = gzip.compress(bytes(1 << 20)) * 500
+    sent = 0
+
+    async def pouring(writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n")
+        for _ in range(1_000):
+            writer.write(b"%x\r\n%b\r\n" % (len(bomb), bomb))
+            await writer.drain()
+            sent += len(bomb)
+
+    async with receiving(pouring) as receiver:
+        outcome = await sender().post(receiver.url, {}, BODY)
+    assert (outcome.error, outcome.status_code, outcome.response) == (ErrorClass.NONE, 200, "")
+    assert sent < 20 * len(bomb)
+
+
+async def test_a_port_nobody_listens_on_is_refused() -> None:
+    async with receiving() as receiver:
+        url = receiver.url
+    assert (await sender().post(url, {}, BODY)).error is ErrorClass.REFUSED
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH_9.6\r\n\r\n"])
+async def test_what_is_no_http_is_a_reset(answer: bytes) -> None:
+    async with receiving(answer) as receiver:
+        assert (await sender().post(receiver.url, {}, BODY)).error is ErrorClass.RESET
+
+
+async def test_tls_is_checked_against_the_name_and_whom_we_trust() -> None:
+    authority = trustme.CA()
+    ours, other = (ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) for _ in range(2))
+    authority.issue_cert("127.0.0.1").configure_cert(ours)
+    authority.issue_cert("other.example").configure_cert(other)
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+    async with receiving(tls=ours) as receiver:
+        assert (await sender(trust=trust).post(receiver.url, {}, BODY)).error is ErrorClass.NONE
+        assert (await sender().post(receiver.url, {}, BODY)).error is ErrorClass.TLS
+    async with receiving(tls=other) as receiver:
+        assert (await sender(trust=trust).post(receiver.url, {}, BODY)).error is ErrorClass.TLS
+        assert not receiver.requests
+
+
+async def test_a_name_that_moves_to_loopback_is_blocked_where_the_socket_is_opened() -> None:
+    zone = {"hook.example.com": {"A": Says(["8.8.8.8"], ttl=0)}}
+    async with receiving() as receiver, serving(zone) as dns:
+        names = Names([dns.server])
+        outside = Sender(
+            guard=AddressGuard(), resolve=names.resolve, config=SendConfig(allow_http=True, timeout_s=3)
+        )
+        url = outside.check(f"http://hook.example.com:{receiver.port}/")
+        assert await names.resolve("hook.example.com") == ["8.8.8.8"]
+        for record in ("127.0.0.1", "10.0.0.1", "169.254.169.254"):
+            zone["hook.example.com"] = {"A": Says([record], ttl=0)}
+            assert (await outside.post(url, {}, BODY)).error is ErrorClass.BLOCKED
+        mixed = f"http://mixed.example.com:{receiver.port}/"
+        zone["mixed.example.com"] = {"A": Says(["8.8.8.8"]), "AAAA": Says(["::ffff:127.0.0.1"])}
+        assert (await outside.post(mixed, {}, BODY)).error is ErrorClass.BLOCKED
+        nowhere = f"http://nowhere.example.com:{receiver.port}/"
+        assert (await outside.post(nowhere, {}, BODY)).error is ErrorClass.DNS
+        await names.aclose()
+    assert receiver.connections == 0
+
+
+async def test_the_checked_address_is_dialled_and_the_name_is_what_the_receiver_sees() -> None:
+    zone = {"hook.example.com": {"A": Says(["127.0.0.1"])}}
+    async with receiving() as receiver, serving(zone) as dns:
+        names = Names([dns.server])
+        local = Sender(
+            guard=AddressGuard(allow_non_public=True),
+            resolve=names.resolve,
+            config=SendConfig(allow_http=True, timeout_s=3),
+        )
+        url = f"http://hook.example.com:{receiver.port}/"
+        assert (await local.post(url, {}, BODY)).error is ErrorClass.NONE
+        await names.aclose()
+    assert receiver.requests[0].headers["host"] == f"hook.example.com:{receiver.port}"
+
+
+async def test_a_url_that_was_stored_is_checked_again() -> None:
+    async with receiving() as receiver:
+        strict = Sender(guard=AddressGuard(), resolve=nobody)
+        started = time.monotonic()
+        outcome = await strict.post(receiver.url, {}, BODY)
+        assert time.monotonic() - started < 1
+    assert outcome.error is ErrorClass.BLOCKED
+    assert receiver.connections == 0

@@ -1,0 +1,112 @@
+"""Everything between an event and its receiver, for tests: the parts are real, the clock is the test's."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import standardwebhooks
+import svix
+
+from events.delivery import Deliverer, DeliveryConfig
+from events.endpoints import WebhookService
+from events.payloads import EventType, envelope
+from events.safe_http import SendConfig, Sender
+from events.vault import Vault
+from events.views import AttemptView, DeliveryView
+from pipeline.clock import system_clock
+from pipeline.guard import AddressGuard
+from storage import event_rows, job_rows
+from storage.database import Database
+from storage.event_rows import EventRow
+from tests.receiver import Request
+
+
+async def _nobody(_name: str) -> Sequence[str]:
+    return ()
+
+
+@dataclass
+class House:
+    """Everything between an event and its receiver, with a clock that only the test moves."""
+
+    database: Database
+    account: UUID
+    now: float = field(default_factory=system_clock)
+    woken: int = 0
+
+    def __post_init__(self) -> None:
+        sender = Sender(
+            guard=AddressGuard(allow_non_public=True),
+            resolve=_nobody,
+            config=SendConfig(allow_http=True, timeout_s=0.5),
+        )
+        vault = Vault({"k": secrets.token_bytes(32)}, token=secrets.token_bytes)
+        self.service = WebhookService(
+            database=self.database,
+            sender=sender,
+            vault=vault,
+            clock=lambda: self.now,
+            token=secrets.token_bytes,
+            wake=self._wake,
+        )
+        self.deliverer = Deliverer(
+            database=self.database,
+            sender=sender,
+            vault=vault,
+            clock=lambda: self.now,
+            random=random.Random(1),
+            config=DeliveryConfig(),
+        )
+
+    async def _wake(self, count: int) -> None:
+        self.woken += count
+
+    async def happen(self, count: int = 1, type_: EventType = EventType.COMPLETED) -> list[UUID]:
+        """Let events happen; returns their ids."""
+        ids = [uuid4() for _ in range(count)]
+        moment = datetime.fromtimestamp(self.now, UTC)
+        async with self.database.begin() as connection:
+            for event_id in ids:
+                body = envelope(event_id, type_, moment, {"job_id": "ä"})
+                row = EventRow(event_id, self.account, None, type_.value, body, moment, None)
+                await event_rows.insert(connection, row)
+        return ids
+
+    async def work(self, limit: int = 8) -> int:
+        """Deliver what is due at this moment, once each; returns how many attempts were made."""
+        made = 0
+        while claimed := await self.deliverer.claim(limit):
+            await asyncio.gather(*map(self.deliverer.deliver, claimed))
+            made += len(claimed)
+        return made
+
+    async def newest(self, endpoint: UUID) -> DeliveryView:
+        (view,) = await self.service.deliveries(self.account, endpoint, limit=1)
+        return view
+
+    async def log(self, endpoint: UUID) -> Sequence[AttemptView]:
+        return await self.service.attempts(self.account, (await self.newest(endpoint)).id)
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[House]:
+    database = Database(url)
+    try:
+        async with database.begin() as connection:
+            account = await job_rows.ensure_account(connection, "a")
+        yield House(database, account)
+    finally:
+        await database.aclose()
+
+
+def verify(secret: str, request: Request) -> None:
+    """Let both judges verify; their tolerance reads the wall clock, which the tests have left behind."""
+    for kind in (standardwebhooks.Webhook, svix.Webhook):
+        kind(secret).verify(request.body.decode(), request.headers)
