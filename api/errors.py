@@ -116,6 +116,7 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         "results_incomplete",
         "secret_key_missing",
         "unsafe_command",
+        "worker_failed",
     }
 )
 """Codes of the command line, of settings and of defects: through HTTP they are an internal error."""
@@ -148,7 +149,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Return an error's answer: the envelope with the members of RFC 9457, in their media type by Accept."""
-    code, sentence = error.code, error.message
+    code, sentence = error.code, error.message or _SENTENCE_OF.get(error.code, "")
     if code not in STATUS_OF:
         code, sentence = "internal_error", _SENTENCE_OF["internal_error"]
     status = STATUS_OF[code]
@@ -222,4 +223,20 @@ async def _frameworks(request: Request, error: Exception) -> Response:
         raise error
     code = _CODE_OF.get(error.status_code, "bad_request" if error.status_code < 500 else "internal_error")
     sentence = _SENTENCE_OF.get(code, HTTPStatus(STATUS_OF[code]).phrase)
-    return problem(request, MailsiftError(code, sentence), headers=error.headers)
+    headers = {"Allow": ", ".join(_allowed(request))} if error.status_code == 405 else error.headers
+    return problem(request, MailsiftError(code, sentence), headers=headers)
+
+
+def _allowed(request: Request) -> list[str]:
+    """Return every method of the path; the framework names those of one operation only."""
+    segments = request.url.path.split("/")
+    found = {
+        path: methods
+        for path, methods in request.app.openapi()["paths"].items()
+        if len(parts := path.split("/")) == len(segments)
+        and all(
+            part.startswith("{") or part == segment for part, segment in zip(parts, segments, strict=True)
+        )
+    }
+    path = min(found, key=lambda path: path.count("{"), default="")  # a word goes before a parameter
+    return sorted(method.upper() for method in found.get(path, ()))

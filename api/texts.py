@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from pipeline.syntax_exact import LONGEST
 
 _BROKEN = re.compile("[\x00\ud800-\udfff]")
 # C0 and C1 controls, line and paragraph separators, direction marks (CVE-2021-42574)
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def _whole(value: str) -> str:
@@ -26,11 +26,24 @@ def _printable(value: str) -> str:
     return value
 
 
-Email = Annotated[str, StringConstraints(max_length=LONGEST), AfterValidator(_whole)]
+# What OpenAPI says of them: the same in the words of ECMA 262.
+_WHOLE = {"pattern": r"^[^\u0000]*$"}
+_PRINTABLE = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$"}
+
+Email = Annotated[
+    str, StringConstraints(max_length=LONGEST), AfterValidator(_whole), Field(json_schema_extra=_WHOLE)
+]
 """What is to be validated; bad syntax is a verdict, not an error."""
 
-ShortText = Annotated[str, StringConstraints(max_length=200), AfterValidator(_printable)]
+ShortText = Annotated[
+    str, StringConstraints(max_length=200), AfterValidator(_printable), Field(json_schema_extra=_PRINTABLE)
+]
 """A name, a column, an id."""
 
-Url = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_printable)]
+Url = Annotated[
+    str,
+    StringConstraints(max_length=2_000),
+    AfterValidator(_printable),
+    Field(json_schema_extra={"format": "uri", "pattern": r"^https?://[a-z0-9.-]+"}),
+]
 """Where a webhook is sent; what it may be, the service says."""

@@ -153,7 +153,9 @@ async def _json_list(request: Request) -> Upload:
     except ValidationError as error:
         raise _invalid(error, "body") from None
     lines = await asyncio.to_thread(_lines, found.emails)
-    return Upload(_one(lines), replace(found.options(), column="email"))
+    given = _checked(dict(request.query_params), "query").model_dump(exclude_unset=True)
+    given |= found.model_dump(exclude_unset=True, exclude={"emails"})
+    return Upload(_one(lines), replace(ListOptions(**given).options(), column="email"))
 
 
 def _lines(emails: Sequence[str | Named]) -> bytes:

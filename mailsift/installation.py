@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pydantic import SecretStr
 
 from mailsift.embedded import EmbeddedServers
-from mailsift.settings import Settings
+from mailsift.settings import PREFIX, Settings
+from pipeline.errors import MailsiftError
 from storage.schema import migrate
 
 _WARM_SECONDS = 20.0
+_YOUNG_SECONDS = 15.0
+_MOST_YOUNG_DEATHS = 4
 
 
 @contextmanager
@@ -50,19 +54,36 @@ class LocalWorker:
         self._environment = {**_inherited(), **settings.environment()}
         self._log = settings.home / "worker.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._started_at = float("-inf")
+        self._young_deaths = 0
 
     def ensure(self) -> None:
-        """Start the worker when it does not run."""
-        if self._process is None or self._process.poll() is not None:
-            with self._log.open("ab") as log:
-                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                    [sys.executable, "-m", "mailsift", "worker", "--with-parent", str(os.getpid())],
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,  # Ctrl-C is ours; the worker is told by SIGTERM
-                )
+        """Start the worker when it does not run.
+
+        Raises:
+            MailsiftError: `worker_failed` when it dies again and again as soon as it has started.
+        """
+        if self._process is not None:
+            if self._process.poll() is None:
+                return
+            young = time.monotonic() - self._started_at < _YOUNG_SECONDS
+            self._young_deaths = self._young_deaths + 1 if young else 0
+            if self._young_deaths == _MOST_YOUNG_DEATHS:
+                raise MailsiftError("worker_failed", f"The worker keeps dying; {self._log} says why.")
+        self._start()
+
+    def _start(self) -> None:
+        self._started_at = time.monotonic()
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, "-m", "mailsift", "worker", "--with-parent", str(os.getpid())],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is ours; the worker is told by SIGTERM
+            )
 
     def stop(self) -> None:
         """Stop warm: what runs is finished or given back."""
@@ -78,4 +99,6 @@ class LocalWorker:
 
 
 def _inherited() -> dict[str, str]:
-    return dict(os.environ)  # noqa: TID251 - handed on to a child, not read
+    """Return the environment but for our settings: those the child gets from us, the unset ones too."""
+    inherited = os.environ.items()  # noqa: TID251 - handed on to a child, not read
+    return {name: value for name, value in inherited if not name.startswith(PREFIX)}

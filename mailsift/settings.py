@@ -145,7 +145,7 @@ class Settings(BaseSettings):
     )
     secret_keys: SecretStr | None = Field(
         default=None,
-        description="keys that seal webhook secrets, name:base64 of 32 bytes, ...; the first seals, all open; "
+        description="keys that seal webhook secrets, name:base64 of 32 bytes, ...: first seals, all open; "
         "unset: one in HOME/secret-key",
     )
     max_rows: int = Field(default=1_000_000, ge=1, description="rows a list may have")

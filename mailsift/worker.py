@@ -18,6 +18,7 @@ from jobs.tasks import QUEUE, make_app, register_pull, send_wake_ups
 from mailsift.loop_thread import LoopThread
 from mailsift.settings import Settings
 from mailsift.wiring import open_engine
+from pipeline.providers import Providers
 
 _STOP = signal.SIGUSR2
 """Tells a process of the pool to claim nothing more."""
@@ -40,7 +41,12 @@ class ProcessRuntime:
         gc.freeze()
         gc.set_threshold(20_000, 50, 100)
         self._loop = LoopThread()
-        self._engine = self._loop.run(self._stack.enter_async_context(open_engine(self._settings)))
+        try:
+            self._engine = self._loop.run(self._stack.enter_async_context(open_engine(self._settings)))
+        except BaseException:
+            # The pool would go on without an engine, look alive and do nothing.
+            os.kill(os.getppid(), signal.SIGTERM)
+            raise
         signal.signal(_STOP, lambda *_: self._stop())
 
     def close(self, **_: object) -> None:
@@ -105,7 +111,11 @@ def run_worker(settings: Settings, *, parent: int = 0) -> None:
     Args:
         settings: with the addresses of the servers set.
         parent: stop when this process is no longer our parent; 0 = serve on.
+
+    Raises:
+        MailsiftError: `bad_overrides`.
     """
+    Providers.load(settings.overrides)  # a mistake is told here, once, and not by every process
     if settings.redis_url is None:
         raise AssertionError("the caller sets the addresses of the servers")
     app = make_app(settings.redis_url.get_secret_value())

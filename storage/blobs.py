@@ -24,6 +24,7 @@ from pipeline.errors import MailsiftError
 _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*", re.ASCII)
 _KEY_LENGTH = 500
 _DOWNLOAD_CHUNK = 1 << 20
+_PARTS_AT_ONCE = 2  # of 5 MiB each, in memory while a file is put
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class Blobs:
     async def _put(self, key: str, data: Path | bytes) -> None:
         _checked(key)
         with _store_errors():
-            await obstore.put_async(self._store, key, data)
+            await obstore.put_async(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
         if self._root is not None:
             await asyncio.to_thread(_settle, self._root / key)
 

@@ -82,11 +82,11 @@ class Planter:
         await database.aclose()
         return AccountId(account_id), JobId(job_id)
 
-    async def sql(self, statement: str) -> list[Row]:
+    async def sql(self, statement: str, **values: object) -> list[Row]:
         """Run one statement: look at leases, or move their time."""
         database = open_database(self.settings)
         async with database.begin() as connection:
-            found = await connection.execute(text(statement))
+            found = await connection.execute(text(statement), values)
             rows = list(found.mappings()) if found.returns_rows else []
         await database.aclose()
         return rows

@@ -54,7 +54,7 @@ class DiffShown(BaseModel):
 
 
 @router.get(
-    "/{job_id}/diff",
+    "/{job_id:uuid}/diff",
     summary="What changed between two runs",
     operation_id="get_diff",
     response_model=Envelope[DiffShown],

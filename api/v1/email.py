@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 import polars as pl
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from api.auth import Needs
 from api.described import errors
@@ -38,7 +38,7 @@ class SingleRequest(BaseModel):
     mode: Mode = Field(
         default=Mode.DEEP, description="fast: syntax and lists; medium: and DNS; deep: and SMTP"
     )
-    deadline_ms: int = Field(
+    deadline_ms: StrictInt = Field(
         default=10_000,
         ge=100,
         le=LONGEST_MS,

@@ -16,8 +16,8 @@ from api.described import errors
 from api.envelope import Envelope, answer
 from api.keys import Caller, Scope
 from api.parts import ApiParts, parts_of
-from api.sse import progress
 from api.uploads import RAW_TYPES, JsonList, ListOptions, upload_of
+from api.v1.progress import progress
 from api.v1.shown import JobShown, shown
 from jobs.views import JobId, JobState, JobView
 from pipeline.errors import MailsiftError
@@ -153,7 +153,7 @@ async def list_jobs(
 
 
 @router.get(
-    "/{job_id}",
+    "/{job_id:uuid}",
     summary="Look at a job",
     operation_id="get_job",
     response_model=Envelope[JobShown],
@@ -183,7 +183,7 @@ async def _watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) 
 
 
 @router.get(
-    "/{job_id}/events",
+    "/{job_id:uuid}/events",
     summary="Follow a job",
     operation_id="follow_job",
     response_class=StreamingResponse,
@@ -202,7 +202,7 @@ async def events(request: Request, caller: Reader, job_id: UUID) -> StreamingRes
 
 
 @router.post(
-    "/{job_id}/pause",
+    "/{job_id:uuid}/pause",
     summary="Pause a job",
     operation_id="pause_job",
     response_model=Envelope[JobShown],
@@ -216,7 +216,7 @@ async def pause(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
 
 
 @router.post(
-    "/{job_id}/resume",
+    "/{job_id:uuid}/resume",
     summary="Resume a job",
     operation_id="resume_job",
     response_model=Envelope[JobShown],
@@ -230,7 +230,7 @@ async def resume(request: Request, caller: Writer, job_id: UUID) -> JSONResponse
 
 
 @router.post(
-    "/{job_id}/cancel",
+    "/{job_id:uuid}/cancel",
     summary="Cancel a job",
     operation_id="cancel_job",
     response_model=Envelope[JobShown],
@@ -244,7 +244,7 @@ async def cancel(request: Request, caller: Writer, job_id: UUID) -> JSONResponse
 
 
 @router.delete(
-    "/{job_id}",
+    "/{job_id:uuid}",
     summary="Delete a job",
     operation_id="delete_job",
     response_model=Envelope[None],

@@ -40,7 +40,7 @@ class EstimateShown(BaseModel):
 
 
 @router.get(
-    "/{job_id}/estimate",
+    "/{job_id:uuid}/estimate",
     summary="What a preview says of the list",
     operation_id="get_estimate",
     response_model=Envelope[EstimateShown],
@@ -60,7 +60,7 @@ async def get_estimate(request: Request, caller: Reader, job_id: UUID) -> JSONRe
 
 
 @router.post(
-    "/{job_id}/promote",
+    "/{job_id:uuid}/promote",
     status_code=202,
     summary="Run a preview's whole list",
     operation_id="promote_job",
@@ -78,7 +78,7 @@ async def promote(request: Request, caller: Writer, job_id: UUID) -> JSONRespons
 
 
 @router.post(
-    "/{job_id}/rerun",
+    "/{job_id:uuid}/rerun",
     status_code=202,
     summary="Run the list again",
     operation_id="rerun_job",
@@ -94,7 +94,7 @@ async def rerun(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
 
 
 @router.post(
-    "/{job_id}/retry",
+    "/{job_id:uuid}/retry",
     status_code=202,
     summary="Run the unknown rows again",
     operation_id="retry_job",

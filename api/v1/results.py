@@ -31,7 +31,7 @@ _TYPES: Final = {
 
 
 @router.get(
-    "/{job_id}/results",
+    "/{job_id:uuid}/results",
     summary="Fetch the results",
     operation_id="get_results",
     response_class=Response,

@@ -69,7 +69,7 @@ class NewSchedule(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     job_id: UUID = Field(description="the job whose list it is")
-    cron: ShortText = Field(examples=["0 6 * * 1"])
+    cron: ShortText = Field(examples=["0 6 * * 1"], description="minute, hour, day, month, weekday")
     zone: ShortText = "UTC"
     name: ShortText = ""
     recheck: Recheck = Recheck.ALL
@@ -144,7 +144,7 @@ async def list_schedules(request: Request, caller: Reader) -> JSONResponse:
 
 
 @router.get(
-    "/{schedule_id}",
+    "/{schedule_id:uuid}",
     summary="Look at a schedule",
     operation_id="get_schedule",
     response_model=Envelope[ScheduleShown],
@@ -156,7 +156,7 @@ async def get(request: Request, caller: Reader, schedule_id: UUID) -> JSONRespon
 
 
 @router.patch(
-    "/{schedule_id}",
+    "/{schedule_id:uuid}",
     summary="Change a schedule",
     operation_id="update_schedule",
     response_model=Envelope[ScheduleShown],
@@ -172,7 +172,7 @@ async def update(request: Request, wanted: ScheduleChange, caller: Writer, sched
 
 
 @router.delete(
-    "/{schedule_id}",
+    "/{schedule_id:uuid}",
     summary="Delete a schedule",
     operation_id="delete_schedule",
     response_model=Envelope[None],
@@ -185,7 +185,7 @@ async def delete(request: Request, caller: Writer, schedule_id: UUID) -> JSONRes
 
 
 @router.post(
-    "/{schedule_id}/pause",
+    "/{schedule_id:uuid}/pause",
     summary="Pause a schedule",
     operation_id="pause_schedule",
     response_model=Envelope[ScheduleShown],
@@ -198,7 +198,7 @@ async def pause(request: Request, caller: Writer, schedule_id: UUID) -> JSONResp
 
 
 @router.post(
-    "/{schedule_id}/resume",
+    "/{schedule_id:uuid}/resume",
     summary="Resume a schedule",
     operation_id="resume_schedule",
     response_model=Envelope[ScheduleShown],
@@ -211,7 +211,7 @@ async def resume(request: Request, caller: Writer, schedule_id: UUID) -> JSONRes
 
 
 @router.post(
-    "/{schedule_id}/run",
+    "/{schedule_id:uuid}/run",
     status_code=202,
     summary="Run a schedule now",
     operation_id="run_schedule",
@@ -225,7 +225,7 @@ async def run_now(request: Request, caller: Writer, schedule_id: UUID) -> JSONRe
 
 
 @router.get(
-    "/{schedule_id}/runs",
+    "/{schedule_id:uuid}/runs",
     summary="List a schedule's runs",
     operation_id="list_schedule_runs",
     response_model=Envelope[Runs],

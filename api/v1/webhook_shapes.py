@@ -8,13 +8,22 @@ from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+)
 
-from api.texts import ShortText, Url
+from api.texts import Url
 from api.v1.shown import moment
+from events.payloads import EventType
 from events.samples import Sample
 
-Types = Annotated[list[ShortText], Field(max_length=20, description="events; none = all")]
+Types = Annotated[list[EventType], Field(max_length=20, description="events; none = all")]
 
 
 class WebhookShown(BaseModel):
@@ -123,7 +132,7 @@ class WebhookChange(BaseModel):
 
     url: Url | None = None
     types: Types | None = None
-    enabled: bool | None = None
+    enabled: StrictBool | None = None
 
 
 class Rotation(BaseModel):
@@ -131,7 +140,14 @@ class Rotation(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    overlap: int = Field(default=86_400, ge=0, le=7 * 86_400, description="seconds")
+    overlap: StrictInt = Field(default=86_400, ge=0, le=7 * 86_400, description="seconds")
+
+
+def _written(value: object) -> object:
+    """Take a moment as text only; a number could be seconds or milliseconds."""
+    if not isinstance(value, str):
+        raise ValueError("expected ISO 8601")  # noqa: TRY004 - pydantic turns only this one into a 422
+    return value
 
 
 class Since(BaseModel):
@@ -139,7 +155,7 @@ class Since(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    since: AwareDatetime
+    since: Annotated[AwareDatetime, BeforeValidator(_written)]
 
 
 class TestRequest(BaseModel):

@@ -89,7 +89,7 @@ async def test(request: Request, wanted: TestRequest, caller: Writer) -> JSONRes
 
 
 @router.get(
-    "/deliveries/{delivery_id}",
+    "/deliveries/{delivery_id:uuid}",
     summary="Look at a delivery",
     operation_id="get_delivery",
     response_model=Envelope[DeliveryLogged],
@@ -104,7 +104,7 @@ async def get_delivery(request: Request, caller: Reader, delivery_id: UUID) -> J
 
 
 @router.post(
-    "/deliveries/{delivery_id}/redeliver",
+    "/deliveries/{delivery_id:uuid}/redeliver",
     status_code=202,
     summary="Send an event again",
     operation_id="redeliver",
@@ -118,7 +118,7 @@ async def redeliver(request: Request, caller: Writer, delivery_id: UUID) -> JSON
 
 
 @router.get(
-    "/{webhook_id}",
+    "/{webhook_id:uuid}",
     summary="Look at a webhook",
     operation_id="get_webhook",
     response_model=Envelope[WebhookShown],
@@ -130,7 +130,7 @@ async def get(request: Request, caller: Reader, webhook_id: UUID) -> JSONRespons
 
 
 @router.patch(
-    "/{webhook_id}",
+    "/{webhook_id:uuid}",
     summary="Change a webhook",
     operation_id="update_webhook",
     response_model=Envelope[WebhookShown],
@@ -145,7 +145,7 @@ async def update(request: Request, wanted: WebhookChange, caller: Writer, webhoo
 
 
 @router.delete(
-    "/{webhook_id}",
+    "/{webhook_id:uuid}",
     summary="Delete a webhook",
     operation_id="delete_webhook",
     response_model=Envelope[None],
@@ -158,7 +158,7 @@ async def delete(request: Request, caller: Writer, webhook_id: UUID) -> JSONResp
 
 
 @router.post(
-    "/{webhook_id}/rotate",
+    "/{webhook_id:uuid}/rotate",
     summary="Rotate a secret",
     operation_id="rotate_webhook_secret",
     response_model=Envelope[Secret],
@@ -172,7 +172,7 @@ async def rotate(request: Request, wanted: Rotation, caller: Writer, webhook_id:
 
 
 @router.get(
-    "/{webhook_id}/deliveries",
+    "/{webhook_id:uuid}/deliveries",
     summary="List deliveries",
     operation_id="list_deliveries",
     response_model=Envelope[Deliveries],
@@ -195,7 +195,7 @@ async def deliveries(
 
 
 @router.post(
-    "/{webhook_id}/redeliver",
+    "/{webhook_id:uuid}/redeliver",
     status_code=202,
     summary="Send failed events again",
     operation_id="redeliver_failed",

@@ -24,6 +24,7 @@ from mailsift.settings import Settings
 from mailsift.wiring import open_service
 from pipeline.errors import MailsiftError
 from pipeline.facts import Mode
+from pipeline.providers import Providers
 
 LOCAL_ACCOUNT = "local"
 
@@ -101,7 +102,12 @@ def check_writable(out: Path) -> None:
 
 @contextmanager
 def working(settings: Settings) -> Iterator[tuple[Settings, LocalWorker]]:
-    """Give an installation whose embedded servers run and a worker of its own."""
+    """Give an installation whose embedded servers run and a worker of its own.
+
+    Raises:
+        MailsiftError: `bad_overrides`, and what `installation` raises.
+    """
+    Providers.load(settings.overrides)  # a mistake is told before anything starts, not by a dying worker
     with installation(settings) as found:
         worker = LocalWorker(found)
         worker.ensure()

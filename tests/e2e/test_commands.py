@@ -27,11 +27,6 @@ def settings(short_tmp: Path, shared_servers: Callable[[], Urls]) -> Iterator[Se
         yield settings_for(short_tmp / "commands", **shared_servers()._asdict(), sandbox=sandbox.env)
 
 
-@pytest.fixture
-def keyboard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Keyboard:
-    return Keyboard(monkeypatch, capsys)
-
-
 def test_check_prints_one_object_a_line_with_the_email_and_13_fields_that_are_never_null(
     settings: Settings, keyboard: Keyboard
 ) -> None:
@@ -131,6 +126,19 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     assert typed.err.count("\n") == 1
     assert not (tmp_path / "home").exists()
     assert Path("list.csv").read_text() == "a@example.com\n"
+
+
+@pytest.mark.parametrize("words", ["run list.csv", "worker", "check a@example.com"])
+def test_a_mistake_in_the_overrides_is_told_at_once(
+    words: str, settings: Settings, keyboard: Keyboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("list.csv").write_text("a@example.com\n")
+    Path("overrides.toml").write_text("[nonsense]\n")
+    wrong = settings.model_copy(update={"overrides": tmp_path / "overrides.toml"})
+    typed = keyboard.type(wrong, *words.split())
+    assert typed.status == 2
+    assert typed.err.startswith("mailsift: bad_overrides: Overrides file: unknown table [nonsense]")
 
 
 def test_a_job_nobody_knows_is_not_found(settings: Settings, keyboard: Keyboard) -> None:

@@ -23,7 +23,7 @@ SEED, DOMAINS = 7, 2_000
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[SandboxProcess]:
-    with SandboxProcess(seed=SEED, domains=DOMAINS) as running:
+    with SandboxProcess(seed=SEED, domains=DOMAINS, latency_ms=40) as running:
         yield running
 
 
@@ -35,7 +35,7 @@ async def test_workers_die_twenty_times_and_valkey_forgets_everything_yet_every_
     settings = settings_for(
         tmp_path / "home", database_url=database_url, redis_url=redis_server.url, sandbox=sandbox.env
     )
-    dice, killed = random.Random(SEED), 0
+    dice, killed, forgotten = random.Random(SEED), 0, False
     async with open_service(settings) as service:
         with workers(settings, 4, tmp_path / "workers.log") as group:
             account, job_id = await submit(service, source)
@@ -46,12 +46,13 @@ async def test_workers_die_twenty_times_and_valkey_forgets_everything_yet_every_
             await until(started, within=60)
             while killed < 24:
                 killed += group.kill(dice.randrange(4), whole_group=killed % 3 == 0)
-                if killed == 12:
+                if killed >= 12 and not forgotten:
                     redis_server.kill()
                     redis_server.start(emptied=True)
+                    forgotten = True
                 await asyncio.sleep(dice.uniform(0.1, 0.6))
                 assert (await service.get(account, job_id)).finished_at is None, "too fast to be killed"
-            view = await ended(service, account, job_id, within=120)
+            view = await ended(service, account, job_id, within=200)
         await check_complete(settings, service, account, view, source)
 
 

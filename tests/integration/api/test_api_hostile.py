@@ -87,10 +87,11 @@ async def test_bodies_end_at_their_limit_declared_or_not(client: httpx.AsyncClie
 
 async def test_nothing_there_and_methods_that_are_not(client: httpx.AsyncClient, api: Api) -> None:
     _checked(await client.get("/v1/nothing"), 404, "not_found")
-    _checked(await client.get(f"{JOBS}/no-uuid"), 422, "invalid_request")
+    _checked(await client.get(f"{JOBS}/no-uuid"), 404, "not_found")
     refused = await client.put(SINGLE)
     _checked(refused, 405, "method_not_allowed")
     assert refused.headers["allow"] == "POST"
+    assert (await client.put(JOBS)).headers["allow"] == "GET, POST"
     problem = await client.get("/v1/nothing", headers={"accept": "application/problem+json"})
     assert problem.headers["content-type"] == "application/problem+json"
     async with httpx.AsyncClient(base_url=api.url) as stranger:

@@ -184,3 +184,18 @@ async def test_an_upload_that_breaks_off_leaves_nothing(client: httpx.AsyncClien
         await asyncio.sleep(0.02)
     assert not [file for folder in (blobs, cache) for file in folder.rglob("*") if file.is_file()]
     assert (await client.get(JOBS)).json()["data"]["jobs"] == []
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_job_is_deleted_with_its_files_when_its_time_is_over(
+    client: httpx.AsyncClient, api: Api
+) -> None:
+    body = {"emails": ["a@example.com"], "retention": 3, **FAST}
+    job_id = await _sent(await client.post(JOBS, json=body))
+    assert (await _ended(client, job_id))["expires_at"]
+    for _ in range(150):
+        if (await client.get(f"{JOBS}/{job_id}")).status_code == 404:
+            break
+        await asyncio.sleep(0.1)
+    assert (await client.get(f"{JOBS}/{job_id}")).status_code == 404
+    assert not [file for file in (api.settings.home / "blobs").rglob("*") if file.is_file()]

@@ -250,8 +250,8 @@ async def test_the_database_refuses_a_second_terminal_event(database_url: str) -
             async with database.begin() as connection:
                 await connection.execute(
                     text(
-                        "INSERT INTO event SELECT gen_random_uuid(), account_id, job_id, type, body, created_at,"
-                        " once FROM event WHERE id = :id"
+                        "INSERT INTO event SELECT gen_random_uuid(), account_id, job_id, type, body,"
+                        " created_at, once FROM event WHERE id = :id"
                     ),
                     {"id": event.id},
                 )

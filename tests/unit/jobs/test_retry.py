@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -55,7 +56,7 @@ def test_a_recheck_of_the_risky_takes_all_of_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("choose", [rows_to_retry, risky_rows])
 @pytest.mark.parametrize("results", [[], ["deliverable", "mailbox_not_found"]])
 def test_without_such_a_row_there_is_nothing_to_retry(
-    choose: type, results: list[str], tmp_path: Path
+    choose: Callable[[Path, Path, str], str], results: list[str], tmp_path: Path
 ) -> None:
     with pytest.raises(MailsiftError) as refused:
         choose(results_file(tmp_path, results), tmp_path / "again.parquet", "email")

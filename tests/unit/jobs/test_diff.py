@@ -1,0 +1,54 @@
+"""What changed between two runs: moves counted, addresses named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from jobs.columns import names_metadata
+from jobs.diff import compare
+from pipeline.errors import MailsiftError
+
+
+def _results(path: Path, rows: list[tuple[str, str, str, int]]) -> Path:
+    names = ("c0", "mailsift_status", "mailsift_result", "mailsift_score")
+    frame = pl.DataFrame(rows, schema=list(names), orient="row")
+    frame.write_parquet(path, metadata=names_metadata(["email"]))
+    return path
+
+
+def test_moves_and_addresses_of_only_one_run(tmp_path: Path) -> None:
+    before = _results(
+        tmp_path / "a",
+        [
+            ("A@x.com", "risky", "deferred", 45),
+            ("b@x.com", "valid", "deliverable", 95),
+            ("gone@x.com", "valid", "deliverable", 95),
+        ],
+    )
+    after = _results(
+        tmp_path / "b",
+        [
+            ("b@x.com", "valid", "deliverable", 90),
+            (" a@x.com", "valid", "deliverable", 95),
+            ("new@x.com", "risky", "deferred", 45),
+        ],
+    )
+    found = compare(before, after, ("email", "email"), limit=10)
+    assert (found.compared, found.only_before, found.only_after) == (2, 1, 1)
+    sides = {
+        "before": {"status": "risky", "result": "deferred"},
+        "after": {"status": "valid", "result": "deliverable"},
+    }
+    assert found.moves == [{**sides, "addresses": 1}]
+    assert [one["email"] for one in found.changed] == ["a@x.com"]
+    assert found.changed[0]["after"]["score"] == 95
+
+
+def test_lists_without_an_address_in_common_are_not_compared(tmp_path: Path) -> None:
+    one = _results(tmp_path / "a", [("a@x.com", "risky", "deferred", 45)])
+    two = _results(tmp_path / "b", [("b@x.com", "risky", "deferred", 45)])
+    with pytest.raises(MailsiftError, match="not_the_same_list"):
+        compare(one, two, ("email", "email"), limit=10)

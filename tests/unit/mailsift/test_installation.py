@@ -1,0 +1,91 @@
+"""The servers and the worker a command brings along."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from mailsift import installation as rooms
+from mailsift.installation import LocalWorker, installation
+from mailsift.settings import Settings
+from pipeline.errors import MailsiftError
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    for name, _, _ in Settings.describe():
+        monkeypatch.delenv(name, raising=False)
+    return Settings(
+        home=tmp_path / "new" / "home",
+        database_url=SecretStr("postgresql://nobody@127.0.0.1:1/gone"),
+        redis_url=SecretStr("redis://127.0.0.1:1"),
+    )
+
+
+def test_configured_servers_are_used_as_they_are_and_nothing_is_started(settings: Settings) -> None:
+    with installation(settings) as found:
+        assert found is settings
+    assert not settings.home.exists()
+
+
+def test_a_worker_gets_our_settings_and_none_of_the_environments(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAILSIFT_BLOB_URL", "s3://elsewhere")
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    environment = LocalWorker(settings)._environment
+    assert environment["MAILSIFT_HOME"] == str(settings.home)
+    assert environment["AWS_REGION"] == "eu-central-1"
+    assert "MAILSIFT_BLOB_URL" not in environment
+
+
+def test_a_worker_that_keeps_dying_is_given_up_with_where_it_says_why(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    worker = LocalWorker(settings)
+    for _ in range(rooms._MOST_YOUNG_DEATHS):
+        worker.ensure()
+        assert worker._process is not None
+        worker._process.wait()
+    with pytest.raises(MailsiftError, match=r"worker\.log says why") as failed:
+        worker.ensure()
+    assert failed.value.code == "worker_failed"
+    assert (settings.home / "worker.log").exists()
+    worker.stop()
+
+
+def test_a_worker_that_dies_now_and_then_is_replaced_for_ever(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr(rooms, "_YOUNG_SECONDS", 0.0)
+    worker, pids = LocalWorker(settings), set()
+    for _ in range(10):
+        worker.ensure()
+        assert worker._process is not None
+        pids.add(worker._process.pid)
+        worker._process.wait()
+    assert len(pids) == 10
+    worker.stop()
+
+
+def test_a_worker_that_runs_is_left_alone_until_it_is_stopped(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = tmp_path / "sleeper"
+    script.write_text("#!/bin/sh\nexec sleep 60\n")
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+    worker = LocalWorker(settings)
+    worker.ensure()
+    process = worker._process
+    worker.ensure()
+    assert worker._process is process
+    assert process is not None
+    worker.stop()
+    worker.stop()
+    assert process.returncode == -15

@@ -1,0 +1,123 @@
+"""What is shown of a running job and at its end."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from rich.console import Console
+
+from jobs.views import AccountId, JobId, JobState, JobView, Waiting
+from mailsift import progress
+from mailsift.progress import Speed, show_summary, summary_of
+from pipeline.facts import Mode
+
+START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+VIEW = JobView(
+    id=JobId(UUID(int=7)),
+    account_id=AccountId(UUID(int=1)),
+    parent_id=None,
+    name="list.csv",
+    state=JobState.RUNNING,
+    mode=Mode.DEEP,
+    total=2_000,
+    addresses=1_900,
+    duplicates=100,
+    processed=500,
+    valid=400,
+    invalid=60,
+    risky=40,
+    chunks=3,
+    chunks_open=2,
+    created_at=START,
+    started_at=START,
+    finished_at=None,
+    error_code="",
+    error_detail="",
+)
+DONE = replace(VIEW, state=JobState.COMPLETED, finished_at=START + timedelta(seconds=12.3456))
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What the console gets, which is no terminal and 40 columns wide."""
+    said = io.StringIO()
+    monkeypatch.setattr(progress, "console", Console(file=said, width=40))
+    return said
+
+
+def text(view: JobView, rate: float) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    with console.capture() as captured:
+        console.print(progress._picture(view, rate))
+    return captured.get()
+
+
+def test_speed_is_that_of_the_last_ten_seconds() -> None:
+    speed = Speed()
+    assert speed.update(100.0, 0) == 0.0
+    assert speed.update(105.0, 50) == 10.0
+    assert speed.update(110.0, 200) == 20.0
+    assert speed.update(115.0, 200) == 15.0  # since 105.0
+    assert speed.update(140.0, 200) == 0.0
+
+
+def test_the_summary_has_the_seconds_from_submission_to_end() -> None:
+    assert summary_of(DONE) == {
+        "job_id": "00000000-0000-0000-0000-000000000007",
+        "status": "completed",
+        "total_emails": 2_000,
+        "processed": 500,
+        "valid": 400,
+        "invalid": 60,
+        "risky": 40,
+        "duplicates": 100,
+        "seconds": 12.346,
+    }
+
+
+def test_a_job_that_has_not_ended_has_no_seconds() -> None:
+    assert summary_of(VIEW)["seconds"] == 0
+
+
+def test_the_picture_tells_progress_speed_and_end() -> None:
+    line = text(VIEW, rate=50.0)
+    for part in ("sifting", "500/2,000", "25%", "valid 400", "risky 40", "invalid 60", "50/s", "ETA 0:00:30"):
+        assert part in line
+
+
+def test_the_picture_tells_what_the_job_waits_for() -> None:
+    waits = [
+        Waiting(lane, reason, 1_200, START + timedelta(seconds=n))
+        for n, (lane, reason) in enumerate([("google", "greylisted"), ("*", "throttled")])
+    ]
+    line = text(replace(VIEW, waiting=tuple(waits)), rate=0.0)
+    at = START.astimezone().strftime("%H:%M:%S")
+    assert f"waiting until {at}" in line
+    assert f"waits: 1,200 addresses, greylisted at google, until {at}" in line
+    assert "waits: 1,200 addresses, throttled, until" in line
+
+
+def test_before_the_list_is_read_nothing_is_promised() -> None:
+    line = text(replace(VIEW, state=JobState.INTAKE, total=0, processed=0), rate=0.0)
+    assert "reading the list" in line
+    assert "ETA" not in line
+
+
+def test_what_makes_verdicts_poorer_is_said_loudly() -> None:
+    assert "Warning: probe_unavailable: this machine cannot reach mail servers" in text(
+        replace(VIEW, warning="probe_unavailable"), rate=1.0
+    )
+
+
+def test_the_summary_names_the_file_in_one_piece(shown: io.StringIO) -> None:
+    out = Path("/a/rather/long/[red]folder[/red]/with a name/that/does/not/fit/results.csv")
+    show_summary(DONE, {"deliverable": 400, "catch_all": 40, "syntax_error": 60}, out)
+    lines = shown.getvalue().splitlines()
+    assert lines[-1] == f"Result: {out}"
+    assert lines[-2] == "2,000 rows, 100 duplicates, 12.3 s (162 rows/s)"
+    assert any(line.split() == ["deliverable", "400", "20.0", "%"] for line in lines)

@@ -1,0 +1,77 @@
+"""The edges of a worker process: what happens to its pool when it cannot work, or may no longer."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from mailsift.settings import Settings
+from mailsift.worker import ProcessRuntime, Tick, _tick, run_worker
+from pipeline.errors import MailsiftError
+
+Kill = tuple[int, int]
+
+
+@pytest.fixture
+def kills(monkeypatch: pytest.MonkeyPatch) -> list[Kill]:
+    sent: list[Kill] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
+    return sent
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Settings:
+    (tmp_path / "overrides.toml").write_text("[nonsense]\n")
+    return Settings(
+        home=tmp_path / "home",
+        overrides=tmp_path / "overrides.toml",
+        database_url=SecretStr("postgresql://nobody@127.0.0.1:1/gone"),
+        redis_url=SecretStr("redis://127.0.0.1:1"),
+    )
+
+
+def test_a_mistake_in_the_settings_ends_the_worker_before_it_begins(broken: Settings) -> None:
+    with pytest.raises(MailsiftError) as refused:
+        run_worker(broken)
+    assert refused.value.code == "bad_overrides"
+
+
+def test_a_process_without_an_engine_takes_the_worker_down(broken: Settings, kills: list[Kill]) -> None:
+    thresholds = gc.get_threshold()
+    runtime = ProcessRuntime(broken)
+    with pytest.raises(MailsiftError):
+        runtime.open()
+    runtime.drain()
+    runtime.close()
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+    assert kills == [(os.getppid(), signal.SIGTERM)]
+
+
+class Worker:
+    """As much of Celery's worker as the tick looks at."""
+
+    class app:  # noqa: N801 - an attribute of Celery's
+        class conf:  # noqa: N801 - same
+            mailsift_parent = -1
+            mailsift_sweep_seconds = 5.0
+
+    class pool:  # noqa: N801 - same
+        info = {"processes": [11, 12]}  # noqa: RUF012 - same
+
+
+def test_a_worker_that_stops_tells_its_processes_to_claim_nothing_more(kills: list[Kill]) -> None:
+    Tick(Worker).stop(Worker)
+    assert kills == [(11, signal.SIGUSR2), (12, signal.SIGUSR2)]
+
+
+def test_a_worker_without_its_parent_stops_itself(kills: list[Kill]) -> None:
+    app: Any = Worker.app
+    _tick(app, 2)
+    assert kills == [(os.getpid(), signal.SIGTERM)]
