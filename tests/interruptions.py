@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -27,6 +27,7 @@ _LANES = (
     *("ordinary", "exim", "exchange", "exchange-online", "google-like", "outlook-like", "sendmail"),
     *("qmail", "opensmtpd", "mx-cname", "truncated", "no-pipelining", "no-smtputf8", "starttls"),
 )
+_QUICK: dict[str, Any] = {"lease_seconds": 2.0, "heartbeat_seconds": 0.5, "sweep_seconds": 0.5}
 _PACED = """\
 [limits]
 rate = 80
@@ -58,7 +59,7 @@ class Story:
 
 def interrupt_everything(home: Path, out: Path, sandbox: Mapping[str, str]) -> Story:
     """Run a list on embedded servers: kill the worker, press Ctrl-C, go on, kill the command, go on."""
-    line = CommandLine(settings_for(home, sandbox=sandbox, overrides=_PACED, chunk_slots=2))
+    line = CommandLine(settings_for(home, sandbox=sandbox, overrides=_PACED, chunk_slots=2, **_QUICK))
     source = home / "a list.txt"
     source.write_text("\n".join([*MANY, *FEW]))
     with _typed(line, "run", source, "--output", out) as running:
@@ -71,7 +72,7 @@ def interrupt_everything(home: Path, out: Path, sandbox: Mapping[str, str]) -> S
         _, err = running.communicate(timeout=PATIENCE)
     interrupted, left = Typed(running.returncode, "", err), line.running()
     again = shlex.split(err.splitlines()[-1].partition("mailsift ")[2])
-    with EmbeddedServers(line.settings.home):
+    with EmbeddedServers(line.settings.home, valkey=False):
         paused = _look(line)
     with _typed(line, *again) as running:
         _after(line, rows=paused[1])

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from benchmarks.engine import SESSIONS, home
 from benchmarks.peers.listing import SEED, domains_of, read_statuses
 from benchmarks.peers.tools import PEERS, Peer
@@ -20,7 +18,6 @@ from sandbox.client import SandboxProcess
 from sandbox.world import Mix
 
 GOAL = 5.0
-_LOOK_SECONDS = 2.0
 KINDNESS = {
     "UV_THREADPOOL_SIZE": "50",  # Node looks host names up in threads, and has four unless told
     "PY3VE_IGNORE_UPDATER": "1",  # no download of a list while the clock runs
@@ -147,8 +144,7 @@ def main() -> None:
     print(
         f"{len(truths):,} addresses, {domains:,} business domains, {latency_ms} ms to a reply\n"
         f"mailsift: from the list to the result file, {SESSIONS} sessions a host, no limit to the rate\n"
-        f"the others: {sample:,} of the addresses, 50 at a time, any number a host; unknown counts as risky\n"
-        f"other work kept the machine {psutil.cpu_percent(_LOOK_SECONDS):.0f} % busy just before",
+        f"the others: {sample:,} of the addresses, 50 at a time, any number a host; unknown counts as risky",
         flush=True,
     )
     with Internet(domains=domains, latency_ms=latency_ms) as internet:
