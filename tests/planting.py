@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import polars as pl
@@ -26,7 +28,7 @@ from pipeline import syntax
 from pipeline.facts import Mode
 from pipeline.frames import ADDRESSES
 from pipeline.sift import Request, Sifted, Sifter
-from storage import chunk_rows, job_rows
+from storage import chunk_rows, event_rows, job_rows
 from storage.blobs import JobBlobs
 from storage.chunk_rows import NewChunk
 from storage.database import Row
@@ -91,6 +93,14 @@ class Planter:
         await database.aclose()
         return rows
 
+    async def events(self, job_id: JobId) -> list[dict[str, Any]]:
+        """Return what has been told of a job, oldest first."""
+        database = open_database(self.settings)
+        async with database.begin() as connection:
+            found = await event_rows.of_job(connection, job_id)
+        await database.aclose()
+        return [json.loads(event.body) for event in found]
+
 
 def _rows_file(addresses: list[str], path: Path) -> Path:
     rows = pl.DataFrame(
@@ -153,6 +163,15 @@ class Gate(Changed):
         self.entered.set()
         await self.opened.wait()
         return await super().sift(frame, request)
+
+
+async def caught(engine: Engine) -> tuple[Gate, asyncio.Task[None]]:
+    """Let an engine with a gate drain; returns when the gate holds a frame."""
+    gate = engine._chunks._sifter
+    assert isinstance(gate, Gate)
+    draining = asyncio.create_task(engine.drain())
+    await gate.entered.wait()
+    return gate, draining
 
 
 class Poisoned(Changed):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +15,12 @@ from jobs import steps
 from jobs.service import JobService
 from jobs.views import AccountId, JobId, JobOptions, JobState
 from mailsift.settings import Settings
-from mailsift.wiring import open_database, open_service
+from mailsift.wiring import open_service
 from pipeline.errors import MailsiftError
 from pipeline.facts import Mode
 from sandbox.client import SandboxProcess
-from storage import event_rows
 from tests.installation import settings_for, until
-from tests.planting import FAST, Gate, Planter, Poisoned, engine_on, work_until_ended
+from tests.planting import FAST, Gate, Planter, Poisoned, caught, engine_on, work_until_ended
 
 ADDRESSES = [f"user{n}@example.com" for n in range(7)] + ["no address"]
 SHORT: dict[str, Any] = {"lease_s": 1.0, "heartbeat_s": 0.2, "sweep_s": 0.1}
@@ -57,14 +55,6 @@ async def results(service: JobService, account: AccountId, job_id: JobId) -> lis
         return pl.read_parquet(path)["mailsift_result"].to_list()
 
 
-async def events(settings: Settings, job_id: JobId) -> list[dict[str, object]]:
-    database = open_database(settings)
-    async with database.begin() as connection:
-        found = await event_rows.of_job(connection, job_id)
-    await database.aclose()
-    return [json.loads(event.body) for event in found]
-
-
 async def test_a_job_goes_through_all_its_chunks_to_its_end(
     settings: Settings, planter: Planter, service: JobService
 ) -> None:
@@ -73,29 +63,30 @@ async def test_a_job_goes_through_all_its_chunks_to_its_end(
         view = await work_until_ended(engine, service, account, job)
     assert (view.state, view.valid, view.invalid, view.chunks_open) == (JobState.COMPLETED, 7, 1, 0)
     assert await results(service, account, job) == ["passed"] * 7 + ["syntax_error"]
-    assert [event["type"] for event in await events(settings, job)] == ["bulk.validation.completed"]
+    assert [event["type"] for event in await planter.events(job)] == ["bulk.validation.completed"]
 
 
 async def test_work_whose_lease_was_lost_is_thrown_away(
     settings: Settings, planter: Planter, service: JobService
 ) -> None:
-    account, job = await planter.plant(ADDRESSES)
+    account, job = await planter.plant(ADDRESSES, chunk=4)
+    await planter.sql("UPDATE chunk SET ready_at = 'infinity' WHERE n = 1")
     async with engine_on(settings, Gate, heartbeat_s=60.0) as slow, engine_on(settings) as other:
-        gate = slow._chunks._sifter
-        assert isinstance(gate, Gate)
-        draining = asyncio.create_task(slow.drain())
-        await gate.entered.wait()
+        gate, draining = await caught(slow)
         slow.stop()
         await draining  # what is in flight goes on
-        await planter.sql("UPDATE chunk SET lease_until = clock_timestamp() - interval '1 s'")
-        view = await work_until_ended(other, service, account, job)
+        await planter.sql("UPDATE chunk SET lease_until = now() - interval '1 s' WHERE state = 'leased'")
+        await other.drain()
+        view = await service.get(account, job)
+        (before,) = await planter.sql("SELECT * FROM chunk WHERE n = 0")
         gate.opened.set()
         await asyncio.gather(*slow._in_flight.values())
+        assert await service.get(account, job) == view
+        assert await planter.sql("SELECT * FROM chunk WHERE n = 0") == [before]
+        await planter.sql("UPDATE chunk SET ready_at = now() WHERE n = 1")
+        view = await work_until_ended(other, service, account, job)
+    assert (before["state"], before["attempt"]) == ("done", 2)
     assert (view.processed, view.valid, view.invalid) == (8, 7, 1)
-    assert await service.get(account, job) == view
-    assert len(await events(settings, job)) == 1
-    (row,) = await planter.sql("SELECT state, attempt FROM chunk")
-    assert (row["state"], row["attempt"]) == ("done", 2)
 
 
 async def test_a_heartbeat_stops_work_whose_lease_is_lost(
@@ -103,10 +94,7 @@ async def test_a_heartbeat_stops_work_whose_lease_is_lost(
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
     async with engine_on(settings, Gate, heartbeat_s=0.1) as engine:
-        gate = engine._chunks._sifter
-        assert isinstance(gate, Gate)
-        draining = asyncio.create_task(engine.drain())
-        await gate.entered.wait()
+        _, draining = await caught(engine)
         await service.cancel(account, job)
         await draining  # though nobody opens the gate
     assert (await service.get(account, job)).state is JobState.CANCELLED
@@ -117,10 +105,7 @@ async def test_heartbeats_keep_the_lease_of_work_that_takes_long(
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
     async with engine_on(settings, Gate, **SHORT) as engine, engine_on(settings, **SHORT) as other:
-        gate = engine._chunks._sifter
-        assert isinstance(gate, Gate)
-        draining = asyncio.create_task(engine.drain())
-        await gate.entered.wait()
+        gate, draining = await caught(engine)
         for _ in range(15):
             await other.drain()
             await asyncio.sleep(0.1)
@@ -185,10 +170,7 @@ async def test_an_engine_that_is_closed_gives_its_chunks_back_untried(
 ) -> None:
     account, job = await planter.plant(ADDRESSES, chunk=4)
     async with engine_on(settings, Gate) as engine:
-        gate = engine._chunks._sifter
-        assert isinstance(gate, Gate)
-        draining = asyncio.create_task(engine.drain())
-        await gate.entered.wait()
+        _, draining = await caught(engine)
         engine.stop()
         await asyncio.wait_for(draining, 5)
         await engine.aclose(grace_s=0.05)
@@ -230,14 +212,14 @@ async def submitted(service: JobService, folder: Path, content: str) -> tuple[Ac
 
 
 async def test_a_list_that_cannot_be_taken_in_fails_its_job_with_its_code_and_one_event(
-    settings: Settings, service: JobService, tmp_path: Path
+    settings: Settings, planter: Planter, service: JobService, tmp_path: Path
 ) -> None:
     account, job = await submitted(service, tmp_path, "name,age\nBob,31\nEve,32\n")
     async with engine_on(settings) as engine:
         view = await work_until_ended(engine, service, account, job)
         await engine.drain()
     assert (view.state, view.error_code) == (JobState.FAILED, "no_address_column")
-    (event,) = await events(settings, job)
+    (event,) = await planter.events(job)
     assert event["type"] == "bulk.validation.failed"
     assert event["data"] == {
         "error": f"no_address_column: {view.error_detail}",
@@ -272,10 +254,9 @@ async def test_a_finish_that_breaks_is_done_again_when_its_lease_is_over_however
     async with engine_on(settings, **SHORT) as engine:
         while finish_breaks:
             await engine.drain()
-        gate = engine._chunks._sifter = Gate(engine._chunks._sifter)
+        engine._chunks._sifter = Gate(engine._chunks._sifter)
         await planter.plant(ADDRESSES)
-        draining = asyncio.create_task(engine.drain())
-        await gate.entered.wait()
+        gate, draining = await caught(engine)
 
         async def done() -> bool:
             return (await service.get(account, job)).state is JobState.COMPLETED
@@ -283,7 +264,7 @@ async def test_a_finish_that_breaks_is_done_again_when_its_lease_is_over_however
         await until(done, within=5)
         gate.opened.set()
         await draining
-    assert len(await events(settings, job)) == 1
+    assert len(await planter.events(job)) == 1
 
 
 async def test_a_finish_that_breaks_every_time_fails_the_job_and_keeps_its_verdicts(
@@ -298,7 +279,7 @@ async def test_a_finish_that_breaks_every_time_fails_the_job_and_keeps_its_verdi
     assert (view.state, view.error_code) == (JobState.FAILED, "finalizing_crashed")
     assert len(finish_breaks) == 96
     assert await results(service, account, job) == ["passed"] * 7 + ["syntax_error"]
-    assert [event["type"] for event in await events(settings, job)] == ["bulk.validation.failed"]
+    assert [event["type"] for event in await planter.events(job)] == ["bulk.validation.failed"]
 
 
 async def test_a_small_job_finds_a_slot_when_a_big_one_has_taken_all_others(
@@ -306,10 +287,7 @@ async def test_a_small_job_finds_a_slot_when_a_big_one_has_taken_all_others(
 ) -> None:
     await planter.plant(ADDRESSES, chunk=1, small=False, account="big")
     async with engine_on(settings, Gate, slots=2) as engine:
-        gate = engine._chunks._sifter
-        assert isinstance(gate, Gate)
-        draining = asyncio.create_task(engine.drain())
-        await gate.entered.wait()
+        gate, draining = await caught(engine)
         account, job = await planter.plant(["a@example.com"])
 
         async def leased() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -24,7 +23,7 @@ from pipeline.facts import Mode
 from sandbox.client import SandboxProcess
 from storage.blobs import Blobs, JobBlobs
 from tests.installation import settings_for
-from tests.planting import FAST, Gate, Planter, engine_on, work_until_ended
+from tests.planting import FAST, Gate, Planter, caught, engine_on, work_until_ended
 
 DEEP = JobOptions(mode=Mode.DEEP)
 ADDRESSES = [f"user{n}@example.com" for n in range(4)]
@@ -158,10 +157,7 @@ async def test_what_is_being_worked_on_when_a_job_is_paused_is_finished(
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
     async with engine_on(settings, Gate) as engine:
-        gate = engine._chunks._sifter
-        assert isinstance(gate, Gate)
-        draining = asyncio.create_task(engine.drain())
-        await gate.entered.wait()
+        gate, draining = await caught(engine)
         await service.pause(account, job)
         gate.opened.set()
         await draining
@@ -242,6 +238,7 @@ async def test_a_deadline_ends_the_waiting_with_deferred(
         view = await work_until_ended(engine, service, account, job)
     assert wait.until <= view.created_at + timedelta(seconds=2)
     assert (view.state, view.valid, view.risky) == (JobState.COMPLETED, 1, 3)
+    assert view.chunks == 2  # who waited was asked once more, and no more
     results = [row["mailsift_result"] for row in await rows(service, account, job)]
     assert results == ["deferred"] * 3 + ["deliverable"]
 
