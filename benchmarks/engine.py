@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measured import Measured, measure
+from benchmarks.naive_medium import LOOPS
 from sandbox.client import SandboxProcess
 from sandbox.listing import write_list
 from sandbox.world import Mix, World
@@ -98,13 +99,17 @@ def medium(folder: Path, rows: int, domains: int) -> None:
     with SandboxProcess(seed=SEED, domains=domains, mix=Mix.CALM) as sandbox:
         ours = sift(sandbox, source, "medium")
         share = engine_share(sandbox, source, "medium")
-        script = [sys.executable, "-m", "benchmarks.naive_medium", str(source), str(folder / "naive.csv")]
-        naive = measure(
-            [*script, sandbox.env["MAILSIFT_DNS_SERVERS"]],
-            environment=os.environ,  # noqa: TID251 - handed on to a child
-        )
+        naive = {loop: _naive_medium(sandbox, loop, source, folder / "naive.csv") for loop in LOOPS}
     tell(f"(a) medium, {rows:,} rows, {domains:,} domains", ours, naive)
     print(f"    engine's own share of the chunks' time: {100 * share:.1f} %")
+
+
+def _naive_medium(sandbox: SandboxProcess, loop: str, source: Path, out: Path) -> Measured:
+    script = [sys.executable, "-m", "benchmarks.naive_medium", loop, str(source), str(out)]
+    return measure(
+        [*script, sandbox.env["MAILSIFT_DNS_SERVERS"]],
+        environment=os.environ,  # noqa: TID251 - handed on to a child
+    )
 
 
 def deep(folder: Path, rows: int, latency_ms: int) -> None:
@@ -122,7 +127,11 @@ def deep(folder: Path, rows: int, latency_ms: int) -> None:
             environment=os.environ,  # noqa: TID251 - handed on to a child
         )
         peaks.append(max(sandbox.counters()["peak_sessions_by_host"].values()))
-    tell(f"(b) deep, {rows:,} rows, {latency_ms} ms a reply, {SESSIONS} sessions a host", ours, naive)
+    tell(
+        f"(b) deep, {rows:,} rows, {latency_ms} ms a reply, {SESSIONS} sessions a host",
+        ours,
+        {"naive": naive},
+    )
     print(f"    most sessions one host saw: mailsift {peaks[0]}, naive {peaks[1]}")
 
 
@@ -141,14 +150,14 @@ def growth(folder: Path, sizes: list[int]) -> None:
         )
 
 
-def tell(title: str, ours: Run, naive: Measured) -> None:
-    """Print both runs and their ratio."""
+def tell(title: str, ours: Run, others: Mapping[str, Measured]) -> None:
+    """Print all runs and how many times longer the others took."""
     print(title)
-    print(
-        f"    mailsift: {ours.seconds:7.2f} s from the list to the result file, peak {ours.peak_mib:.0f} MiB"
-    )
-    print(f"    naive:    {naive.seconds:7.2f} s, peak {naive.peak_mib:.0f} MiB")
-    print(f"    ratio:    {naive.seconds / ours.seconds:7.1f} x")
+    line = f"    {'mailsift':11} {ours.seconds:7.2f} s from the list to the result file"
+    print(f"{line}, peak {ours.peak_mib:.0f} MiB")
+    for name, other in others.items():
+        ratio = other.seconds / ours.seconds
+        print(f"    {name:11} {other.seconds:7.2f} s, peak {other.peak_mib:.0f} MiB: {ratio:.1f} x")
 
 
 def main() -> None:

@@ -65,6 +65,14 @@ class Zone:
             Dns.FLAKY: Manner(once_lost=True),
         }
         self._parents: frozenset[str] = frozenset()
+        for name in world.domains:
+            self._prepare(name, Type.MX)
+        for name in world.hosts:
+            self._prepare(name, Type.A)
+
+    def _prepare(self, name: str, qtype: Type) -> None:
+        """Build an answer that will be asked for."""
+        self._replies[wire.encode_name(name)[:-1], qtype] = self.answer(name, qtype)
 
     def reply(self, name: bytes, qtype: int) -> Reply:
         """Return the prebuilt reply about a name in wire form and lower case.

@@ -1,4 +1,4 @@
-"""Chunks in SQL: plan, claim, renew, commit, release, and what a sweep mends."""
+"""Chunks in SQL: plan, claim, renew, commit, release."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ _CLAIM = text("""
     ), leased AS (
         UPDATE chunk c
         SET state = 'leased', attempt = attempt + 1, waits_for = '', lease_token = gen_random_uuid(),
-            lease_owner = :owner, lease_until = clock_timestamp() + make_interval(secs => :lease)
+            lease_owner = :owner, leased_at = clock_timestamp(),
+            lease_until = clock_timestamp() + make_interval(secs => :lease)
         FROM picked WHERE c.job_id = picked.job_id AND c.n = picked.n
         RETURNING c.*
     ), charged AS (
@@ -131,6 +132,7 @@ _CLOSE = text("""
 
 _RELEASE = text("""
     UPDATE chunk SET state = 'ready', waits_for = :waits_for, attempt = attempt - :untried,
+        last_error = coalesce(nullif(:error, ''), last_error),
         ready_at = clock_timestamp() + make_interval(secs => :delay),
         lease_token = NULL, lease_owner = NULL, lease_until = NULL
     WHERE job_id = :job_id AND n = :n AND state = 'leased' AND lease_token = :token
@@ -143,13 +145,6 @@ _HOLD_LANE = text("""
     WHERE (job_id, n) IN (
         SELECT job_id, n FROM chunk
         WHERE job_id = :job_id AND state = 'ready' AND lane = :lane FOR UPDATE SKIP LOCKED)
-""")
-
-_FREE_EXPIRED = text("""
-    UPDATE chunk SET state = 'ready', lease_token = NULL, lease_owner = NULL, lease_until = NULL
-    WHERE (job_id, n) IN (
-        SELECT job_id, n FROM chunk
-        WHERE state = 'leased' AND lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED)
 """)
 
 _CANCEL = text("""
@@ -244,6 +239,7 @@ async def release(
     delay: float = 0.0,
     waits_for: str = "",
     tried: bool = True,
+    error: str = "",
 ) -> None:
     """Give the chunk back undone, ready again in `delay` seconds.
 
@@ -253,6 +249,7 @@ async def release(
         delay: seconds.
         waits_for: why it is not ready now, for people.
         tried: whether this counts as an attempt, that is, whether its addresses may be to blame.
+        error: what went wrong, for operators; "" leaves what is known.
     """
     values = {
         "job_id": chunk.job_id,
@@ -261,6 +258,7 @@ async def release(
         "delay": delay,
         "waits_for": waits_for,
         "untried": int(not tried),
+        "error": error,
     }
     await connection.execute(_RELEASE, values)
 
@@ -269,11 +267,6 @@ async def hold_lane(connection: Connection, job_id: UUID, *, lane: str, delay: f
     """Make the job's ready chunks of one lane wait at least `delay` seconds."""
     values = {"job_id": job_id, "lane": lane, "delay": delay, "waits_for": waits_for}
     await connection.execute(_HOLD_LANE, values)
-
-
-async def free_expired(connection: Connection) -> int:
-    """Make the chunks of dead workers ready again; returns how many."""
-    return (await connection.execute(_FREE_EXPIRED)).rowcount
 
 
 async def cancel(connection: Connection, job_id: UUID) -> None:

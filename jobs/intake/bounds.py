@@ -74,9 +74,11 @@ class Survey:
         try:
             with path.open("rb") as file:
                 while block := file.read(limits.line_bytes):
-                    decoder.decode(block)
+                    if not block.isascii() or decoder.getstate()[0]:
+                        decoder.decode(block)
                     self._measure(block)
-                    self._note(before + block)
+                    self._note(before + block[:2])
+                    self._note(block)
                     before = block[-2:]
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
@@ -95,7 +97,7 @@ class Survey:
         self._offset += len(block)
 
     def _note(self, text: bytes) -> None:
-        """Look for what needs care; `text` starts with the two bytes before the block."""
+        """Look for what needs care in a block, or in the four bytes around the seam of two."""
         self.quotes = self.quotes or b'"' in text
         self.blanks = self.blanks or b"\n\n" in text
         if b"\r" in text:
