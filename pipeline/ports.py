@@ -92,12 +92,14 @@ class Grant:
         lease: names the granted session until it is reported; "" when denied.
         retry_after: seconds until asking again makes sense; 0 when granted.
         blocked: denied because the provider has refused us again and again, not for the sake of its limits.
+        busy: denied because all its sessions are taken; `retry_after` is a guess, one of them may end before.
     """
 
     recipients: int
     lease: str = ""
     retry_after: float = 0.0
     blocked: bool = False
+    busy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,16 @@ _catch_all_values: Final = attrgetter(*_CATCH_ALL_FIELDS)
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def mailbox_key(address: str) -> str:
-    """Return the key of a mailbox; the address cannot be read from it."""
-    return blake2b(address.encode(), digest_size=20).hexdigest()
+def mailbox_key(address: str, owner: str) -> str:
+    """Return the key of a mailbox; the address cannot be read from it.
+
+    Args:
+        address: the canonical address.
+        owner: who may use the fact again: nobody learns from an answer that somebody else has asked before.
+            When the owner's random id is forgotten, nobody can find out any more whose mailbox it was.
+    """
+    key = blake2b(owner.encode(), digest_size=32).digest()
+    return blake2b(address.encode(), digest_size=20, key=key).hexdigest()
 
 
 def pack_mailbox(fact: MailboxFact) -> bytes:

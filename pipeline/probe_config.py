@@ -19,6 +19,10 @@ class StartTls(StrEnum):
     NEVER = "never"
 
 
+PATIENT_SECONDS = 45.0
+"""What the most patient session of a list is given."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeConfig:
     """How to ask mail servers; durations in seconds.

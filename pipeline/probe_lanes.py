@@ -129,6 +129,7 @@ class Gate:
         row: the provider.
         running: sessions under way.
         resting_until: loop time before which asking the throttle is no use.
+        crowded: the denial was for want of a session: when one of ours ends, asking is of use again.
         denied_since: loop time of the first denial since the last grant; None when there was none.
         queued: stands in the board's line.
     """
@@ -137,6 +138,7 @@ class Gate:
         self.row = row
         self.running = 0
         self.resting_until = 0.0
+        self.crowded = False
         self.denied_since: float | None = None
         self.queued = False
         self._lanes: deque[Lane] = deque()

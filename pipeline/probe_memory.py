@@ -42,31 +42,34 @@ class Memory:
         self._config = config
         self._clock = clock
 
-    async def recall(self, asked: Mapping[str, Target], book: Book, *, max_age: float) -> Recalled:
+    async def recall(
+        self, asked: Mapping[str, Target], book: Book, *, max_age: float, owner: str
+    ) -> Recalled:
         """Fetch what is known: the domains go into the book, the rest into the result.
 
         Args:
             asked: targets by address.
             book: gets the settled domains and the random recipients to ask for again.
             max_age: seconds within which a definite answer is used again; 0 = never.
+            owner: whose mailbox facts.
         """
         if not asked:
             return Recalled()
         await self._recall_domains(list(dict.fromkeys(target.domain for target in asked.values())), book)
-        mailboxes = await self._recall_mailboxes(asked, book, max_age) if max_age > 0 else {}
+        mailboxes = await self._recall_mailboxes(asked, book, max_age, owner) if max_age > 0 else {}
         return Recalled(mailboxes, dict(book.settled))
 
     async def remember(
-        self, probed: Probed, asked: Mapping[str, Target], book: Book, recalled: Recalled
+        self, probed: Probed, asked: Mapping[str, Target], book: Book, recalled: Recalled, *, owner: str
     ) -> None:
-        """Put what is new into the cache."""
+        """Put what is new into the cache: domain facts for all, mailbox facts for their owner."""
         catch_alls = [
             self._catch_all_entry(fact, book.probes.get(domain, ""))
             for domain, fact in probed.catch_alls.items()
             if recalled.catch_alls.get(domain) is not fact
         ]
         mailboxes = [
-            CacheEntry(mailbox_key(address), pack_mailbox(fact), self._config.mailbox_seconds)
+            CacheEntry(mailbox_key(address, owner), pack_mailbox(fact), self._config.mailbox_seconds)
             for address, fact in probed.mailboxes.items()
             if not fact.cached and _is_lasting(fact, book.settled.get(asked[address].domain))
         ]
@@ -87,9 +90,9 @@ class Memory:
                 book.probes[domain] = probe
 
     async def _recall_mailboxes(
-        self, asked: Mapping[str, Target], book: Book, max_age: float
+        self, asked: Mapping[str, Target], book: Book, max_age: float, owner: str
     ) -> dict[str, MailboxFact]:
-        now, addresses = self._clock(), {mailbox_key(address): address for address in asked}
+        now, addresses = self._clock(), {mailbox_key(address, owner): address for address in asked}
         facts: dict[str, MailboxFact] = {}
         for key, value in (await self._cache.get(FactKind.MAILBOX, list(addresses))).items():
             fact, address = unpack_mailbox(value), addresses[key]

@@ -82,8 +82,11 @@ class Board:
     def finish(self, visit: Visit) -> None:
         """Count a session as over; who waited for its outcome gets back in line."""
         visit.lane.running -= 1
-        visit.lane.gate.running -= 1
-        self.wake(visit.lane.gate)
+        gate = visit.lane.gate
+        gate.running -= 1
+        if gate.crowded:
+            gate.crowded, gate.resting_until = False, 0.0
+        self.wake(gate)
         for group in visit.groups:
             if group.probe:
                 self._book.scouting.discard(group.domain)

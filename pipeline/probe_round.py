@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from pipeline.meters import count_grants, count_sessions
 from pipeline.ports import Ask, Grant, Outcome, Report, Throttle
 from pipeline.probe_config import ProbeConfig
 from pipeline.probe_lanes import Gate, Visit
@@ -91,6 +92,7 @@ class Round:
         await self._report()
         asks = [visit.ask for visit in visits]
         grants = await self._throttle.grant(asks)
+        count_grants([ask.provider for ask in asks], grants)
         for visit, ask, grant in zip(visits, asks, grants, strict=True):
             if grant.recipients and visit.is_current:
                 self._start(visit, ask, grant)
@@ -118,6 +120,7 @@ class Round:
         elif grant.blocked:
             self._settler.hold(self._board.drain(visit.lane.gate), grant.retry_after)
         else:
+            visit.lane.gate.crowded = grant.busy
             self._deny(visit.lane.gate, max(grant.retry_after, _SHORT_REST))
 
     def _deny(self, gate: Gate, delay: float) -> None:
@@ -170,6 +173,7 @@ class Round:
         reports, self._reports = self._reports, []
         self._reported_at = self._loop.time()
         if reports:
+            count_sessions(reports)
             await self._throttle.report(reports)
 
     async def _end(self) -> None:

@@ -34,6 +34,10 @@ class WaitReason(StrEnum):
     BUDGET = "budget"  # the call was over before its turn came
 
 
+SURVEY = "survey"
+"""The reason of addresses that were handed back unasked because there were too many for one sitting."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """An address that is not finished.

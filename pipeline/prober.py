@@ -11,6 +11,7 @@ from pipeline import smtp_wire
 from pipeline.clock import Clock
 from pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
 from pipeline.guard import AddressGuard
+from pipeline.meters import count_replies
 from pipeline.ports import FactCache, Throttle
 from pipeline.probe_breaker import Breaker, Watch
 from pipeline.probe_config import ProbeConfig, StartTls, parse_source, pick_source
@@ -79,6 +80,7 @@ class Prober:
         session_s: float,
         max_age: float,
         list_id: str = "",
+        owner: str = "",
     ) -> Probed:
         """Ask about mailboxes; providers whose answers mean nothing are not asked and get no fact.
 
@@ -89,6 +91,7 @@ class Prober:
                 no answer in that time is unreachable, with less it waits for a more patient try.
             max_age: seconds within which a definite answer is used again; 0 = always ask.
             list_id: names the list the targets are of: a jump in refusals is a matter within one list.
+            owner: who asks; answers about mailboxes are used again for the same owner only.
 
         Returns:
             A fact, a wait or both for every other target, and the catch-all facts of their domains.
@@ -97,16 +100,17 @@ class Prober:
         rows = {key: self._providers.row(key) for key in {target.fact.provider for target in targets}}
         asked = {target.address: target for target in targets if rows[target.fact.provider].informative}
         settler = self._settler(session_s, list_id)
-        recalled = await self._memory.recall(asked, settler.book, max_age=max_age)
+        recalled = await self._memory.recall(asked, settler.book, max_age=max_age, owner=owner)
         for target in asked.values():
             if target.address not in recalled.mailboxes:
                 self._admit(target, rows[target.fact.provider], settler)
         round_ = Round(crew=self._crew, settler=settler, throttle=self._throttle, ends_at=ends_at)
         await round_.run()
         settler.doubt()
+        count_replies((asked[who].fact.provider, fact.answer) for who, fact in settler.mailboxes.items())
         probed = Probed(settler.mailboxes | recalled.mailboxes, settler.book.settled, settler.waits)
         _judged_together(probed.mailboxes, probed.catch_alls, asked)
-        await self._memory.remember(probed, asked, settler.book, recalled)
+        await self._memory.remember(probed, asked, settler.book, recalled, owner=owner)
         return probed
 
     def _settler(self, session_s: float, list_id: str) -> Settler:

@@ -13,14 +13,14 @@ import polars as pl
 from pipeline import verdicts
 from pipeline.domains import DomainFacts
 from pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode
+from pipeline.frames import Schema
 from pipeline.judge import Policy
 from pipeline.lists import Lists
+from pipeline.probe_words import SURVEY
 from pipeline.prober import Probed, Prober, Target, Wait, WaitReason
 from pipeline.providers import Providers
 from pipeline.reach import Reach
-from pipeline.single import judge_fast
 from pipeline.suggest import TYPO_TRAPS
-from pipeline.verdict import Verdict
 from pipeline.verdicts import Findings
 
 
@@ -40,6 +40,7 @@ class Request:
         budget_s: seconds after which no new session is opened.
         final: nobody will come back: judge what is known now.
         list_id: names the list the frame is of: a jump in refusals is a matter within one list.
+        owner: who asks; answers about mailboxes are used again for the same owner only.
     """
 
     mode: Mode
@@ -52,15 +53,13 @@ class Request:
     budget_s: float = 20.0
     final: bool = True
     list_id: str = ""
+    owner: str = ""
 
 
-WAITING = {"lane": pl.String, "reason": pl.String, "delay": pl.Float64}
+WAITING = Schema({"lane": "String", "reason": "String", "delay": "Float64"})
 """What a waiting address carries beside frames.WAITING: its throttle key, why it waits and how long."""
 
 _DNS_AGAIN_SECONDS = 4.5
-
-SURVEY = "survey"
-"""The reason of addresses that were handed back unasked because there were too many for one sitting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Sifted:
     """What became of a frame: every address is in exactly one of the two.
 
     Attributes:
-        finished: `n`, `rows`, the 13 fields and `evidence` (frames.SEGMENT plus `rows`).
+        finished: `n`, `rows`, the 13 fields, `evidence` and `provider` (frames.SEGMENT plus `rows`).
         waiting: frames.WAITING plus `lane`, `reason`, `delay`.
     """
 
@@ -139,10 +138,6 @@ class Sifter:
         findings = Findings(request.mode, facts, probed.mailboxes, probed.catch_alls, self._policy)
         return _split(_with_mailboxes(frame, probed), later, findings, request)
 
-    def sift_fast(self, text: str) -> tuple[Verdict, str]:
-        """Judge one address in mode fast (pipeline.single); returns the verdict and its suggestion."""
-        return judge_fast(text, self._lists, self._policy)
-
     def give_up(self, frame: pl.DataFrame, mode: Mode) -> Sifted:
         """Judge the frame without asking anybody: DNS counts as unavailable, which is risky, not invalid."""
         frame = self._lists.describe(frame.with_columns(pl.lit(0, pl.UInt8).alias("tries")))
@@ -197,6 +192,7 @@ class Sifter:
             session_s=request.session_s,
             max_age=request.max_age,
             list_id=request.list_id,
+            owner=request.owner,
         )
         return probed, _who_comes_back(askable, probed.waits, request)
 
@@ -238,18 +234,17 @@ def delay_of(wait: Wait, tries: int, delays: Sequence[float]) -> float | None:
 
 
 _NOT_ASKED = MailboxFact(answer=Answer.NOT_ASKED)
-_NOBODY_ASKED = (
-    pl.lit(Answer.NOT_ASKED.value).alias("answer"),
-    pl.lit(0, pl.UInt16).alias("smtp_code"),
-    pl.lit(value=False).alias("blanket"),
-    pl.lit(Known.UNKNOWN.value).alias("catch_all"),
-)
 
 
 def _with_mailboxes(frame: pl.DataFrame, probed: Probed) -> pl.DataFrame:
     """Add answer, smtp_code, blanket and catch_all."""
     if not probed.mailboxes and not probed.catch_alls:
-        return frame.with_columns(_NOBODY_ASKED)
+        return frame.with_columns(
+            pl.lit(_NOT_ASKED.answer.value).alias("answer"),
+            pl.lit(_NOT_ASKED.smtp_code, pl.UInt16).alias("smtp_code"),
+            pl.lit(_NOT_ASKED.blanket).alias("blanket"),
+            pl.lit(Known.UNKNOWN.value).alias("catch_all"),
+        )
     mailboxes = [probed.mailboxes.get(address, _NOT_ASKED) for address in frame["address"]]
     return frame.with_columns(
         pl.Series("answer", [fact.answer.value for fact in mailboxes], pl.String),

@@ -7,13 +7,31 @@ test holds both ways together.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from pipeline.facts import Mode
 from pipeline.judge import Policy, judge
 from pipeline.lists import Lists
-from pipeline.syntax import UNSEEN
-from pipeline.syntax_exact import Parsed, parse_exact
+from pipeline.syntax_exact import UNSEEN, Parsed, parse_exact
 from pipeline.verdict import Evidence, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How to look at one address.
+
+    Attributes:
+        mode: how far to look.
+        deadline: seconds; what is not known by then makes the verdict risky.
+        owner: who asks; answers about mailboxes are used again for the same owner only.
+        evidence: tell the facts behind the verdict too.
+    """
+
+    mode: Mode
+    deadline: float
+    owner: str
+    evidence: bool = False
+
 
 _SCHEME = re.compile(r"\A(?i:mailto):")
 _BRACKETS = re.compile(r"\A<([^<>]*)>\Z")

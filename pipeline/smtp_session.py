@@ -145,8 +145,7 @@ class Session:
         try:
             async with asyncio.timeout(within):
                 await self._open()
-                for number, groups in enumerate(transactions, 1):
-                    await self._transact(groups, again=number > 1, last=number == len(transactions))
+                await self._ask(transactions)
         except TimeoutError:
             return Ending.SLOW
         except SessionError as end:
@@ -168,8 +167,7 @@ class Session:
     async def _greet(self) -> None:
         if self._link is not None:
             self._link.close()
-        self.log.stage = Stage.CONNECT
-        config = self._config
+        self.log.stage, config = Stage.CONNECT, self._config
         self._link = await dial(self._peer.address, config.port, self._source, within=config.connect_timeout)
         self._require(await self._hear(Stage.BANNER), Stage.BANNER)
         await self._introduce()
@@ -193,18 +191,25 @@ class Session:
         await self._link.secure(context, self._config.reply_timeout)
         await self._introduce()  # what was offered before the handshake does not count, RFC 3207 section 4.2
 
-    async def _transact(self, groups: Sequence[Group], *, again: bool, last: bool) -> None:
-        first, later = self._rounds(groups)
-        if not first:
-            return
-        utf8 = not all(
-            a.isascii() for addresses in (first, *(asked for _, asked in later)) for a in addresses
-        )
-        steps = [_Step(Stage.MAIL, smtp_wire.RSET)] if again else []
-        steps.append(_Step(Stage.MAIL, smtp_wire.mail_from(self._config.mail_from, utf8=utf8)))
-        await self._play([*steps, *map(_rcpt, first)], final=last and not later)
-        wanted = [a for probe, asked in later if self._admits(probe) for a in asked]
-        await self._play([_rcpt(address) for address in wanted], final=last)
+    async def _ask(self, transactions: Sequence[Sequence[Group]]) -> None:
+        """Ask what waits for no answer, then what does: two pipelined groups (RFC 2920 section 3.1)."""
+        rounds = [found for found in map(self._rounds, transactions) if found[0]]
+        steps: list[_Step] = []
+        for first, later in rounds:
+            recipients = (*first, *(address for _, asked in later for address in asked))
+            steps += [*self._begin(recipients, again=bool(steps)), *map(_rcpt, first)]
+        await self._play(steps, final=not any(later for _, later in rounds))
+        steps = []  # the last transaction is still open
+        for place, (_, later) in enumerate(reversed(rounds)):
+            wanted = [address for probe, asked in later if self._admits(probe) for address in asked]
+            if wanted:
+                steps += [*(self._begin(wanted, again=True) if place else ()), *map(_rcpt, wanted)]
+        await self._play(steps, final=True)
+
+    def _begin(self, recipients: Sequence[str], *, again: bool) -> list[_Step]:
+        """Return the commands before the recipients of a transaction."""
+        mail = smtp_wire.mail_from(self._config.mail_from, utf8=not all(map(str.isascii, recipients)))
+        return [_Step(Stage.MAIL, command) for command in ((smtp_wire.RSET, mail) if again else (mail,))]
 
     def _rounds(self, groups: Sequence[Group]) -> tuple[list[str], list[tuple[str, list[str]]]]:
         """Return what to ask at once, and what only after its random recipient has been answered."""

@@ -8,30 +8,7 @@ from functools import lru_cache
 import polars as pl
 
 from pipeline.frames import PARSED
-from pipeline.syntax_exact import REFUSED_TLDS, parse_exact
-
-# White space and marks nobody sees, which spreadsheets and web pages leave at the ends of a cell.
-UNSEEN = "".join(
-    chr(code)
-    for first, last in (
-        (0x09, 0x0D),
-        (0x20, 0x20),
-        (0x85, 0x85),
-        (0xA0, 0xA0),  # no-break space
-        (0xAD, 0xAD),  # soft hyphen
-        (0x034F, 0x034F),
-        (0x061C, 0x061C),
-        (0x1680, 0x1680),
-        (0x180E, 0x180E),
-        (0x2000, 0x200F),  # spaces, zero-width marks, direction marks
-        (0x2028, 0x202F),  # separators, direction embeddings and overrides
-        (0x205F, 0x206F),
-        (0x3000, 0x3000),
-        (0xFEFF, 0xFEFF),  # byte order mark
-        (0xFFF9, 0xFFFB),
-    )
-    for code in range(first, last + 1)
-)
+from pipeline.syntax_exact import REFUSED_TLDS, UNSEEN, parse_exact
 
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"

@@ -19,6 +19,29 @@ REFUSED_TLDS = tuple(name for name in SPECIAL_USE_DOMAIN_NAMES if name != "test"
 says all there is to say about such a domain.
 """
 
+# White space and marks nobody sees, which spreadsheets and web pages leave at the ends of a cell.
+UNSEEN = "".join(
+    chr(code)
+    for first, last in (
+        (0x09, 0x0D),
+        (0x20, 0x20),
+        (0x85, 0x85),
+        (0xA0, 0xA0),  # no-break space
+        (0xAD, 0xAD),  # soft hyphen
+        (0x034F, 0x034F),
+        (0x061C, 0x061C),
+        (0x1680, 0x1680),
+        (0x180E, 0x180E),
+        (0x2000, 0x200F),  # spaces, zero-width marks, direction marks
+        (0x2028, 0x202F),  # separators, direction embeddings and overrides
+        (0x205F, 0x206F),
+        (0x3000, 0x3000),
+        (0xFEFF, 0xFEFF),  # byte order mark
+        (0xFFF9, 0xFFFB),
+    )
+    for code in range(first, last + 1)
+)
+
 
 class SyntaxRule(StrEnum):
     """The rule a bad address breaks; the values are part of the contract."""

@@ -53,7 +53,7 @@ def assemble(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> pl.D
         evidence: also write the facts as JSON.
 
     Returns:
-        `n`, `rows`, the 13 fields and `evidence`, in the frame's order.
+        `n`, `rows`, the 13 fields, `evidence` and `provider`, in the frame's order.
     """
     distinct = frame.select(_EVIDENCE).unique()
     verdicts = pl.DataFrame(
@@ -73,6 +73,7 @@ def assemble(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> pl.D
         "rows",
         *(_suggestion() if name == "suggestion" else pl.col(f"v_{name}").alias(name) for name in VERDICTS),
         told.alias("evidence"),
+        _provider(findings),
     )
 
 
@@ -104,6 +105,11 @@ def _suggestion() -> pl.Expr:
         .otherwise("v_suggestion")
         .alias("suggestion")
     )
+
+
+def _provider(findings: Findings) -> pl.Expr:
+    known = {domain: fact.provider for domain, fact in findings.domains.items() if fact.provider}
+    return pl.col("domain").replace_strict(known, default="", return_dtype=pl.String).alias("provider")
 
 
 def _told(judged: pl.DataFrame, findings: Findings) -> pl.Series:

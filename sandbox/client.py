@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ class SandboxProcess:
         greylist_seconds: how long greylisting servers put a first contact off.
 
     Attributes:
+        within: what to put before the command, so that it starts in a network namespace, say.
         dns_port, smtp_port: known once started.
         env: the environment that points Mailsift here.
     """
@@ -46,6 +48,7 @@ class SandboxProcess:
             "--greylist-seconds": greylist_seconds,
         }
         self._arguments = [f"{name}={value}" for name, value in options.items()]
+        self.within: Sequence[str] = ()
         self._process: subprocess.Popen[bytes] | None = None
         self.dns_port = self.smtp_port = self._control_port = 0
         self.env: dict[str, str] = {}
@@ -58,7 +61,7 @@ class SandboxProcess:
         """
         # Its standard input is a pipe from here: when this process dies, however it dies, the pipe ends.
         process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "sandbox", "serve", "--until-eof", *self._arguments],
+            [*self.within, sys.executable, "-m", "sandbox", "serve", "--until-eof", *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=Path(__file__).resolve().parent.parent,  # where the package `sandbox` is found

@@ -155,3 +155,22 @@ def test_what_is_allowed_is_global_and_not_multicast_in_the_standard_library_too
 def test_an_ipv4_address_and_its_mapped_form_are_judged_alike(address: IPv4Address) -> None:
     guard = AddressGuard()
     assert guard.allows(str(address)) == guard.allows(str(ip_address(f"::ffff:{address}")))
+
+
+def test_what_is_denied_beside_is_refused_and_opens_nothing_else() -> None:
+    guard = AddressGuard(denied=["8.8.8.8", "10.1.2.3", "9.9.9.0/24", "2606:4700::1111"])
+    assert [
+        one for one in ("8.8.8.8", "::ffff:8.8.8.8", "9.9.9.9", "2606:4700::1111") if guard.allows(one)
+    ] == []
+    assert all(map(guard.allows, ("8.8.8.7", "8.8.8.9", "9.9.8.255", "9.9.10.0", "2606:4700::1112")))
+    assert not any(map(guard.allows, ("10.0.0.1", "10.1.2.2", "10.1.2.4", "10.255.255.255")))
+
+
+def test_loopback_is_denied_by_name_even_where_it_may_be_dialled() -> None:
+    guard = AddressGuard(allow_non_public=True, denied=["127.0.0.1", "::1"])
+    assert [guard.allows(one) for one in ("127.0.0.1", "127.0.0.2", "::1")] == [False, True, False]
+
+
+def test_a_denied_address_that_is_none_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="example"):
+        AddressGuard(denied=["example.com"])

@@ -167,4 +167,6 @@ def test_facts_survive_the_cache_and_rubbish_does_not() -> None:
     for rubbish in (b"", b"\xff", b"[]", b"{}", b"null", pack_mailbox(fact).replace(b"full", b"fool")):
         assert unpack_mailbox(rubbish) is None
         assert unpack_catch_all(rubbish) is None
-    assert "ann" not in mailbox_key("ann@a.test")
+    assert "ann" not in mailbox_key("ann@a.test", "")
+    keys = {mailbox_key(address, owner) for address in ("a@a.test", "b@a.test") for owner in ("", "1", "2")}
+    assert len(keys) == 6

@@ -45,6 +45,24 @@ async def test_sessions_to_one_provider_stay_within_its_limit_and_in_use() -> No
     assert len(mailer.seen) == 21
 
 
+class OneAtATime(OpenDoors):
+    """Has one session to give, and no idea when it will be back."""
+
+    @override
+    def _grant(self, ask: Ask) -> Grant:
+        return Grant(0, retry_after=60.0, busy=True) if self.open else super()._grant(ask)
+
+
+async def test_who_waits_for_a_session_asks_again_when_one_of_its_own_ends() -> None:
+    mailer = Mailer(rcpt=knows(*USERS))
+    async with mailing(mailer) as port, asyncio.timeout(20):
+        patient = {"local_wait": 90.0}
+        bench = Bench(port, OneAtATime(), providers=providers(recipients=5, sessions=4), settings=patient)
+        probed = await bench.probe(targets(FACT, *USERS), budget_s=120.0)
+    assert len(probed.mailboxes) == 100
+    assert mailer.peak == 1
+
+
 async def test_a_thousand_addresses_cost_few_throttle_calls() -> None:
     facts = [routed(f"d{n}.test", (f"mx{n}.test", ("127.0.0.1",)), provider=f"p{n}") for n in range(100)]
     mailer = Mailer(rcpt=knows(*USERS[:10]))

@@ -16,6 +16,7 @@ from pipeline.judge import Policy
 from pipeline.lists import Lists
 from pipeline.providers import Providers
 from pipeline.sift import Request, Sifter
+from pipeline.single import judge_fast
 
 PARTS = ("jane", "info+x", "Ä", "a..b", '"q q"', "", "user", " ", "<a", "mailto:x", "no-reply", "a\tb")
 DOMAINS = (
@@ -38,20 +39,27 @@ texts = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def sifter() -> Sifter:
+def lists() -> Lists:
+    return Lists.load()
+
+
+@pytest.fixture(scope="module")
+def sifter(lists: Lists) -> Sifter:
     absent: dict[str, object] = dict.fromkeys(("domains", "prober", "reach"))  # fast asks nobody
-    lists, providers = Lists.load(), Providers.load()
+    providers = Providers.load()
     return Sifter(lists=lists, providers=providers, policy=Policy(), **absent)  # type: ignore[arg-type]  # see above
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(texts, min_size=1, max_size=30))
-async def test_alone_and_in_a_list_the_verdict_is_the_same(sifter: Sifter, given: list[str]) -> None:
+async def test_alone_and_in_a_list_the_verdict_is_the_same(
+    sifter: Sifter, lists: Lists, given: list[str]
+) -> None:
     parsed = syntax.parse(pl.Series("raw", given, pl.String))
     frame = parsed.with_row_index("n").with_columns(pl.lit(1, pl.UInt32).alias("rows"))
     listed = (await sifter.sift(frame, Request(Mode.FAST))).finished.sort("n").select(list(VERDICTS))
     alone = []
     for text in given:
-        verdict, suggestion = sifter.sift_fast(text)
+        verdict, suggestion = judge_fast(text, lists, Policy())
         alone.append({**asdict(verdict), "suggestion": suggestion})
     assert alone == listed.to_dicts()

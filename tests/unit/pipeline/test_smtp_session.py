@@ -65,6 +65,21 @@ async def test_domains_that_need_it_get_transactions_of_their_own() -> None:
     assert mailer.verbs == [["EHLO", "MAIL", "RCPT", "RSET", "MAIL", "RCPT", "QUIT"]]
 
 
+async def test_any_number_of_such_domains_takes_two_flights() -> None:
+    mailer = Mailer(rcpt=knows("user0"))
+    names = ("a.test", "b.test", "c.test")
+    groups = [Group(name, f"random@{name}", tuple(f"user{n}@{name}" for n in range(5))) for name in names]
+    async with mailing(mailer) as port:
+        log = await talk(port, *groups, separate=True)
+    asked = {address: 550 for group in groups for address in (group.probe, *group.addresses)}
+    assert codes(log) == asked | {f"user0@{name}": 250 for name in names}
+    assert mailer.batches == 3
+    scouts = ["MAIL", "RCPT", "RSET", "MAIL", "RCPT", "RSET", "MAIL", "RCPT"]
+    five = ["RCPT"] * 5
+    real = [*five, "RSET", "MAIL", *five, "RSET", "MAIL", *five]
+    assert mailer.verbs == [["EHLO", *scouts, *real, "QUIT"]]
+
+
 @pytest.mark.parametrize(
     ("mailer", "stage", "code"),
     [
