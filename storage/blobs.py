@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import re
+import shutil
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISREG
 from tempfile import NamedTemporaryFile
-from typing import IO
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from pipeline.errors import MailsiftError
+from storage.local_files import Incoming, clear_old, move_in, prune, publish, settle, touch
 
 _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*", re.ASCII)
 _KEY_LENGTH = 500
@@ -58,6 +57,16 @@ class JobBlobs:
         """Rows and verdicts joined (jobs.finish)."""
         return f"{self.prefix}/results.parquet"
 
+    @property
+    def breakdown(self) -> str:
+        """What the verdicts amount to, as JSON (jobs.breakdown.Breakdown)."""
+        return f"{self.prefix}/breakdown.json"
+
+    @property
+    def domains(self) -> str:
+        """What each domain of the list came to (jobs.counting.DOMAINS)."""
+        return f"{self.prefix}/domains.parquet"
+
     def segment(self, n: int, token: UUID) -> str:
         """The verdicts of one chunk (pipeline.frames.SEGMENT)."""
         return f"{self.prefix}/segments/{n}-{token}.parquet"
@@ -65,29 +74,6 @@ class JobBlobs:
     def residual(self, n: int, token: UUID) -> str:
         """The addresses one chunk left unfinished (pipeline.frames.WAITING)."""
         return f"{self.prefix}/residual/{n}-{token}.parquet"
-
-
-class Incoming:
-    """A blob on its way in: counts and hashes what is written."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._sha256 = hashlib.sha256()
-        self.size = 0
-
-    async def write(self, data: bytes) -> None:
-        """Take the next bytes."""
-        await asyncio.to_thread(self._take, data)
-
-    @property
-    def sha256(self) -> str:
-        """Hex digest of everything written so far."""
-        return self._sha256.hexdigest()
-
-    def _take(self, data: bytes) -> None:
-        self._sha256.update(data)
-        self._file.write(data)
-        self.size += len(data)
 
 
 class Blobs:
@@ -123,10 +109,14 @@ class Blobs:
         """Store what is written inside the block; an exception inside it leaves nothing behind."""
         _checked(key)
         self._cache.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=self._cache, prefix="incoming-") as file:
-            yield Incoming(file)
-            file.flush()
-            await self._put(key, Path(file.name))
+        path = self._cache / f"incoming-{uuid4()}"
+        try:
+            with path.open("xb") as file:
+                yield Incoming(file)
+            if self._root is None or not await asyncio.to_thread(move_in, path, self._root / key):
+                await self._put(key, path)
+        finally:
+            path.unlink(missing_ok=True)
 
     async def fetch(self, key: str) -> Path:
         """Return a local file with the blob's content, for reading only: the blob itself or a download."""
@@ -140,7 +130,7 @@ class Blobs:
             meta = await obstore.head_async(self._store, key)
             version = hashlib.sha256(f"{meta['e_tag']} {meta['size']}".encode()).hexdigest()[:16]
             path = self._cache / key / version
-            if await asyncio.to_thread(_touch, path):
+            if await asyncio.to_thread(touch, path):
                 return path
             await self._download(key, path)
         return path
@@ -172,8 +162,20 @@ class Blobs:
         """Delete every blob below the prefix."""
         await self._delete(await self.list(prefix))
 
+    async def clear_old_copies(self, *, before: float) -> int:
+        """Delete what this machine keeps of blobs and has not used since (seconds since the epoch).
+
+        Copies of blobs that were deleted elsewhere go so, and what a crash left of an upload.
+
+        Returns:
+            How many files were deleted.
+        """
+        return await asyncio.to_thread(clear_old, self._cache, before=before)
+
     async def _delete(self, keys: Iterable[str]) -> None:
         for key in keys:
+            if self._root is None:
+                await asyncio.to_thread(shutil.rmtree, self._cache / key, ignore_errors=True)
             try:
                 with _store_errors():
                     await obstore.delete_async(self._store, key)
@@ -186,16 +188,16 @@ class Blobs:
         with _store_errors():
             await obstore.put_async(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
         if self._root is not None:
-            await asyncio.to_thread(_settle, self._root / key)
+            await asyncio.to_thread(settle, self._root / key)
 
     async def _download(self, key: str, path: Path) -> None:
-        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+        self._cache.mkdir(parents=True, exist_ok=True)
         got = await obstore.get_async(self._store, key)
         with NamedTemporaryFile(dir=self._cache, prefix="download-") as file:
             async for piece in got.stream(min_chunk_size=_DOWNLOAD_CHUNK):
                 await asyncio.to_thread(file.write, piece)
-            await asyncio.to_thread(_publish, file, path)
-        await asyncio.to_thread(_prune, self._cache, self._cache_bytes)
+            await asyncio.to_thread(publish, file, path)
+        await asyncio.to_thread(prune, self._cache, self._cache_bytes)
 
 
 def _checked(key: str) -> str:
@@ -223,48 +225,3 @@ def _store_errors() -> Iterator[None]:
 
 def _not_found() -> MailsiftError:
     return MailsiftError("blob_not_found", "There is no such blob.")
-
-
-def _settle(path: Path) -> None:
-    """Force a new file and its name to disk: the database will point to it, after a power cut too."""
-    for place in (path, path.parent):
-        handle = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _touch(path: Path) -> bool:
-    """Mark a cached download as used now; False when there is none."""
-    try:
-        os.utime(path)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _publish(file: IO[bytes], path: Path) -> None:
-    """Give a complete download its name; whoever opened an older file of that name keeps it."""
-    file.flush()
-    second_name = Path(f"{file.name}.done")
-    os.link(file.name, second_name)
-    second_name.replace(path)
-
-
-def _prune(folder: Path, limit: int) -> None:
-    """Drop the least recently used downloads until at most `limit` bytes are left; the newest stays."""
-    total = 0
-    for position, (_, size, file) in enumerate(sorted(_downloads(folder), reverse=True)):
-        total += size
-        if position and total > limit:
-            file.unlink(missing_ok=True)
-
-
-def _downloads(folder: Path) -> Iterator[tuple[float, int, Path]]:
-    """Yield time of last use, size and path of each download; others may be deleting them meanwhile."""
-    for file in folder.glob("*/**/*"):
-        with suppress(FileNotFoundError):
-            stat = file.stat()
-            if S_ISREG(stat.st_mode):
-                yield stat.st_mtime, stat.st_size, file

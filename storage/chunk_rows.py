@@ -53,6 +53,7 @@ class ClaimedChunk:
     source_key: str
     source_offset: int
     lease_token: UUID
+    account_id: UUID
     options: dict[str, Any]
     deadline_passed: bool
 
@@ -113,7 +114,7 @@ _CLAIM = text("""
         FROM charged, leased WHERE account.id = charged.account_id
     )
     SELECT leased.job_id, leased.n, leased.lane, leased.attempt, leased.addresses, leased.source_key,
-           leased.source_offset, leased.lease_token, job.options,
+           leased.source_offset, leased.lease_token, job.account_id, job.options,
            coalesce(job.deadline_at <= clock_timestamp(), false) AS deadline_passed
     FROM leased JOIN job ON job.id = leased.job_id
 """)

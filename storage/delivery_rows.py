@@ -1,4 +1,4 @@
-"""Deliveries and their attempts in SQL: claim what is due, fairly, and write down how it went."""
+"""Deliveries in SQL: claim what is due, fairly, and write down how it went."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from uuid import UUID
 from sqlalchemy import insert as insert_into
 from sqlalchemy import select, text, tuple_, update
 
+from storage import attempt_rows
+from storage.attempt_rows import NewAttempt
 from storage.database import Connection, Row
-from storage.tables import attempt, delivery, endpoint, event
+from storage.tables import delivery, endpoint, event
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +41,18 @@ class ClaimedDelivery:
 
 
 @dataclass(frozen=True, slots=True)
-class NewAttempt:
-    """One HTTP request that was made; `ms` is how long it took, `error` is "" when it arrived."""
+class Pace:
+    """How many attempts an endpoint takes: a bucket that holds those of `burst_s` seconds, at least one.
 
-    delivery_id: UUID
-    n: int
-    at: datetime
-    trigger: str
-    ms: int
-    status_code: int
-    error: str
-    response: str
+    Attributes:
+        in_flight: at once, from all workers together.
+        rate: attempts a second of an endpoint that has no rate of its own.
+        burst_s: seconds.
+    """
+
+    in_flight: int = 2
+    rate: float = 10.0
+    burst_s: float = 2.0
 
 
 # The rows of the endpoints stay locked until the claim commits, so that the count of what is in flight is
@@ -57,6 +60,7 @@ class NewAttempt:
 _ENDPOINTS_DUE = text("""
     SELECT e.id FROM endpoint e
     WHERE e.enabled AND (e.probe_at IS NULL OR e.probe_at <= :now)
+      AND (e.paced_until IS NULL OR e.paced_until <= :now)
       AND EXISTS (SELECT FROM delivery d
                   WHERE d.endpoint_id = e.id AND d.state = 'pending' AND d.next_attempt_at <= :now)
     ORDER BY e.served_at NULLS FIRST LIMIT :limit FOR NO KEY UPDATE OF e SKIP LOCKED
@@ -64,11 +68,25 @@ _ENDPOINTS_DUE = text("""
 
 # First the oldest of every endpoint, then the second of every endpoint. An endpoint whose breaker is open
 # gets one attempt at a time; the next may be made a minute later at the earliest, whatever comes of this one.
+#
+# The bucket is one moment, as in GCRA (ITU-T I.371): paced_until is when the next attempt may be made, and
+# each attempt moves it on by 1 / rate. It lies in the past by what the bucket holds; what a full one holds is
+# how far back it may lie, and paced_from heeds that.
 _CLAIM = text("""
-    WITH free AS (
-        SELECT e.id, CASE WHEN e.probe_at IS NULL THEN :in_flight ELSE 1 END - (
-            SELECT count(*) FROM delivery d WHERE d.endpoint_id = e.id AND d.state = 'delivering') AS slots
+    WITH paces AS (
+        SELECT e.id, e.probe_at, e.paced_until, coalesce(e.rate_per_second, :rate) AS rate
         FROM endpoint e WHERE e.id = ANY(:endpoints)
+    ), buckets AS (
+        SELECT id, probe_at, rate, greatest(paced_until, :now - make_interval(
+            secs => greatest(:burst_s * rate - 1, 0) / rate)) AS paced_from
+        FROM paces
+    ), free AS (
+        SELECT id, rate, paced_from, least(
+            1 + floor(extract(epoch FROM :now - paced_from) * rate + 1e-6),
+            CASE WHEN probe_at IS NULL THEN :in_flight ELSE 1 END - (
+                SELECT count(*) FROM delivery d WHERE d.endpoint_id = b.id AND d.state = 'delivering')
+            )::bigint AS slots
+        FROM buckets b
     ), ranked AS (
         SELECT due.id, due.place, due.next_attempt_at FROM free, LATERAL (
             SELECT d.id, d.next_attempt_at, row_number() OVER (ORDER BY d.created_at, d.id) AS place
@@ -82,8 +100,11 @@ _CLAIM = text("""
         RETURNING *
     ), served AS (
         UPDATE endpoint SET served_at = :now,
-            probe_at = CASE WHEN probe_at IS NOT NULL THEN :next_probe END
-        WHERE id IN (SELECT endpoint_id FROM taken)
+            probe_at = CASE WHEN probe_at IS NOT NULL THEN :next_probe END,
+            paced_until = free.paced_from + make_interval(secs => counted.n / free.rate)
+        FROM free JOIN (SELECT endpoint_id, count(*) AS n FROM taken GROUP BY 1) counted
+            ON counted.endpoint_id = free.id
+        WHERE endpoint.id = free.id
     )
     SELECT taken.id, taken.event_id, taken.endpoint_id, taken.attempts, taken.round, taken.trigger,
            taken.lease_token, e.url, e.secret, e.previous_secret, e.previous_until, event.body
@@ -94,6 +115,12 @@ _CLAIM = text("""
 _SETTLE = text("""
     UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at, finished_at = :finished_at,
         attempts = attempts + 1, round = round + 1, lease_token = NULL, lease_until = NULL
+    WHERE id = :id AND state = 'delivering' AND lease_token = :token
+""")
+
+_POSTPONE = text("""
+    UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at, finished_at = :finished_at,
+        lease_token = NULL, lease_until = NULL
     WHERE id = :id AND state = 'delivering' AND lease_token = :token
 """)
 
@@ -121,7 +148,7 @@ async def claim(
     connection: Connection,
     *,
     limit: int,
-    in_flight: int,
+    pace: Pace,
     now: datetime,
     until: datetime,
     next_probe: datetime,
@@ -131,7 +158,7 @@ async def claim(
     Args:
         connection: an open transaction.
         limit: how many at most.
-        in_flight: how many of one endpoint may be leased at once, everywhere.
+        pace: how many of one endpoint.
         now: the time, UTC.
         until: when the leases end.
         next_probe: when an endpoint whose breaker is open may be tried again after this.
@@ -142,7 +169,7 @@ async def claim(
         return []
     values = {
         "endpoints": endpoints,
-        "in_flight": in_flight,
+        **asdict(pace),
         "limit": limit,
         "now": now,
         "until": until,
@@ -170,13 +197,22 @@ async def settle(
     }
     if (await connection.execute(_SETTLE, values)).rowcount != 1:
         return False
-    await add_attempt(connection, made)
+    await attempt_rows.add(connection, made)
     return True
 
 
-async def add_attempt(connection: Connection, made: NewAttempt) -> None:
-    """Add an attempt to the log."""
-    await connection.execute(insert_into(attempt).values(asdict(made)))
+async def postpone(
+    connection: Connection, claimed: ClaimedDelivery, *, until: datetime | None, now: datetime
+) -> bool:
+    """Give back a delivery that was not attempted; None: it is skipped. False when the lease was lost."""
+    values = {
+        "id": claimed.id,
+        "token": claimed.lease_token,
+        "state": "pending" if until else "skipped",
+        "next_attempt_at": until,
+        "finished_at": None if until else now,
+    }
+    return (await connection.execute(_POSTPONE, values)).rowcount == 1
 
 
 async def release(connection: Connection, tokens: Collection[UUID]) -> None:
@@ -226,12 +262,6 @@ async def of_endpoint(
     if before is not None:
         statement = statement.where(tuple_(delivery.c.created_at, delivery.c.id) < before)
     statement = statement.order_by(delivery.c.created_at.desc(), delivery.c.id.desc()).limit(limit)
-    return (await connection.execute(statement)).mappings().all()
-
-
-async def attempts(connection: Connection, delivery_id: UUID) -> Sequence[Row]:
-    """Return the delivery's attempts in order."""
-    statement = select(attempt).where(attempt.c.delivery_id == delivery_id).order_by(attempt.c.n)
     return (await connection.execute(statement)).mappings().all()
 
 

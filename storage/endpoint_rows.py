@@ -18,7 +18,7 @@ from storage.tables import delivery, endpoint
 
 @dataclass(frozen=True, slots=True)
 class NewEndpoint:
-    """An endpoint to insert; its secret is sealed."""
+    """An endpoint to insert; its secret is sealed, and without a rate it has the usual one."""
 
     id: UUID
     account_id: UUID
@@ -26,6 +26,7 @@ class NewEndpoint:
     types: list[str]
     secret: bytes
     created_at: datetime
+    rate_per_second: float | None
 
 
 @dataclass(frozen=True, slots=True)

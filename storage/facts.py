@@ -53,14 +53,14 @@ class RedisFactCache(FactCache):
     async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
         if not keys:
             return {}
-        found = await self._lifeline.call(lambda: self._read([_key(kind, key) for key in keys]))
+        found = await self._lifeline.call(lambda: self._read([fact_key(kind, key) for key in keys]))
         return _facts(keys, found or [])
 
     @override
     async def get_or_claim(self, kind: FactKind, keys: Sequence[str]) -> Claimed:
         if not keys:
             return Claimed({})
-        found = await self._lifeline.call(lambda: self._read_or_claim([_key(kind, key) for key in keys]))
+        found = await self._lifeline.call(lambda: self._read_or_claim([fact_key(kind, key) for key in keys]))
         if found is None:
             return Claimed({})
         elsewhere = frozenset([key for key, value in zip(keys, found, strict=True) if value is None])
@@ -89,7 +89,7 @@ class RedisFactCache(FactCache):
         for start in range(0, len(entries), KEYS_A_COMMAND):
             some = entries[start : start + KEYS_A_COMMAND]
             values = [part for entry in some for part in (entry.value, max(1, int(entry.ttl * 1000)))]
-            await self._remember(keys=[_key(kind, entry.key) for entry in some], args=values)
+            await self._remember(keys=[fact_key(kind, entry.key) for entry in some], args=values)
         return True
 
 
@@ -99,5 +99,6 @@ def _facts(keys: Sequence[str], found: Sequence[bytes | int | None]) -> dict[str
     return {key: value for key, value in pairs if isinstance(value, bytes) and value != _CLAIM}
 
 
-def _key(kind: FactKind, key: str) -> str:
+def fact_key(kind: FactKind, key: str) -> str:
+    """Return where a fact lies."""
     return f"{PREFIX}fact:{kind}:{key}"

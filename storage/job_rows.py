@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import delete, func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from storage import throughput_rows
 from storage.database import Connection, Row
 from storage.tables import account, job
 
@@ -49,11 +50,12 @@ class ClaimedStep:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Rows by status."""
+    """Rows by status, and how many addresses they share."""
 
     valid: int = 0
     invalid: int = 0
     risky: int = 0
+    addresses: int = 0
 
     @property
     def processed(self) -> int:
@@ -67,13 +69,15 @@ _INSERT = text("""
     VALUES (:id, :account_id, :parent_id, :name, 'uploading', CAST(:options AS jsonb), :source_name,
             :source_sha256, :source_bytes,
             CASE WHEN :deadline_s > 0 THEN clock_timestamp() + make_interval(secs => :deadline_s) END,
-            CASE WHEN :retention_s > 0 THEN clock_timestamp() + make_interval(secs => :retention_s) END)
+            (SELECT clock_timestamp() + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))
+             FROM account a WHERE a.id = :account_id AND (:retention_s > 0 OR a.retention_s > 0)))
 """)
 
 # A job that has waited for nothing yet goes first; the lease makes a crashed step claimable again.
 _CLAIM_STEP = text("""
     UPDATE job SET state = CASE state WHEN 'uploading' THEN 'intake' ELSE state END,
         step_token = gen_random_uuid(), step_owner = :owner, step_attempt = step_attempt + 1,
+        step_at = clock_timestamp(),
         step_until = clock_timestamp() + make_interval(secs => :lease)
     WHERE id = (
         SELECT id FROM job
@@ -108,14 +112,6 @@ _CATCH_UP = text("""
         WHERE account.id = mine.account_id AND accounts.floor IS NOT NULL)
     UPDATE job SET vtime = greatest(vtime, jobs.floor) FROM jobs
     WHERE job.id = :job_id AND jobs.floor IS NOT NULL
-""")
-
-_COUNT = text("""
-    UPDATE job SET processed = processed + :processed, valid = valid + :valid, invalid = invalid + :invalid,
-        risky = risky + :risky, chunks = chunks + :added, chunks_open = chunks_open - 1 + :added,
-        warning = coalesce(nullif(:warning, ''), warning)
-    WHERE id = :job_id AND state IN ('queued', 'running', 'paused')
-    RETURNING chunks - :added AS first_free, chunks_open
 """)
 
 _END = text("""
@@ -234,10 +230,12 @@ async def count(
         "valid": counts.valid,
         "invalid": counts.invalid,
         "risky": counts.risky,
+        "addresses": counts.addresses,
+        "shard": throughput_rows.shard(job_id),
         "added": added,
         "warning": warning,
     }
-    row = (await connection.execute(_COUNT, values)).one_or_none()
+    row = (await connection.execute(throughput_rows.COUNT_CHUNK, values)).one_or_none()
     return (row.first_free, row.chunks_open) if row else None
 
 
@@ -253,6 +251,7 @@ async def newest(
     *,
     before: tuple[datetime, UUID] | None = None,
     states: Collection[str] = (),
+    name: str = "",
 ) -> Sequence[Row]:
     """Return the account's newest jobs, in these states if any are named.
 
@@ -262,6 +261,7 @@ async def newest(
         limit: how many.
         before: only those after this one (created_at, id) in the order of the list.
         states: all, when empty.
+        name: only those whose name has this in it, upper or lower case alike.
     """
     statement = (
         select(job)
@@ -273,6 +273,8 @@ async def newest(
         statement = statement.where(tuple_(job.c.created_at, job.c.id) < tuple_(*before))
     if states:
         statement = statement.where(job.c.state.in_(states))
+    if name:
+        statement = statement.where(job.c.name.icontains(name, autoescape=True))
     return (await connection.execute(statement)).mappings().all()
 
 

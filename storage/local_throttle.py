@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from pipeline.ports import Ask, Grant, Outcome, Report, Throttle
 from pipeline.providers import Provider
+from storage.throttle_edits import HELD_SECONDS, EditBook
 
 K = TypeVar("K")
 
@@ -26,6 +27,8 @@ HOLD_SECONDS = 900.0  # it is left alone after that
 JITTER = 0.1  # share of a penalty that is left to chance, so processes do not come back together
 SLOWEST_RATE = 1 / 60  # recipients a second that any number of rate replies leaves
 KEPT_GATES = 10_000
+HELD = Grant(0, retry_after=HELD_SECONDS)
+"""The answer while an operator holds a provider: its addresses wait, and nobody has refused us."""
 
 _log = structlog.get_logger()
 
@@ -41,6 +44,7 @@ class ThrottleConfig:
         address_sessions, address_rate, address_burst: limits of one destination IP, whoever's it is and
             whoever asks; a provider's own limit counts where it is higher.
         processes: worker processes that share a limit while Redis is gone.
+        edits: what operators changed.
     """
 
     lease_seconds: float = 120.0
@@ -50,6 +54,7 @@ class ThrottleConfig:
     address_rate: float = 20.0
     address_burst: int = 100
     processes: int = 1
+    edits: EditBook = field(default_factory=EditBook)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,8 @@ class Limits:
 
 
 def limits_of(ask: Ask, row: Provider, config: ThrottleConfig) -> Limits:
-    """Combine the provider's row and the limits of a destination."""
+    """Combine the provider's row, what operators made of it, and the limits of a destination."""
+    row = config.edits.row(row, ask)
     return Limits(
         recipients=min(ask.recipients, row.recipients),
         provider=Limit(row.sessions, row.rate, row.burst),
@@ -120,7 +126,11 @@ class _Gate:
         return len(self.leases) >= (1 if self.strikes or self.held else limit.sessions)
 
     def available(self, limit: Limit, now: float) -> int:
-        """Recipients that may be asked now; a microsecond is forgiven to rounding."""
+        """Recipients that may be asked now; a microsecond is forgiven to rounding.
+
+        Nobody owes more than a burst: what was sold at a lower rate is not paid for at that one.
+        """
+        self.paid_until = min(self.paid_until, now + limit.burst / limit.rate)
         debt = max(self.paid_until, now) - now - 1e-6
         return min(limit.burst, math.floor(limit.burst - debt * limit.rate))
 
@@ -190,6 +200,8 @@ class LocalThrottle(Throttle):
                 tell_of_hold(report.ask)
 
     def _answer(self, ask: Ask, now: float) -> Grant:
+        if self._config.edits.holds(ask):
+            return HELD
         limits = limits_of(ask, self._row(ask.provider), self._config)
         provider = self._providers.setdefault((ask.provider, ask.source), _Gate())
         address = self._addresses.setdefault(destination(ask), _Gate())
@@ -200,7 +212,7 @@ class LocalThrottle(Throttle):
             for gate, limit in ((provider, limits.provider), (address, limits.address))
         ]
         if any(gate.full(limit, now) for gate, limit in parts):
-            return Grant(0, retry_after=self._config.busy_seconds)
+            return Grant(0, retry_after=self._config.busy_seconds, busy=True)
         count = min(limits.recipients, *(gate.available(limit, now) for gate, limit in parts))
         if count < 1:
             return Grant(

@@ -9,13 +9,15 @@
 | ms:throttle:sessions:<provider>:<source> | zset   | lease -> its end, epoch seconds       | longest lease |
 | ms:throttle:address:<ip>                 | zset   | lease -> its end, of one destination  | longest lease |
 | ms:throttle:pace:<ip>                    | string | rate clock of one destination         | pause         |
+| ms:throttle:seen                         | zset   | <provider>:<source> -> sessions, 200  | a day         |
+| ms:throttle:mix                          | hash   | outcomes of these, for people         | a day         |
 | ms:limit:<zone>:<holder>                 | string | rate clock of an account's requests   | until full    |
 | ms:mark:<name>                           | string | a revoked API key                     | five minutes  |
 
 (+) or for ten seconds a mark that somebody is looking it up
 (*) a day after the last lesson; when nothing is learned, until its rate clock has run out
 
-Celery keeps its own keys under its own prefix. Losing all of it costs time, never correctness.
+Celery keeps its own keys under BROKER_PREFIX. Losing all of it costs time, never correctness.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ ClientError = RedisError
 """Whatever goes wrong between us and Redis."""
 
 PREFIX = "ms:"
+BROKER_PREFIX = f"{PREFIX}celery:"
+"""Of Celery's own keys."""
 log = logging.getLogger(__name__)
 
 

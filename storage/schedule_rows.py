@@ -15,6 +15,17 @@ from sqlalchemy import select, text, update
 from storage.database import Connection, Row
 from storage.tables import job, schedule
 
+RUNS_FAILED = "runs_failed"
+"""Why a schedule was paused whose runs failed again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A slot of a schedule and when its run starts."""
+
+    at: datetime
+    starts_at: datetime
+
 
 @dataclass(frozen=True, slots=True)
 class NewSchedule:
@@ -31,6 +42,10 @@ class NewSchedule:
     overlap: str
     catch_up: str
     next_run_at: datetime
+    starts_at: datetime
+    jitter_seconds: int
+    ends_at: datetime | None
+    pause_after_failures: int
     created_at: datetime
 
 
@@ -39,7 +54,8 @@ _CLAIM = text("""
     UPDATE schedule SET lease_token = gen_random_uuid(), lease_until = :until
     WHERE id = (
         SELECT s.id FROM schedule s
-        WHERE s.enabled AND s.next_run_at <= :now AND (s.lease_until IS NULL OR s.lease_until < :now)
+        WHERE s.enabled AND s.next_run_at <= :now AND (s.starts_at IS NULL OR s.starts_at <= :now)
+          AND (s.lease_until IS NULL OR s.lease_until < :now)
           AND (s.overlap <> 'queue' OR NOT EXISTS (
               SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL))
         ORDER BY s.next_run_at LIMIT 1 FOR UPDATE SKIP LOCKED)
@@ -47,9 +63,21 @@ _CLAIM = text("""
 """)
 
 _SETTLE = text("""
-    UPDATE schedule SET next_run_at = :next_run_at, last_run_at = coalesce(:last_run_at, last_run_at),
-        last_error = :last_error, enabled = enabled AND NOT :pause, lease_token = NULL, lease_until = NULL
+    UPDATE schedule SET next_run_at = :next_run_at, starts_at = :starts_at,
+        last_run_at = coalesce(:last_run_at, last_run_at),
+        last_error = :last_error, enabled = enabled AND NOT :pause,
+        lease_token = NULL, lease_until = NULL
     WHERE id = :id AND lease_token = :token
+""")
+
+_FAILED = text("""
+    WITH before AS (SELECT id, enabled FROM schedule WHERE id = :id FOR UPDATE),
+    after AS (
+        UPDATE schedule s SET failures = failures + 1,
+            enabled = s.enabled AND (pause_after_failures = 0 OR failures + 1 < pause_after_failures)
+        FROM before WHERE s.id = before.id
+        RETURNING s.id, before.enabled AND NOT s.enabled AS paused)
+    SELECT paused FROM after
 """)
 
 
@@ -94,7 +122,7 @@ async def settle(
     connection: Connection,
     claimed: Row,
     *,
-    next_run_at: datetime,
+    following: Slot,
     last_run_at: datetime | None = None,
     last_error: str = "",
     pause: bool = False,
@@ -103,7 +131,8 @@ async def settle(
     values = {
         "id": claimed["id"],
         "token": claimed["lease_token"],
-        "next_run_at": next_run_at,
+        "next_run_at": following.at,
+        "starts_at": following.starts_at,
         "last_run_at": last_run_at,
         "last_error": last_error,
         "pause": pause,
@@ -145,3 +174,19 @@ async def last_completed(connection: Connection, schedule_id: UUID) -> Row | Non
         .limit(1)
     )
     return (await connection.execute(statement)).mappings().one_or_none()
+
+
+async def count_end(connection: Connection, schedule_id: UUID, *, failed: bool) -> bool:
+    """Count a run that has ended; too many failures in a row pause the schedule.
+
+    Returns:
+        Whether this very failure paused it.
+    """
+    if not failed:
+        over = update(schedule).where(schedule.c.id == schedule_id, schedule.c.failures > 0)
+        await connection.execute(over.values(failures=0))
+        return False
+    paused = bool((await connection.execute(_FAILED, {"id": schedule_id})).scalar_one_or_none())
+    if paused:
+        await change(connection, schedule_id, last_error=RUNS_FAILED)
+    return paused

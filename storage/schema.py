@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sqlalchemy import Connection as SyncConnection
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
+from pipeline.errors import MailsiftError
 from storage.database import Connection, driver_url, unavailable
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 _MIGRATION_LOCK = 0x6D736966  # any constant: one migration at a time in one database
+_LOCK_NOT_AVAILABLE = "55P03"
+_LOCK_SECONDS = 2  # how long one try may hold up the others
+_PAUSE_SECONDS = 1.0
 
 
 def _config(url: str) -> Config:
@@ -26,34 +32,87 @@ def _config(url: str) -> Config:
     return config
 
 
-def migrate(url: str) -> str:
+def migrate(url: str, *, patience: float = 600.0) -> str:
     """Upgrade the database behind the URL to the newest schema; safe to call from many places at once.
+
+    A database that a later release has already upgraded is left as it is: this release works with it.
+    A change of a table waits for whoever reads it, a backup perhaps, and all others then wait for the change;
+    so it waits a moment only, lets the others pass and tries again.
+
+    Args:
+        url: of the database.
+        patience: seconds to keep trying.
 
     Returns:
         The revision the database is at afterwards.
 
     Raises:
-        MailsiftError: `database_unavailable`.
+        MailsiftError: `database_unavailable`, `database_busy`.
     """
-    from alembic import command  # noqa: PLC0415 - see _config
+    ends_at = time.monotonic() + patience
+    while True:
+        connection = _connected(url)
+        try:
+            return _upgrade(connection, url)
+        except OperationalError as error:
+            if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                raise
+            if time.monotonic() > ends_at:
+                told = "Another transaction keeps a table the migration must change."
+                raise MailsiftError("database_busy", told, retryable=True) from error
+        time.sleep(_PAUSE_SECONDS)
 
-    config = _config(url)
+
+def _connected(url: str) -> SyncConnection:
     try:
-        connection = create_engine(driver_url(url), poolclass=NullPool).connect()
+        return create_engine(driver_url(url), poolclass=NullPool).connect()
     except OperationalError as error:
         raise unavailable() from error
+
+
+def _upgrade(connection: SyncConnection, url: str) -> str:
+    from alembic import command  # noqa: PLC0415 - see _config
+
     with connection, connection.begin():
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
+        found = _revision_of(connection)
+        if serves(found):
+            return found
+        connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
+        config = _config(url)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
     return newest_revision()
 
 
+def serves(found: str) -> bool:
+    """Say whether this release works with a database of that revision: its own, or a later one.
+
+    Revisions are numbered, and each only adds to the one before. So a release works with every later schema,
+    and an upgrade migrates first and then replaces process after process.
+    """
+    return found >= newest_revision()
+
+
+def revision(url: str) -> str:
+    """Return the revision the database behind the URL is at, "" when it was never migrated.
+
+    Raises:
+        MailsiftError: `database_unavailable`.
+    """
+    with _connected(url) as connection:
+        return _revision_of(connection)
+
+
 async def current_revision(connection: Connection) -> str:
     """Return the revision the database is at, "" when it was never migrated."""
-    if (await connection.execute(text("SELECT to_regclass('alembic_version')"))).scalar_one() is None:
+    return await connection.run_sync(_revision_of)
+
+
+def _revision_of(connection: SyncConnection) -> str:
+    if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar_one() is None:
         return ""
-    return str((await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar_one())
+    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
 
 
 def newest_revision() -> str:

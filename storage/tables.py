@@ -52,6 +52,9 @@ account = Table(
     Column("name", Text, nullable=False, unique=True),
     Column("vtime", Float, nullable=False, server_default="0"),
     Column("created_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
+    Column(
+        "retention_s", Float, nullable=False, server_default="0"
+    ),  # of its jobs that say nothing; 0 = ever
 )
 
 job = Table(
@@ -79,6 +82,7 @@ job = Table(
     Column("vtime", Float, nullable=False, server_default="0"),
     Column("step_token", UUID),  # the lease of intake and of finish
     Column("step_owner", Text),
+    Column("step_at", _MOMENT),
     Column("step_until", _MOMENT),
     Column("step_attempt", Integer, nullable=False, server_default="0"),
     Column("warning", Text, nullable=False, server_default=""),  # code of what makes its verdicts poorer
@@ -101,6 +105,7 @@ job = Table(
     CheckConstraint("processed = valid + invalid + risky AND processed <= total", name="job_counts"),
     CheckConstraint("chunks_open >= 0 AND chunks_open <= chunks", name="job_chunks"),
     Index("job_by_account", "account_id", "created_at", "id"),
+    Index("job_by_age", "created_at", "id"),
     Index(
         "job_active",
         "state",
@@ -123,12 +128,15 @@ chunk = Table(
     Column("source_offset", Integer, nullable=False, server_default="0"),  # first address in it
     Column("lease_token", UUID),
     Column("lease_owner", Text),
+    Column("leased_at", _MOMENT),
     Column("lease_until", _MOMENT),
+    Column("last_error", Text, nullable=False, server_default=""),  # why a worker gave it up; no address
     Column("segment_key", Text),  # blob with the verdicts, once done
     CheckConstraint(_one_of("state", CHUNK_STATES), name="chunk_state"),
     CheckConstraint("(state = 'leased') = (lease_token IS NOT NULL)", name="chunk_lease"),
     Index("chunk_ready", "job_id", "ready_at", "n", postgresql_where=text("state = 'ready'")),
     Index("chunk_leased", "lease_until", postgresql_where=text("state = 'leased'")),
+    Index("chunk_troubled", "job_id", "n", postgresql_where=text("attempt > 2")),
 )
 
 event = Table(
@@ -159,9 +167,12 @@ endpoint = Table(
     Column("failing_since", _MOMENT),
     Column("exhausted", Integer, nullable=False, server_default="0"),  # deliveries given up since then
     Column("probe_at", _MOMENT),  # the breaker is open: one attempt may be made then
+    Column("rate_per_second", Float),  # attempts it takes; none = the usual
+    Column("paced_until", _MOMENT),  # no attempt before then: its rate, or a fault of ours
     Column("served_at", _MOMENT),
     Column("created_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
     CheckConstraint("enabled = (disabled_reason = '')", name="endpoint_disabled"),
+    CheckConstraint("rate_per_second > 0", name="endpoint_rate"),
     Index("endpoint_by_account", "account_id", "created_at", "id"),
 )
 
@@ -201,6 +212,8 @@ attempt = Table(
     Column("status_code", Integer, nullable=False),  # 0 when nobody answered
     Column("error", Text, nullable=False),  # "" when it arrived
     Column("response", Text, nullable=False),
+    Column("wish", Text, nullable=False, server_default=""),  # what the receiver asked for
+    Index("attempt_by_age", "at"),
 )
 
 schedule = Table(
@@ -218,6 +231,11 @@ schedule = Table(
     Column("catch_up", Text, nullable=False),
     Column("enabled", Boolean, nullable=False, server_default="true"),
     Column("next_run_at", _MOMENT, nullable=False),
+    Column("jitter_seconds", Integer, nullable=False, server_default="0"),
+    Column("starts_at", _MOMENT),  # next_run_at and its share of the jitter
+    Column("ends_at", _MOMENT),
+    Column("pause_after_failures", Integer, nullable=False, server_default="5"),  # 0 = never
+    Column("failures", Integer, nullable=False, server_default="0"),  # failed runs in a row
     Column("last_run_at", _MOMENT),
     Column("last_error", Text, nullable=False, server_default=""),
     Column("lease_token", UUID),
@@ -226,6 +244,8 @@ schedule = Table(
     CheckConstraint(_one_of("recheck", ("all", "stale", "risky")), name="schedule_recheck"),
     CheckConstraint(_one_of("overlap", ("skip", "queue", "cancel_previous")), name="schedule_overlap"),
     CheckConstraint(_one_of("catch_up", ("none", "latest", "all")), name="schedule_catch_up"),
+    CheckConstraint("jitter_seconds >= 0", name="schedule_jitter"),
+    CheckConstraint("pause_after_failures >= 0 AND failures >= 0", name="schedule_failures"),
     Index("schedule_by_account", "account_id", "created_at", "id"),
     Index("schedule_due", "next_run_at", postgresql_where=text("enabled")),
 )

@@ -15,6 +15,7 @@ from pipeline.clock import Clock
 from pipeline.ports import Ask, Grant, Report, Throttle
 from pipeline.providers import Provider
 from storage.local_throttle import (
+    HELD,
     HOLD_SECONDS,
     JITTER,
     LEASE_PREFIX,
@@ -31,6 +32,14 @@ from storage.local_throttle import (
 from storage.redis import PREFIX, Lifeline
 
 __all__ = ["RedisThrottle", "ThrottleConfig"]
+
+STATE_KEY = f"{PREFIX}throttle:state:"
+SESSIONS_KEY = f"{PREFIX}throttle:sessions:"
+_HELD, _BUSY = 1, 2  # why lua/grant.lua denies
+SEEN_KEY = f"{PREFIX}throttle:seen"
+MIX_KEY = f"{PREFIX}throttle:mix"
+KEPT_MIXES = 200  # providers x sources whose outcomes are counted: those with the most sessions
+MIX_SECONDS = 86_400.0  # then the counts start again
 
 
 class RedisThrottle(Throttle):
@@ -78,8 +87,12 @@ class RedisThrottle(Throttle):
 
     @override
     async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
-        if not asks:
-            return []
+        held = [self._config.edits.holds(ask) for ask in asks]
+        open_asks = [ask for ask, no in zip(asks, held, strict=True) if not no]
+        answers = iter(await self._decide(open_asks) if open_asks else ())
+        return [HELD if no else next(answers) for no in held]
+
+    async def _decide(self, asks: Sequence[Ask]) -> Sequence[Grant]:
         name = f"{secrets.token_hex(8)}."
         keys = [key for ask in asks for key in (*_provider_keys(ask), *_address_keys(ask))]
         config = self._config
@@ -91,19 +104,21 @@ class RedisThrottle(Throttle):
             return await self._local.grant(asks)
         terms = zip(answers[::3], answers[1::3], answers[2::3], strict=True)
         return [
-            Grant(count, f"{name}{number}") if count else Grant(0, "", wait / 1000, blocked=bool(held))
-            for number, (count, wait, held) in enumerate(terms)
+            Grant(count, f"{name}{number}")
+            if count
+            else Grant(0, retry_after=wait / 1000, blocked=why == _HELD, busy=why == _BUSY)
+            for number, (count, wait, why) in enumerate(terms)
         ]
 
     @override
     async def report(self, reports: Sequence[Report]) -> None:
         if not reports:
             return
-        keys = [
-            key for report in reports for key in (*_provider_keys(report.ask), _address_keys(report.ask)[0])
-        ]
+        keys = [SEEN_KEY, MIX_KEY]
+        for report in reports:
+            keys.extend((*_provider_keys(report.ask), _address_keys(report.ask)[0]))
         head = (self._now(), self._config.learned_seconds, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
-        args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS]
+        args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, MIX_SECONDS]
         args.extend(value for report in reports for value in self._lesson(report))
         holds = await self._lifeline.call(lambda: self._report(keys=keys, args=args))
         for place in holds or ():
@@ -121,8 +136,14 @@ class RedisThrottle(Throttle):
         yield from (number, theirs.sessions, theirs.rate, theirs.burst)
 
     def _lesson(self, report: Report) -> Iterator[str | float]:
-        yield from (report.lease, report.outcome)
-        yield from (self._row(report.ask.provider).rate, 1 + JITTER * self._random.random())
+        ask = report.ask
+        row = self._config.edits.row(self._row(ask.provider), ask)
+        yield from (report.lease, report.outcome, row.rate, 1 + JITTER * self._random.random(), who(ask))
+
+
+def who(ask: Ask) -> str:
+    """Name provider x source in keys."""
+    return f"{ask.provider}:{ask.source}"
 
 
 def _script(name: str) -> str:
@@ -131,8 +152,7 @@ def _script(name: str) -> str:
 
 def _provider_keys(ask: Ask) -> tuple[str, str]:
     """Return the keys of state and sessions of provider x source."""
-    who = f"{ask.provider}:{ask.source}"
-    return f"{PREFIX}throttle:state:{who}", f"{PREFIX}throttle:sessions:{who}"
+    return f"{STATE_KEY}{who(ask)}", f"{SESSIONS_KEY}{who(ask)}"
 
 
 def _address_keys(ask: Ask) -> tuple[str, str]:

@@ -18,7 +18,7 @@
 --       then eight per ask: recipients wanted, sessions, rate, burst, lease number,
 --       the address's sessions, rate, burst
 -- Returns three integers per ask: recipients granted, milliseconds until asking again makes sense,
--- 1 when the provider is left alone because it refuses us.
+-- 0 or why: 1 when the provider is left alone because it refuses us, 2 when all sessions are taken.
 
 local now = tonumber(ARGV[1])
 if not now then
@@ -75,20 +75,27 @@ local function answer(ask)
   end
   local allowed = (known[3] or known[5]) and 1 or arg[2]
   if full(sessions, allowed) or full(address, arg[6]) then
-    return 0, busy, 0
+    return 0, busy, 2
   end
 
   local share = tonumber(known[2] or 1)
   local rate = math.max(arg[3] * share, math.min(arg[3], slowest))
   local burst = math.max(1, math.floor(arg[4] * share + 1e-6))
-  local mine = gate(tonumber(known[1] or 0), rate, burst, wanted)
+  local paid_until = tonumber(known[1] or 0)
+  if paid_until > now + burst / rate + 1e-3 then
+    -- Nobody owes more than a burst: what was sold before an operator raised the rate is not paid for at the
+    -- lower one.
+    paid_until = now + burst / rate
+    redis.call('HSET', state, 'paid_until', stamp(paid_until))
+  end
+  local mine = gate(paid_until, rate, burst, wanted)
   local theirs = gate(tonumber(redis.call('GET', pace) or 0), arg[7], arg[8], wanted)
   local count = math.min(wanted, mine.available, theirs.available)
   if count < 1 then
     return 0, math.max(mine.wait, theirs.wait, 0.001), 0
   end
 
-  local paid_until = mine.start + count / mine.rate
+  paid_until = mine.start + count / mine.rate
   redis.call('HSET', state, 'paid_until', stamp(paid_until))
   if not known[2] and not known[3] and not known[6] then
     redis.call('PEXPIRE', state, pause(paid_until))

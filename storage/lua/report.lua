@@ -1,10 +1,13 @@
 -- Frees the leases of sessions that ended and learns from how they went.
 --
--- Keys, three per report: state, sessions, address; grant.lua says what they hold.
+-- Keys: seen  zset  of the providers x sources with the most sessions: name -> sessions
+--       mix   hash  of the same: "<name>|<outcome>" -> sessions, and when counting began: "since"
+--       then three per report: state, sessions, address; grant.lua says what they hold.
 -- ARGV: now ("" = this server's clock), seconds a lesson is remembered, slowest rate,
---       first penalty in seconds, longest penalty, refused sessions in a row that begin a hold, its seconds;
---       then four per report: lease, outcome (clean, rate, blocked; others teach nothing), base rate,
---       factor >= 1 for the penalty
+--       first penalty in seconds, longest penalty, refused sessions in a row that begin a hold, its seconds,
+--       how many names are counted and for how many seconds;
+--       then five per report: lease, outcome (clean, rate, blocked; others teach nothing), base rate,
+--       factor >= 1 for the penalty, name of provider x source
 -- Returns the places of the reports with which a hold began, from 0 on.
 
 local RECOVERY = 0.05 / 60 -- of the base rate, a second of clean success
@@ -18,6 +21,8 @@ end
 local remember, slowest = tonumber(ARGV[2]), tonumber(ARGV[3])
 local penalty, longest = tonumber(ARGV[4]), tonumber(ARGV[5])
 local most_blocks, hold = tonumber(ARGV[6]), tonumber(ARGV[7])
+local kept, mix_seconds = tonumber(ARGV[8]), tonumber(ARGV[9])
+local OUTCOMES = {'clean', 'rate', 'blocked', 'failed'}
 
 local function learn(state, share, strikes, blocked_until)
   redis.call('HSET', state, 'share', share, 'learned_at', string.format('%.6f', now),
@@ -76,12 +81,34 @@ local function clean(state)
   end
 end
 
+-- For people: whom we ask most, and how that goes. A newcomer takes the place, and the rank, of the last.
+local function count(seen, mix, who, outcome)
+  if redis.call('EXISTS', mix) == 0 then
+    redis.call('DEL', seen)
+    redis.call('HSET', mix, 'since', string.format('%.3f', now))
+    redis.call('PEXPIRE', mix, math.ceil(mix_seconds * 1000))
+    redis.call('ZADD', seen, 0, who)
+    redis.call('PEXPIRE', seen, math.ceil(mix_seconds * 1000))
+  end
+  local rank = 1
+  if not redis.call('ZSCORE', seen, who) and redis.call('ZCARD', seen) >= kept then
+    local last = redis.call('ZPOPMIN', seen)
+    rank = last[2] + 1
+    for _, each in ipairs(OUTCOMES) do
+      redis.call('HDEL', mix, last[1] .. '|' .. each)
+    end
+  end
+  redis.call('ZINCRBY', seen, rank, who)
+  redis.call('HINCRBY', mix, who .. '|' .. outcome, 1)
+end
+
 local holds = {}
-for report = 0, #KEYS / 3 - 1 do
-  local state, first = KEYS[report * 3 + 1], 7 + report * 4
+for report = 0, (#KEYS - 2) / 3 - 1 do
+  local state, first = KEYS[2 + report * 3 + 1], 9 + report * 5
   local lease, outcome = ARGV[first + 1], ARGV[first + 2]
-  redis.call('ZREM', KEYS[report * 3 + 2], lease)
-  redis.call('ZREM', KEYS[report * 3 + 3], lease)
+  redis.call('ZREM', KEYS[2 + report * 3 + 2], lease)
+  redis.call('ZREM', KEYS[2 + report * 3 + 3], lease)
+  count(KEYS[1], KEYS[2], ARGV[first + 5], outcome)
   if outcome == 'rate' then
     rate_reply(state, tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4]))
   elseif outcome == 'clean' then
