@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import structlog
 
-from events.outcome import Outcome
-from events.retry import (
-    PROBE_S,
-    DeliveryState,
-    Disabled,
-    Health,
-    after,
-    disabled_after,
-    health_after,
-)
+from events.meters import count_attempt
+from events.moments import moment
+from events.outcome import ErrorClass
+from events.retry import PROBE_S, not_sent_until
 from events.safe_http import Sender
+from events.settling import Attempted, postpone, settle
 from events.signing import signed_headers
 from events.vault import Vault
+from pipeline import spans
 from pipeline.clock import Clock
-from storage import delivery_rows, endpoint_rows
-from storage.database import Connection, Database, Row
-from storage.delivery_rows import ClaimedDelivery, NewAttempt
-from storage.endpoint_rows import EndpointHealth
+from storage import attempt_rows, delivery_rows, notice_rows
+from storage.database import Database
+from storage.delivery_rows import ClaimedDelivery, Pace
 
 _log = structlog.get_logger()
 
@@ -38,11 +32,15 @@ class DeliveryConfig:
 
     Attributes:
         lease_s: seconds a delivery belongs to one worker; longer than a request may take.
-        in_flight: requests to one endpoint at the same time, from all workers together.
+        pace: what one endpoint takes.
+        log_kept_s: how long attempts are remembered; deliveries are for as long as their event.
+        purged: attempts that are forgotten in one go.
     """
 
     lease_s: float = 60.0
-    in_flight: int = 2
+    pace: Pace = field(default_factory=Pace)
+    log_kept_s: float = 30 * 86_400.0
+    purged: int = 1_000
 
 
 class Deliverer:
@@ -72,7 +70,7 @@ class Deliverer:
             lambda connection: delivery_rows.claim(
                 connection,
                 limit=limit,
-                in_flight=self._config.in_flight,
+                pace=self._config.pace,
                 now=moment(now),
                 until=moment(now + self._config.lease_s),
                 next_probe=moment(now + PROBE_S),
@@ -80,7 +78,7 @@ class Deliverer:
         )
 
     async def deliver(self, claimed: ClaimedDelivery) -> None:
-        """Make one attempt."""
+        """Make one attempt; a fault of ours is none, and nobody is blamed for it."""
         started = self._clock()
         secrets = self._vault.live(
             claimed.endpoint_id,
@@ -91,11 +89,17 @@ class Deliverer:
         )
         headers = signed_headers(str(claimed.event_id), int(started), claimed.body, secrets)
         outcome = await self._sender.post(claimed.url, headers, claimed.body)
-        await self._database.run(lambda connection: self._settle(connection, claimed, started, outcome))
+        now = self._clock()
+        if outcome.error is ErrorClass.NOT_SENT:
+            again = not_sent_until(now, self._random)
+            await self._database.run(lambda connection: postpone(connection, claimed, until=again, now=now))
+        else:
+            attempted = Attempted(claimed, started, outcome)
+            await self._database.run(lambda connection: settle(connection, attempted, now, self._random))
+        count_attempt(outcome)
+        spans.current().tell(status=outcome.status_code, error=outcome.error.value)
         _log.info(
             "webhook.attempt",
-            delivery=str(claimed.id),
-            endpoint=str(claimed.endpoint_id),
             attempt=claimed.attempts + 1,
             status=outcome.status_code,
             error=outcome.error.value,
@@ -112,62 +116,9 @@ class Deliverer:
         async with self._database.begin() as connection:
             return await delivery_rows.free_expired(connection, now=moment(self._clock()))
 
-    async def _settle(
-        self, connection: Connection, claimed: ClaimedDelivery, started: float, outcome: Outcome
-    ) -> None:
-        endpoint = await endpoint_rows.get(connection, claimed.endpoint_id, lock=True)
-        if endpoint is None:  # deleted meanwhile, and its deliveries with it
-            return
-        now = self._clock()
-        following = after(claimed.round + 1, outcome, now, self._random)
-        state, again = following.state, following.at
-        if state is DeliveryState.PENDING and not endpoint["enabled"]:
-            state, again = DeliveryState.SKIPPED, None
-        made = NewAttempt(
-            delivery_id=claimed.id,
-            n=claimed.attempts + 1,
-            at=moment(started),
-            trigger=claimed.trigger,
-            ms=outcome.ms,
-            status_code=outcome.status_code,
-            error=outcome.error.value,
-            response=outcome.response,
-        )
-        written = await delivery_rows.settle(
-            connection, claimed, made, state=state.value, next_attempt_at=moment(again) if again else None
-        )
-        if not written:
-            _log.info("webhook.lease_lost", delivery=str(claimed.id))
-            return
-        health = health_after(_health(endpoint), outcome, following.state, now)
-        await endpoint_rows.set_health(connection, claimed.endpoint_id, _stored(health))
-        disabled = disabled_after(health, outcome, now)
-        if disabled is not Disabled.NO and endpoint["enabled"]:
-            await endpoint_rows.disable(
-                connection, claimed.endpoint_id, reason=disabled.value, now=moment(now)
-            )
-            _log.warning("webhook.disabled", endpoint=str(claimed.endpoint_id), reason=disabled.value)
-
-
-def moment(epoch: float) -> datetime:
-    """Return epoch seconds as a time in UTC."""
-    return datetime.fromtimestamp(epoch, UTC)
-
-
-def _health(row: Row) -> Health:
-    since, probe = row["failing_since"], row["probe_at"]
-    return Health(
-        failures=row["failures"],
-        failing_since=since.timestamp() if since else None,
-        exhausted=row["exhausted"],
-        probe_at=probe.timestamp() if probe else None,
-    )
-
-
-def _stored(health: Health) -> EndpointHealth:
-    return EndpointHealth(
-        failures=health.failures,
-        failing_since=None if health.failing_since is None else moment(health.failing_since),
-        exhausted=health.exhausted,
-        probe_at=None if health.probe_at is None else moment(health.probe_at),
-    )
+    async def purge(self) -> int:
+        """Forget attempts that are too old, some at a time, and what was mailed then; returns how many."""
+        before = moment(self._clock() - self._config.log_kept_s)
+        async with self._database.begin() as connection:
+            await notice_rows.purge(connection, before=before)
+            return await attempt_rows.purge(connection, before=before, limit=self._config.purged)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from events.delivery import moment
+from events.moments import moment
 from events.owned import owned_delivery, owned_endpoint
 from events.payloads import EventType, envelope
 from events.retry import Disabled
@@ -27,13 +27,15 @@ from events.views import (
 )
 from pipeline.clock import Clock
 from pipeline.errors import MailsiftError
-from storage import delivery_rows, endpoint_rows
+from storage import attempt_rows, delivery_rows, endpoint_rows
 from storage.database import Database
 from storage.endpoint_rows import EndpointHealth, NewEndpoint
 from storage.event_rows import EventRow
 
 MAX_ENDPOINTS = 50
 MAX_OVERLAP_S = 7 * 86_400
+SLOWEST, FASTEST = 0.1, 100.0
+"""Attempts a second that an endpoint may be given at least and at most."""
 
 
 class WebhookService:
@@ -65,12 +67,19 @@ class WebhookService:
         self._token = token
         self._wake = wake
 
-    async def create(self, account_id: UUID, url: str, types: Sequence[str] = ()) -> tuple[EndpointView, str]:
+    async def create(
+        self,
+        account_id: UUID,
+        url: str,
+        types: Sequence[str] = (),
+        *,
+        rate_per_second: float | None = None,
+    ) -> tuple[EndpointView, str]:
         """Register a webhook; returns it and its secret, which is shown only now.
 
         Raises:
             MailsiftError: `webhook_url_invalid`, `webhook_url_blocked`, `webhook_type_unknown`,
-                `webhook_limit`.
+                `webhook_rate_invalid`, `webhook_limit`.
         """
         endpoint_id, secret = uuid4(), self._token(SECRET_BYTES)
         new = NewEndpoint(
@@ -80,6 +89,7 @@ class WebhookService:
             types=_checked_types(types),
             secret=self._vault.seal(endpoint_id, secret),
             created_at=moment(self._clock()),
+            rate_per_second=_checked_rate(rate_per_second),
         )
         async with self._database.begin() as connection:
             if await endpoint_rows.count(connection, account_id) >= MAX_ENDPOINTS:
@@ -110,18 +120,23 @@ class WebhookService:
         url: str | None = None,
         types: Sequence[str] | None = None,
         enabled: bool | None = None,
+        rate_per_second: float | None = None,
     ) -> EndpointView:
         """Change what is not None; disabling skips what waits, enabling forgets past failures.
 
+        A `rate_per_second` of 0 gives the usual one back.
+
         Raises:
             MailsiftError: `webhook_not_found`, `webhook_url_invalid`, `webhook_url_blocked`,
-                `webhook_type_unknown`.
+                `webhook_type_unknown`, `webhook_rate_invalid`.
         """
         values: dict[str, Any] = {}
         if url is not None:
             values["url"] = self._sender.check(url)
         if types is not None:
             values["types"] = _checked_types(types)
+        if rate_per_second is not None:
+            values["rate_per_second"] = _checked_rate(rate_per_second or None)
         async with self._database.begin() as connection:
             row = await owned_endpoint(connection, account_id, endpoint_id, lock=True)
             if enabled and not row["enabled"]:
@@ -204,7 +219,7 @@ class WebhookService:
         """
         async with self._database.begin() as connection:
             await owned_delivery(connection, account_id, delivery_id)
-            return [attempt_view(row) for row in await delivery_rows.attempts(connection, delivery_id)]
+            return [attempt_view(row) for row in await attempt_rows.of_delivery(connection, delivery_id)]
 
     async def redeliver(self, account_id: UUID, delivery_id: UUID) -> DeliveryView:
         """Send an event once more, now, with all the retries of a new one; a queued retry is replaced.
@@ -268,6 +283,13 @@ def _checked_types(types: Sequence[str]) -> list[str]:
     if not set(types) <= set(EventType):
         raise MailsiftError("webhook_type_unknown", "Known events: " + ", ".join(EventType) + ".")
     return sorted(set(types))
+
+
+def _checked_rate(rate: float | None) -> float | None:
+    if rate is not None and not SLOWEST <= rate <= FASTEST:
+        text = f"A webhook takes {SLOWEST} to {FASTEST:g} attempts a second."
+        raise MailsiftError("webhook_rate_invalid", text)
+    return rate
 
 
 def _disabled() -> MailsiftError:

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from pipeline.dns_client import DnsClient
-from pipeline.dns_rules import DnsAnswer, Question
+from pipeline.dns_rules import DnsAnswer, Outcome, Question
+from pipeline.errors import MailsiftError
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
-"""Returns the addresses of a name, () when it has none or nobody answered."""
+"""Returns the addresses of a name, () when it has none; raises `resolver_failed` when nobody knows."""
 
 
 class Names:
@@ -26,9 +27,17 @@ class Names:
         self._client = DnsClient(servers=servers, timeout=1.0, tries=4, concurrency=50)
 
     async def resolve(self, name: str) -> Sequence[str]:
-        """Return the addresses of a name, IPv4 first; () when it has none or nobody answered."""
+        """Return the addresses of a name, IPv4 first; () when it has none.
+
+        Raises:
+            MailsiftError: `resolver_failed`: no address was heard of, but for a failure of the resolver there
+                might be one.
+        """
         answers = await asyncio.gather(self._ask(name, Question.A), self._ask(name, Question.AAAA))
-        return [address for answer in answers for address in answer.addresses]
+        found = [address for answer in answers for address in answer.addresses]
+        if not found and any(answer.outcome is Outcome.FAILED for answer in answers):
+            raise MailsiftError("resolver_failed", "The resolver does not answer.", retryable=True)
+        return found
 
     async def aclose(self) -> None:
         """Release the sockets."""

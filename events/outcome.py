@@ -13,7 +13,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202
 
 
 class ErrorClass(StrEnum):
-    """Why an attempt failed; NONE when it arrived."""
+    """Why an attempt failed; NONE when it arrived, NOT_SENT when it was no attempt: the fault was ours."""
 
     NONE = ""
     DNS = "dns_error"
@@ -25,6 +25,15 @@ class ErrorClass(StrEnum):
     BLOCKED = "blocked_address"
     HTTP_4XX = "http_4xx"
     HTTP_5XX = "http_5xx"
+    NOT_SENT = "not_sent"
+
+
+class Wish(StrEnum):
+    """What a receiver asks for by its header `webhook-delivery`, whatever its status says."""
+
+    NONE = ""
+    DISABLE = "disable"  # nothing more to this endpoint
+    ABORT = "abort-message"  # never this event again
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,7 @@ class Outcome:
         ms: how long it took.
         retry_after: the header as it came, "" when there was none.
         response: the beginning of the body as harmless text.
+        wish: what it asked for beside its answer.
     """
 
     error: ErrorClass
@@ -44,6 +54,7 @@ class Outcome:
     ms: int = 0
     retry_after: str = ""
     response: str = ""
+    wish: Wish = Wish.NONE
 
 
 def error_of(status_code: int) -> ErrorClass:
@@ -57,6 +68,12 @@ def error_of(status_code: int) -> ErrorClass:
             return ErrorClass.HTTP_4XX
         case _:
             return ErrorClass.HTTP_5XX
+
+
+def wish_of(header: str) -> Wish:
+    """Read a `webhook-delivery` header; a word nobody knows says nothing."""
+    word = header.strip().lower()
+    return Wish(word) if word in set(Wish) else Wish.NONE
 
 
 def shown(body: bytes) -> str:

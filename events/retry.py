@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
-from events.outcome import ErrorClass, Outcome
+from events.outcome import ErrorClass, Outcome, Wish
 
 RETRY_S = (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 """Seconds before attempt 1, 2, … 10, each counted from the one before: 75.6 hours in all."""
@@ -23,6 +23,9 @@ OPEN_AFTER = 5
 
 PROBE_S, LONGEST_PROBE_S = 60.0, 900.0
 DISABLE_AFTER_S, DISABLE_AFTER = 5 * 86_400.0, 10
+
+NOT_SENT_S = 60.0
+"""How long a delivery and its endpoint wait after a fault of ours."""
 
 _GONE = 410
 _BUSY = frozenset({429, 503})
@@ -43,6 +46,7 @@ class Disabled(StrEnum):
 
     NO = ""
     BY_OWNER = "by_owner"
+    BY_RECEIVER = "by_receiver"  # it answered with `webhook-delivery: disable`
     GONE = "gone"  # it answered 410
     FAILING = "failing"
 
@@ -73,7 +77,7 @@ class Health:
 
 
 def after(attempt: int, outcome: Outcome, now: float, random: random_module.Random) -> Next:
-    """Decide what becomes of a delivery.
+    """Decide what becomes of a delivery that was attempted.
 
     Args:
         attempt: which attempt this was, from 1.
@@ -83,7 +87,7 @@ def after(attempt: int, outcome: Outcome, now: float, random: random_module.Rand
     """
     if outcome.error is ErrorClass.NONE:
         return Next(DeliveryState.SUCCEEDED)
-    if outcome.status_code == _GONE or attempt >= len(RETRY_S):
+    if outcome.status_code == _GONE or outcome.wish is not Wish.NONE or attempt >= len(RETRY_S):
         return Next(DeliveryState.EXHAUSTED)
     base = float(RETRY_S[attempt])
     wait = base * random.uniform(1 - JITTER, 1 + JITTER)
@@ -95,9 +99,17 @@ def after(attempt: int, outcome: Outcome, now: float, random: random_module.Rand
     return Next(DeliveryState.PENDING, now + wait)
 
 
+def not_sent_until(now: float, random: random_module.Random) -> float:
+    """Return when a delivery is tried that could not be attempted because of us, in epoch seconds."""
+    return now + NOT_SENT_S * random.uniform(1 - JITTER, 1 + JITTER)
+
+
 def health_after(before: Health, outcome: Outcome, state: DeliveryState, now: float) -> Health:
-    """Return how the endpoint fares after an attempt that left its delivery in `state`."""
-    if outcome.error is ErrorClass.NONE:
+    """Return how the endpoint fares after an attempt that left its delivery in `state`.
+
+    A receiver that asks for an event to be dropped works: what it does not want is no failure.
+    """
+    if outcome.error is ErrorClass.NONE or outcome.wish is Wish.ABORT:
         return Health()
     health = replace(
         before,
@@ -114,7 +126,9 @@ def health_after(before: Health, outcome: Outcome, state: DeliveryState, now: fl
 
 
 def disabled_after(health: Health, outcome: Outcome, now: float) -> Disabled:
-    """Decide whether the endpoint is to be disabled: it is gone, or has failed for days and often."""
+    """Decide whether the endpoint is to be disabled: it says so, or has failed for days and often."""
+    if outcome.wish is Wish.DISABLE:
+        return Disabled.BY_RECEIVER
     if outcome.status_code == _GONE:
         return Disabled.GONE
     since = now if health.failing_since is None else health.failing_since

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
+from typing import Final
 
 import httpcore
 from typing_extensions import override
 
 from events.names import Resolve
-from events.outcome import ErrorClass, Outcome, error_of, shown
+from events.outcome import ErrorClass, Outcome, error_of, shown, wish_of
+from events.own_hosts import is_this_machine
 from events.target import Target, parse_target
 from pipeline.errors import MailsiftError
 from pipeline.guard import AddressGuard
 
-_ADDRESSES = 3
+_ADDRESSES: Final = 3
+
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+"""What this machine has too few of: descriptors, memory, ports."""
+_OFFLINE: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN})
+"""No way out at all, if it is IPv4: many a machine has no IPv6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     def __init__(self, *, guard: AddressGuard, resolve: Resolve) -> None:
         self._guard = guard
         self._resolve = resolve
-        self._inner = httpcore.AnyIOBackend()
+        self._inner: httpcore.AsyncNetworkBackend = httpcore.AnyIOBackend()
 
     @override
     async def connect_tcp(
@@ -64,14 +72,17 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        addresses = (await self._addresses(host))[:_ADDRESSES]
-        for last, address in enumerate(addresses, start=1 - len(addresses)):
+        ours: Exception = _SendError(ErrorClass.DNS)
+        theirs: Exception | None = None
+        for address in (await self._addresses(host))[:_ADDRESSES]:
             try:
                 return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout):
-                if not last:
-                    raise
-        raise _SendError(ErrorClass.DNS)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                if _is_ours(error, address):
+                    ours = _SendError(ErrorClass.NOT_SENT)
+                else:
+                    theirs = error
+        raise theirs or ours
 
     @override
     async def connect_unix_socket(
@@ -91,10 +102,19 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         try:
             found = [str(ip_address(host))]
         except ValueError:
-            found = list(await self._resolve(host))
-        if not all(map(self._guard.allows, found)):
+            found = await self._look_up(host)
+        if not all(map(self._may_dial, found)):
             raise _SendError(ErrorClass.BLOCKED)
         return found
+
+    async def _look_up(self, name: str) -> list[str]:
+        try:
+            return list(await self._resolve(name))
+        except MailsiftError:
+            raise _SendError(ErrorClass.NOT_SENT) from None
+
+    def _may_dial(self, address: str) -> bool:
+        return self._guard.allows(address) and not is_this_machine(address)
 
 
 class Sender:
@@ -105,6 +125,7 @@ class Sender:
         resolve: finds the addresses of a name.
         config: limits.
         ssl_context: whom to trust; by default whom the system trusts.
+        own_names: names of this installation, in the spelling of a Target; they are refused.
     """
 
     def __init__(
@@ -114,8 +135,10 @@ class Sender:
         resolve: Resolve,
         config: SendConfig | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        own_names: frozenset[str] = frozenset(),
     ) -> None:
         self._guard = guard
+        self._own_names = own_names
         self._config = config or SendConfig()
         self._backend = GuardedBackend(guard=guard, resolve=resolve)
         self._ssl = ssl_context or ssl.create_default_context()
@@ -141,10 +164,15 @@ class Sender:
             outcome = Outcome(ErrorClass.TIMEOUT)
         except (httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError) as error:
             outcome = Outcome(_class_of(error))
+        except OSError:  # not of the network, which the library translates: no socket to be had
+            outcome = Outcome(ErrorClass.NOT_SENT)
         return replace(outcome, ms=round((time.monotonic() - started) * 1000))
 
     def _target(self, url: str) -> Target:
-        return parse_target(url, guard=self._guard, allow_http=self._config.allow_http)
+        target = parse_target(url, guard=self._guard, allow_http=self._config.allow_http)
+        if target.host in self._own_names or is_this_machine(target.host):
+            raise MailsiftError("webhook_url_blocked", "This address is that of this installation.")
+        return target
 
     async def _post(self, target: Target, headers: Mapping[str, str], body: bytes) -> Outcome:
         url = httpcore.URL(
@@ -172,6 +200,7 @@ class Sender:
                 status_code=answer.status,
                 retry_after=told.get(b"retry-after", b"").decode("latin-1"),
                 response=shown(response) if not told.get(b"content-encoding") else "",
+                wish=wish_of(told.get(b"webhook-delivery", b"").decode("latin-1")),
             )
 
     async def _read(self, answer: httpcore.Response, limit: asyncio.Timeout) -> bytes:
@@ -193,13 +222,24 @@ class Sender:
         return bytes(read)
 
 
+def _is_ours(error: BaseException, address: str) -> bool:
+    """Say whether a connection failed because of this machine."""
+    faults = _EXHAUSTED if ":" in address else _EXHAUSTED | _OFFLINE
+    return any(isinstance(one, OSError) and one.errno in faults for one in _causes(error))
+
+
 def _class_of(error: BaseException) -> ErrorClass:
     """Find what lies below an error of the HTTP library."""
-    below: BaseException | None = error
-    while below is not None:
+    for below in _causes(error):
         if isinstance(below, ssl.SSLError):
             return ErrorClass.TLS
         if isinstance(below, ConnectionRefusedError):
             return ErrorClass.REFUSED
-        below = below.__cause__ or below.__context__
     return ErrorClass.REFUSED if isinstance(error, httpcore.ConnectError) else ErrorClass.RESET
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    below: BaseException | None = error
+    while below is not None:
+        yield below
+        below = below.__cause__ or below.__context__

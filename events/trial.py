@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 from events.outcome import ErrorClass, Outcome
 from events.retry import DeliveryState
 from pipeline.errors import MailsiftError
-from storage import delivery_rows, endpoint_rows, event_rows
+from storage import attempt_rows, delivery_rows, endpoint_rows, event_rows
+from storage.attempt_rows import NewAttempt
 from storage.database import Connection
-from storage.delivery_rows import NewAttempt
 from storage.event_rows import EventRow
 
 TESTS_A_MINUTE, TESTS_AN_HOUR = 10, 60
@@ -57,6 +57,7 @@ async def remember(connection: Connection, endpoint_id: UUID, event: EventRow, o
         status_code=outcome.status_code,
         error=outcome.error.value,
         response=outcome.response,
+        wish=outcome.wish.value,
     )
-    await delivery_rows.add_attempt(connection, made)
+    await attempt_rows.add(connection, made)
     return delivery_id

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from pipeline.errors import MailsiftError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -24,14 +25,14 @@ class Vault:
     """
 
     def __init__(self, keys: Mapping[str, bytes], *, token: Callable[[int], bytes]) -> None:
-        self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
+        self._keys = dict(keys)
         self._current = next(iter(keys))
         self._token = token
 
     def seal(self, owner: UUID, secret: bytes) -> bytes:
         """Return `key id:nonce ciphertext`; only the same owner's call opens it."""
         nonce = self._token(_NONCE_BYTES)
-        sealed = self._ciphers[self._current].encrypt(nonce, secret, owner.bytes)
+        sealed = _cipher(self._keys[self._current]).encrypt(nonce, secret, owner.bytes)
         return self._current.encode() + b":" + nonce + sealed
 
     def open(self, owner: UUID, sealed: bytes) -> bytes:
@@ -40,9 +41,11 @@ class Vault:
         Raises:
             MailsiftError: `secret_key_missing` when the key that sealed it is not here, or is another one.
         """
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see _cipher
+
         key_id, _, rest = sealed.partition(b":")
         try:
-            cipher = self._ciphers[key_id.decode()]
+            cipher = _cipher(self._keys[key_id.decode()])
             return cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], owner.bytes)
         except (KeyError, InvalidTag):
             text = "A webhook secret was sealed with a key that is not among MAILSIFT_SECRET_KEYS."
@@ -60,3 +63,10 @@ class Vault:
         if previous and until and until > now:
             sealed.append(previous)
         return [self.open(owner, one) for one in sealed]
+
+
+def _cipher(key: bytes) -> AESGCM:
+    # Six megabytes, of no use to a process that takes lists in and never sees a webhook.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+
+    return AESGCM(key)

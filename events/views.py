@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from events.outcome import ErrorClass
+from events.outcome import ErrorClass, Wish
 from events.retry import DeliveryState, Disabled
 from storage.database import Row
 
@@ -17,6 +17,7 @@ class EndpointView:
 
     Attributes:
         types: the events it wants; () = all.
+        rate_per_second: attempts it takes at most; None = the usual.
         disabled_reason: NO exactly when it is enabled.
         failing_since: since when no attempt has arrived; None when the last one did.
         paused_until: after failures nothing is sent before then.
@@ -27,6 +28,7 @@ class EndpointView:
     account_id: UUID
     url: str
     types: tuple[str, ...]
+    rate_per_second: float | None
     enabled: bool
     disabled_reason: Disabled
     failing_since: datetime | None
@@ -53,7 +55,7 @@ class DeliveryView:
 
 @dataclass(frozen=True, slots=True)
 class AttemptView:
-    """One HTTP request; `status_code` is 0 when nobody answered."""
+    """One HTTP request; `status_code` is 0 when nobody answered, `wish` what was asked for beside."""
 
     n: int
     at: datetime
@@ -62,6 +64,7 @@ class AttemptView:
     status_code: int
     error: ErrorClass
     response: str
+    wish: Wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ def endpoint_view(row: Row) -> EndpointView:
         account_id=row["account_id"],
         url=row["url"],
         types=tuple(row["types"]),
+        rate_per_second=row["rate_per_second"],
         enabled=row["enabled"],
         disabled_reason=Disabled(row["disabled_reason"]),
         failing_since=row["failing_since"],
@@ -118,4 +122,5 @@ def attempt_view(row: Row) -> AttemptView:
         status_code=row["status_code"],
         error=ErrorClass(row["error"]),
         response=row["response"],
+        wish=Wish(row["wish"]),
     )

@@ -4,48 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
 from sqlalchemy import text
 
-from events.endpoints import WebhookService
 from jobs.service import JobService
-from jobs.views import JobOptions
-from mailsift.settings import Settings
-from mailsift.wiring import open_blobs, open_database, open_service, open_waker
-from mailsift.wiring_webhooks import Stores, open_sender, webhook_service
+from jobs.views import AccountId, JobId, JobOptions
+from mailsift.wiring import open_service
 from pipeline.facts import Mode
-from storage.database import Database
-from tests.installation import ended, settings_for, until
+from storage.database import Connection, Database
+from tests.installation import ended, until
 from tests.receiver import receiving
 from tests.webhook_house import verify
-from tests.workers import workers
+from tests.webhook_workers import settled, webhooks
+from tests.workers import WorkerGroup, workers
 
 
-@asynccontextmanager
-async def webhooks(settings: Settings, jobs: JobService) -> AsyncIterator[tuple[Database, WebhookService]]:
-    """Give the service of webhooks of an installation, and its database."""
-    database = open_database(settings)
-    stores = Stores(database, open_blobs(settings), open_waker(settings), jobs)
-    try:
-        async with open_sender(settings) as sender:
-            yield database, webhook_service(settings, stores, sender)
-    finally:
-        await database.aclose()
+async def test_a_worker_killed_between_the_end_of_a_job_and_its_delivery_costs_nothing(
+    tmp_path: Path, database_url: str, redis_url: str
+) -> None:
+    settings = settled(tmp_path, database_url, redis_url)
+    source = tmp_path / "list.csv"
+    source.write_text("email\na@example.com\n")
+    async with open_service(settings) as jobs, webhooks(settings, jobs) as (database, service):
+        account = await jobs.account("a")
+        async with receiving() as receiver:
+            endpoint, secret = await service.create(account, receiver.url)
+            job_id = await jobs.submit(account, source, JobOptions(mode=Mode.FAST))
+            with workers(settings, 1, tmp_path / "workers.log") as group:
+                async with database.begin() as connection:
+                    await _keep_from_being_claimed(connection, endpoint.id)
+                    await _end_and_kill(group, jobs, account, job_id)
+                    (delivery,) = await service.deliveries(account, endpoint.id)
+                    assert (delivery.state.value, delivery.attempts) == ("pending", 0)
+                    assert not receiver.connections
 
+                async def arrived() -> bool:
+                    (delivery,) = await service.deliveries(account, endpoint.id)
+                    return delivery.state.value == "succeeded"
 
-def settled(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox={"MAILSIFT_ALLOW_NON_PUBLIC": "true"},
-        webhook_allow_http=True,
-    )
+                await until(arrived, within=60)
+        (request,) = receiver.requests
+        verify(secret, request)
+        (delivery,) = await service.deliveries(account, endpoint.id)
+        assert delivery.attempts == 1
+        assert request.headers["webhook-id"] == str(delivery.event_id)
+        assert json.loads(request.body)["data"]["job_id"] == str(job_id)
 
 
 async def test_the_event_of_a_job_arrives_although_workers_die_before_and_while_they_send_it(
@@ -112,6 +118,18 @@ async def test_the_event_of_a_job_that_ended_while_no_worker_ran_arrives_when_on
                 await until(told, within=30)
         (request,) = receiver.requests
         assert json.loads(request.body)["data"]["error"].startswith("cancelled: ")
+
+
+async def _keep_from_being_claimed(connection: Connection, endpoint_id: UUID) -> None:
+    """Hold the lock a claim wants, until the transaction ends; events may be made meanwhile."""
+    statement = text("SELECT FROM endpoint WHERE id = :id FOR NO KEY UPDATE")
+    await connection.execute(statement, {"id": endpoint_id})
+
+
+async def _end_and_kill(group: WorkerGroup, jobs: JobService, account: AccountId, job_id: JobId) -> None:
+    view = await ended(jobs, account, job_id, within=60)
+    assert view.state.value == "completed"
+    group.kill(0, whole_group=True)
 
 
 async def _let_leases_run_out(database: Database, endpoint_id: UUID) -> None:

@@ -43,6 +43,32 @@ async def test_a_rotated_secret_signs_beside_the_one_before_until_the_overlap_en
             await house.service.rotate(house.account, endpoint.id, overlap_s=8 * 86_400)
 
 
+async def test_every_delivery_of_a_rotation_is_verified_by_both_judges(house: House) -> None:
+    async with receiving(status(500)) as receiver:
+        endpoint, old = await house.service.create(house.account, receiver.url)
+        await house.happen()
+        assert await house.work() == 1
+        new = await house.service.rotate(house.account, endpoint.id, overlap_s=60)
+        house.now += 10
+        await house.happen()
+        assert await house.work() == 2  # the retry of the one, and the other
+        house.now += 30
+        receiver.answer = status(200)
+        assert await house.work() == 1
+        house.now += 21
+        await house.happen()
+        assert await house.work() == 1
+    live = [[old], [old, new], [old, new], [old, new], [new]]
+    assert len(receiver.requests) == len(live)
+    for request, secrets in zip(receiver.requests, live, strict=True):
+        assert request.headers["webhook-signature"].count("v1,") == len(secrets)
+        for secret in secrets:
+            verify(secret, request)
+    for secret, request in ((new, receiver.requests[0]), (old, receiver.requests[-1])):
+        with pytest.raises(standardwebhooks.WebhookVerificationError):
+            verify(secret, request)
+
+
 @pytest.mark.parametrize(
     ("kind", "type_", "fields"),
     [

@@ -7,7 +7,7 @@ from email.utils import format_datetime
 import pytest
 from typing_extensions import override
 
-from events.outcome import ErrorClass, Outcome, error_of, shown
+from events.outcome import ErrorClass, Outcome, Wish, error_of, shown, wish_of
 from events.retry import (
     RETRY_S,
     DeliveryState,
@@ -17,6 +17,7 @@ from events.retry import (
     after,
     disabled_after,
     health_after,
+    not_sent_until,
     retry_after_s,
 )
 
@@ -26,6 +27,8 @@ OK = Outcome(ErrorClass.NONE, 204)
 FAILED = Outcome(ErrorClass.HTTP_5XX, 500)
 TIMEOUT = Outcome(ErrorClass.TIMEOUT)
 GONE = Outcome(ErrorClass.HTTP_4XX, 410)
+ABORT = Outcome(ErrorClass.HTTP_5XX, 503, retry_after="60", wish=Wish.ABORT)
+DISABLE = Outcome(ErrorClass.NONE, 200, wish=Wish.DISABLE)
 
 
 def busy(status: int, retry_after: str = "") -> Outcome:
@@ -72,6 +75,9 @@ def test_a_failed_attempt_is_repeated_after(attempt: int, outcome: Outcome, wait
         (10, OK, DeliveryState.SUCCEEDED),
         (10, FAILED, DeliveryState.EXHAUSTED),
         (1, GONE, DeliveryState.EXHAUSTED),
+        (1, ABORT, DeliveryState.EXHAUSTED),
+        (1, DISABLE, DeliveryState.SUCCEEDED),
+        (1, Outcome(ErrorClass.HTTP_4XX, 400, wish=Wish.DISABLE), DeliveryState.EXHAUSTED),
     ],
 )
 def test_a_delivery_ends(attempt: int, outcome: Outcome, state: DeliveryState) -> None:
@@ -123,6 +129,34 @@ def test_an_endpoint_is_disabled_after_five_days_and_ten_deliveries_given_up() -
     assert rules(4.99, 10) is Disabled.NO
     assert rules(5, 9) is Disabled.NO
     assert disabled_after(Health(), GONE, NOW) is Disabled.GONE
+    assert disabled_after(Health(), DISABLE, NOW) is Disabled.BY_RECEIVER
+    assert disabled_after(Health(), ABORT, NOW) is Disabled.NO
+
+
+def test_a_receiver_that_drops_an_event_is_well() -> None:
+    failing = Health(9, NOW - DAY, 3, NOW + 60)
+    assert health_after(failing, ABORT, DeliveryState.EXHAUSTED, NOW) == Health()
+
+
+def test_what_could_not_be_sent_waits_about_a_minute() -> None:
+    dice = random.Random(1)
+    waits = [not_sent_until(NOW, dice) - NOW for _ in range(1_000)]
+    assert 48 <= min(waits) < 49
+    assert 71 < max(waits) <= 72
+
+
+@pytest.mark.parametrize(
+    ("header", "wish"),
+    [
+        ("disable", Wish.DISABLE),
+        (" Abort-Message ", Wish.ABORT),
+        ("", Wish.NONE),
+        ("disable, abort-message", Wish.NONE),
+        ("none", Wish.NONE),
+    ],
+)
+def test_a_wish_is_one_word(header: str, wish: Wish) -> None:
+    assert wish_of(header) is wish
 
 
 def test_given_up_deliveries_are_counted_until_one_arrives() -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gzip
 import ssl
 import time
-from collections.abc import Sequence
+import tracemalloc
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import httpcore
 import pytest
 import trustme
+from typing_extensions import override
 
+from events.delivery import DeliveryConfig
 from events.names import Names
 from events.outcome import ErrorClass
 from events.safe_http import SendConfig, Sender
@@ -122,6 +128,11 @@ async def test_a_body_that_drips_does_not_change_the_status_that_was_heard() -> 
     assert outcome.ms < 2_000
 
 
+def test_a_request_has_fifteen_seconds_by_the_wall_clock_and_sixteen_kib_of_its_answer_are_read() -> None:
+    assert (SendConfig().timeout_s, SendConfig().response_bytes) == (15.0, 16 * 1024)
+    assert DeliveryConfig().lease_s > 3 * SendConfig().timeout_s
+
+
 async def test_half_a_gigabyte_of_gzip_is_neither_read_nor_unpacked() -> None:
     bomb = gzip.compress(bytes(1 << 20)) * 500
     sent = 0
@@ -135,9 +146,26 @@ async def test_half_a_gigabyte_of_gzip_is_neither_read_nor_unpacked() -> None:
             sent += len(bomb)
 
     async with receiving(pouring) as receiver:
+        tracemalloc.start()
         outcome = await sender().post(receiver.url, {}, BODY)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
     assert (outcome.error, outcome.status_code, outcome.response) == (ErrorClass.NONE, 200, "")
     assert sent < 20 * len(bomb)
+    assert peak < 8 * 1024**2
+
+
+async def test_of_an_endless_answer_only_the_beginning_is_kept() -> None:
+    async def pouring(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        for _ in range(10_000):
+            writer.write(b"10000\r\n%b\r\n" % (b"<b>" * 22_000)[:0x10000])
+            await writer.drain()
+
+    async with receiving(pouring) as receiver:
+        outcome = await sender().post(receiver.url, {}, BODY)
+    assert (outcome.error, len(outcome.response)) == (ErrorClass.NONE, 4_096)
+    assert outcome.ms < 4_000
 
 
 async def test_a_port_nobody_listens_on_is_refused() -> None:
@@ -211,3 +239,40 @@ async def test_a_url_that_was_stored_is_checked_again() -> None:
         assert time.monotonic() - started < 1
     assert outcome.error is ErrorClass.BLOCKED
     assert receiver.connections == 0
+
+
+class Faulty(httpcore.AsyncNetworkBackend):
+    """A machine on which connections fail the way the test says, by address."""
+
+    def __init__(self, faults: Mapping[str, OSError]) -> None:
+        self._faults = faults
+
+    @override
+    async def connect_tcp(self, host: str, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
+        raise httpcore.ConnectError from self._faults[host]
+
+
+@pytest.mark.parametrize(
+    ("faults", "error"),
+    [
+        ({"127.0.0.1": errno.EMFILE}, ErrorClass.NOT_SENT),
+        ({"127.0.0.1": errno.ENOBUFS, "127.0.0.2": errno.ENFILE}, ErrorClass.NOT_SENT),
+        ({"127.0.0.1": errno.ENETUNREACH}, ErrorClass.NOT_SENT),
+        ({"::1": errno.ENETUNREACH}, ErrorClass.REFUSED),  # a machine without IPv6 is no fault
+        ({"127.0.0.1": errno.EHOSTUNREACH}, ErrorClass.REFUSED),
+        ({"127.0.0.1": errno.ECONNREFUSED, "::1": errno.ENETUNREACH}, ErrorClass.REFUSED),
+        ({"127.0.0.1": errno.ECONNREFUSED, "127.0.0.2": errno.EMFILE}, ErrorClass.REFUSED),
+        ({"127.0.0.1": errno.ENETDOWN, "127.0.0.2": errno.ECONNREFUSED}, ErrorClass.REFUSED),
+    ],
+)
+async def test_a_fault_is_ours_when_no_address_says_it_is_theirs(
+    faults: dict[str, int], error: ErrorClass
+) -> None:
+    async def resolve(_name: str) -> Sequence[str]:
+        return list(faults)
+
+    outside = Sender(
+        guard=AddressGuard(allow_non_public=True), resolve=resolve, config=SendConfig(allow_http=True)
+    )
+    outside._backend._inner = Faulty({host: OSError(code, "x") for host, code in faults.items()})
+    assert (await outside.post("http://hook.example.com/", {}, BODY)).error is error

@@ -1,15 +1,24 @@
 from __future__ import annotations
 
+import asyncio
+import ssl
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from typing_extensions import override
 
+from events.outcome import ErrorClass, Outcome
+from events.safe_http import SendConfig, Sender
 from events.target import parse_target
 from pipeline.errors import MailsiftError
 from pipeline.guard import AddressGuard
 
 GUARD = AddressGuard()
+UNTRUSTING = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to load whom the system trusts takes a while
 
 
 @pytest.mark.parametrize(
@@ -32,6 +41,12 @@ def test_a_url_has_one_spelling(url: str, stored: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
+        "http://example.com\\@127.0.0.1/",
+        "http://2130706433/",
+        "http://0x7f000001/",
+        "http://127.1/",
+        "http://0/",
+        "http://127.0.0.1./",
         "",
         "example.com",
         "ftp://example.com/",
@@ -74,6 +89,7 @@ def test_a_url_that_parsers_may_read_differently_is_refused(url: str) -> None:
     assert refused.value.code == "webhook_url_invalid"
 
 
+# From the multicast ones on: what Python's ipaddress calls global, in one version or another.
 @pytest.mark.parametrize(
     "host",
     [
@@ -84,6 +100,19 @@ def test_a_url_that_parsers_may_read_differently_is_refused(url: str) -> None:
         "[::ffff:127.0.0.1]",
         "[fe80::1]",
         "[64:ff9b::7f00:1]",
+        "224.0.0.1",
+        "239.255.255.255",
+        "[ff02::1]",
+        "[64:ff9b::a9fe:a9fe]",
+        "[64:ff9b:1::1]",
+        "[::127.0.0.1]",
+        "[::ffff:0:127.0.0.1]",
+        "[fec0::1]",
+        "[3fff::1]",
+        "[5f00::1]",
+        "[2002:7f00:1::1]",
+        "192.88.99.1",
+        "168.63.129.16",
     ],
 )
 def test_an_address_that_is_not_public_is_refused(host: str) -> None:
@@ -102,3 +131,66 @@ def test_what_is_accepted_is_read_the_same_by_another_parser(rest: str) -> None:
     assert other.host == target.host
     assert (other.port or 443) == target.port
     assert other.raw_path.decode() == target.path
+
+
+class Watching(AddressGuard):
+    """Notes every address it is asked about, and lets none be dialled: the first question is the URL's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    @override
+    def allows(self, address: str) -> bool:
+        self.asked.append(address)
+        return len(self.asked) == 1 and super().allows(address)
+
+
+def dialled(url: str) -> str:
+    """Return whom a request to this URL would reach: the name that is looked up, or the address."""
+    guard, names = Watching(), list[str]()
+
+    async def resolve(name: str) -> Sequence[str]:
+        names.append(name)
+        return ["192.0.2.1"]
+
+    async def post() -> Outcome:
+        outside = Sender(
+            guard=guard, resolve=resolve, config=SendConfig(allow_http=True), ssl_context=UNTRUSTING
+        )
+        return await outside.post(url, {}, b"{}")
+
+    assert asyncio.run(post()).error is ErrorClass.BLOCKED
+    return names[0] if names else guard.asked[1]
+
+
+HOSTS = st.one_of(
+    st.text(alphabet="abz019.-_:/?#@\\[]%xA\u3002\uff0e １éß", min_size=1, max_size=24),
+    st.ip_addresses(v=4).map(str),
+    st.ip_addresses(v=6).map(lambda ip: f"[{ip.exploded.upper()}]"),
+    st.from_regex(r"\A[a-zA-Z0-9_]{1,8}(\.[a-zA-Z]{2,6}){1,2}(:[0-9]{1,5})?\Z"),
+    st.integers(0, 2**32).map(str),
+)
+
+
+@given(HOSTS, st.sampled_from(["", "/", "/@127.0.0.1/", "/a?b=c@127.0.0.1", "?x=//127.0.0.1"]))
+@settings(deadline=None)
+def test_the_host_that_is_stored_is_the_host_that_is_dialled(host: str, rest: str) -> None:
+    try:
+        stored = parse_target(f"http://{host}{rest}", guard=GUARD, allow_http=True).url
+    except MailsiftError:
+        return
+    assert dialled(stored) == urlsplit(stored).hostname == httpx.URL(stored).host
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://Hook.EXAMPLE.com:8080/x", "hook.example.com"),
+        ("http://bücher.example/@10.0.0.1/", "xn--bcher-kva.example"),
+        ("http://8.8.8.8/", "8.8.8.8"),
+        ("http://[2606:4700:0000::1111]/", "2606:4700::1111"),
+    ],
+)
+def test_a_host_is_dialled_as_it_is_written(url: str, host: str) -> None:
+    assert dialled(parse_target(url, guard=GUARD, allow_http=True).url) == host

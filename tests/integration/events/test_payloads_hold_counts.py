@@ -1,0 +1,128 @@
+"""What is told of jobs is counts and ids: whatever a list or a request holds, no event holds an address."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from sqlalchemy import select
+
+from events.payloads import EventType
+from events.samples import Sample
+from jobs.views import JobId, JobOptions
+from mailsift.wiring import open_service
+from pipeline.facts import Mode
+from storage.tables import event
+from tests.installation import ended, until
+from tests.receiver import receiving
+from tests.webhook_house import verify
+from tests.webhook_workers import settled, webhooks
+from tests.workers import workers
+
+CANARY = "canary.person@canary-domain.example"
+FAST = JobOptions(mode=Mode.FAST, name=CANARY, metadata={CANARY: CANARY})
+
+LISTS = {
+    "good.csv": (f"email,name\n{CANARY},{CANARY}\nnot an address\n", FAST),
+    "header.csv": (f"{CANARY},{CANARY}\n1,2\n", FAST),
+    "no column.csv": (f"a,b\n1,{CANARY} and more words\n" + "3,4\n" * 20, FAST),
+    "wrong column.csv": (f"a,{CANARY}\n1,2\n", replace(FAST, column=CANARY)),
+    f"{CANARY}.csv": (f'email\n"{CANARY}\n', FAST),
+    "broken.jsonl": (f'{{"email": "{CANARY}"\n', FAST),
+    "blank.csv": ("\n\n\n", FAST),
+}
+
+COMPLETED = {
+    "completed_at": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
+    "invalid": r"\d+",
+    "job_id": r"[0-9a-f-]{36}",
+    "processed": r"\d+",
+    "started_at": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
+    "status": "completed",
+    "total_emails": r"\d+",
+    "valid": r"\d+",
+}
+FAILED = {
+    "error": r"[a-z_]+: [^@]+\.",
+    "job_id": r"[0-9a-f-]{36}",
+    "processed": r"\d+",
+    "status": "failed",
+    "total_emails": r"\d+",
+}
+FIELDS = {EventType.COMPLETED: COMPLETED, EventType.FAILED: FAILED, EventType.TEST: {"message": r"[\w .]+"}}
+
+
+def judge(body: bytes) -> EventType:
+    """Check that every field of an event is what it may be, and return its type."""
+    assert b"canary" not in body.lower()
+    assert b"@" not in body
+    told = json.loads(body)
+    assert set(told) == {"id", "type", "created_at", "data"}
+    type_ = EventType(told["type"])
+    fields = FIELDS[type_]
+    assert set(told["data"]) == set(fields)
+    wrong = {name: told["data"][name] for name, form in fields.items() if not _is(form, told["data"][name])}
+    assert wrong == {}
+    return type_
+
+
+def _is(form: str, value: object) -> bool:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return is_number == (form == r"\d+") and re.fullmatch(form, str(value)) is not None
+
+
+async def test_no_event_of_any_job_holds_an_address(
+    tmp_path: Path, database_url: str, redis_url: str
+) -> None:
+    settings = settled(tmp_path, database_url, redis_url)
+    async with open_service(settings) as jobs, webhooks(settings, jobs) as (database, service):
+        account = await jobs.account(CANARY)
+        async with receiving() as receiver:
+            endpoint, secret = await service.create(account, f"{receiver.url}/canary")
+            made: list[JobId] = []
+            for name, (text, options) in LISTS.items():
+                (tmp_path / name).write_text(text)
+                made.append(await jobs.submit(account, tmp_path / name, options))
+            await jobs.cancel(account, made.pop(0))
+            made.append(await jobs.submit(account, tmp_path / "good.csv", FAST))
+
+            async def told() -> bool:
+                return len(receiver.requests) == len(LISTS) + 1
+
+            with workers(settings, 1, tmp_path / "workers.log"):
+                for job_id in made:
+                    await ended(jobs, account, job_id, within=90)
+                await until(told, within=60)
+            for kind in Sample:
+                await service.test(account, endpoint.id, kind)
+        for request in receiver.requests:
+            verify(secret, request)
+        heard = [judge(request.body) for request in receiver.requests]
+        assert set(heard) == set(EventType)
+        assert heard.count(EventType.FAILED) >= 5
+        async with database.begin() as connection:
+            stored = (await connection.execute(select(event.c.id, event.c.body))).all()
+        assert {id_ for id_, _ in stored} == {
+            UUID(request.headers["webhook-id"]) for request in receiver.requests
+        }
+        assert {body for _, body in stored} == {request.body for request in receiver.requests}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"message": "a@example.com"},
+        {"message": "a canary"},
+        {"message": "a", "more": 1},
+        {"message": 1},
+        {},
+    ],
+)
+def test_the_judge_of_this_file_can_say_no(data: dict[str, object]) -> None:
+    told = {"id": "1", "type": "webhook.test", "created_at": "2026-11-21T00:00:00.0Z", "data": data}
+    with pytest.raises(AssertionError):
+        judge(json.dumps(told).encode())

@@ -1,0 +1,171 @@
+"""Our own mail, handed to a real relay: encrypted where that is offered, no password in the clear."""
+
+from __future__ import annotations
+
+import ssl
+from email.message import EmailMessage
+
+import pytest
+import trustme
+from pydantic import SecretStr, ValidationError
+from typing_extensions import override
+
+from events.mail import Mailer
+from events.relay import Relay, parse_relay
+from mailsift.settings import Settings
+from pipeline.errors import MailsiftError
+from tests.mail_relay import MailRelay, relaying
+
+USER, PASSWORD = "postmaster@example.com", "p@ss:/word"
+
+
+class Far(Relay):
+    """A relay that is reached over the network, as far as we know."""
+
+    @property
+    @override
+    def is_this_machine(self) -> bool:
+        return False
+
+
+def message() -> EmailMessage:
+    made = EmailMessage()
+    made["Subject"], made["From"], made["To"] = "Hello", "us@example.org", "a@example.com, b@example.com"
+    made.set_content("Zoë\n", cte="quoted-printable")
+    return made
+
+
+def far(relay: MailRelay, *, user: str = "") -> Relay:
+    return Far("127.0.0.1", relay.port, tls=False, user=user, password=PASSWORD if user else "")
+
+
+@pytest.fixture
+def ours() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """The relay's certificate, and the trust in it."""
+    authority = trustme.CA()
+    server, client = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    authority.configure_trust(client)
+    return server, client
+
+
+@pytest.mark.parametrize(
+    ("url", "relay"),
+    [
+        ("smtp://mail.example.com:2525", Relay("mail.example.com", 2525, tls=False)),
+        ("smtp://127.0.0.1", Relay("127.0.0.1", 25, tls=False)),
+        ("smtps://[2001:db8::1]/", Relay("2001:db8::1", 465, tls=True)),
+        (
+            "smtps://postmaster%40example.com:p%40ss%3A%2Fword@mail.example.com:465",
+            Relay("mail.example.com", 465, tls=True, user=USER, password=PASSWORD),
+        ),
+    ],
+)
+def test_a_relay_is_written_as_a_url(url: str, relay: Relay) -> None:
+    assert parse_relay(url) == relay
+    assert Settings(mail_relay=SecretStr(url)).mail_relay == SecretStr(url)
+    assert PASSWORD not in repr(relay)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "mail.example.com:25",
+        "http://mail.example.com",
+        "smtp://",
+        "smtp://user@mail.example.com",
+        "smtp://:secret@mail.example.com",
+        "smtp://mail.example.com:0",
+        "smtp://mail.example.com:99999",
+        "smtp://mail.example.com:x",
+        "smtp://mail.example.com/inbox",
+        "smtp://mail.example.com?tls=no",
+        "smtp://[::1",
+    ],
+)
+def test_anything_else_is_refused_without_being_repeated(url: str) -> None:
+    with pytest.raises(ValueError, match=r"^expected smtp://"):
+        parse_relay(url)
+
+
+def test_a_relay_that_is_none_is_a_mistake_of_the_settings_that_tells_no_secret() -> None:
+    with pytest.raises(ValidationError) as refused:
+        Settings(mail_relay=SecretStr("smtp://user:hunter2@mail.example.com:x"))
+    assert "hunter2" not in str(refused.value)
+
+
+def test_this_machine_is_known() -> None:
+    hosts = {"localhost": True, "127.0.0.2": True, "::1": True, "mail.example.com": False, "192.0.2.1": False}
+    assert {host: Relay(host, 25, tls=False).is_this_machine for host in hosts} == hosts
+
+
+async def test_mail_reaches_every_recipient_in_one_go() -> None:
+    async with relaying() as relay:
+        await Mailer(parse_relay(relay.url), helo_name="mailsift.test").send(message())
+    ((recipients, mail),) = relay.mail
+    assert recipients == ["a@example.com", "b@example.com"]
+    assert mail.get_content().strip() == "Zoë"
+    assert relay.verbs == ["EHLO", "MAIL", "RCPT", "RCPT", "DATA", "QUIT"]
+
+
+async def test_on_the_way_mail_is_encrypted_where_that_is_offered_and_then_the_password_is_said(
+    ours: tuple[ssl.SSLContext, ssl.SSLContext],
+) -> None:
+    server, trust = ours
+    async with relaying(starttls=server) as relay:
+        mailer = Mailer(far(relay, user=USER), helo_name="mailsift.test", ssl_context=trust)
+        await mailer.send(message())
+        assert relay.verbs[:4] == ["EHLO", "STARTTLS", "EHLO", "AUTH"]
+        assert relay.logins == [(USER, PASSWORD)]
+        with pytest.raises(MailsiftError, match="mail_failed"):  # it is not whom the system trusts
+            await Mailer(far(relay), helo_name="mailsift.test").send(message())
+    assert len(relay.mail) == 1
+
+
+async def test_mail_is_encrypted_from_the_first_byte(ours: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    server, trust = ours
+    async with relaying(tls=server) as relay:
+        target = Relay("127.0.0.1", relay.port, tls=True, user=USER, password=PASSWORD)
+        await Mailer(target, helo_name="mailsift.test", ssl_context=trust).send(message())
+    assert (len(relay.mail), relay.logins) == (1, [(USER, PASSWORD)])
+
+
+async def test_a_password_is_not_said_in_the_clear() -> None:
+    async with relaying() as relay:
+        with pytest.raises(MailsiftError, match="mail_failed"):
+            await Mailer(far(relay, user=USER), helo_name="mailsift.test").send(message())
+        assert (relay.logins, relay.mail) == ([], [])
+        await Mailer(far(relay), helo_name="mailsift.test").send(message())
+    assert len(relay.mail) == 1
+
+
+@pytest.mark.parametrize("verb", ["CONNECT", "EHLO", "MAIL", "DATA"])
+async def test_a_relay_that_does_not_want_it_is_told_without_an_address(verb: str) -> None:
+    async with relaying() as relay:
+        relay.replies = {verb: "554 a@example.com is not welcome", "HELO": "554 a@example.com"}
+        with pytest.raises(MailsiftError, match="mail_failed") as failed:
+            await Mailer(parse_relay(relay.url), helo_name="mailsift.test").send(message())
+    assert (failed.value.retryable, relay.mail) == (True, [])
+    assert "@" not in failed.value.message
+
+
+async def test_one_recipient_that_is_taken_is_enough_and_none_is_not() -> None:
+    async with relaying() as relay:
+        relay.refused = {"a@example.com"}
+        mailer = Mailer(parse_relay(relay.url), helo_name="mailsift.test")
+        await mailer.send(message())
+        relay.refused = {"a@example.com", "b@example.com"}
+        with pytest.raises(MailsiftError, match="mail_failed") as failed:
+            await mailer.send(message())
+    assert [recipients for recipients, _ in relay.mail] == [["b@example.com"]]
+    assert "@" not in failed.value.message
+
+
+async def test_a_relay_that_is_not_there_or_says_nothing_is_a_failure() -> None:
+    async with relaying() as relay:
+        gone, relay.silent = parse_relay(relay.url), True
+        with pytest.raises(MailsiftError, match="mail_failed"):
+            await Mailer(gone, helo_name="mailsift.test", timeout_s=0.3).send(message())
+    with pytest.raises(MailsiftError, match="mail_failed"):
+        await Mailer(gone, helo_name="mailsift.test").send(message())
