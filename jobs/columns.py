@@ -48,3 +48,17 @@ def distinct_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
         used.add(free)
         result.append(free)
     return result
+
+
+def cell_text(name: str, dtype: pl.DataType) -> pl.Expr:
+    """Return a column as text to look at: "" for nothing, JSON for nested values, hexadecimal for bytes."""
+    column = pl.col(name)
+    if dtype == pl.Binary:
+        text = column.bin.encode("hex")
+    elif dtype.is_nested():
+        json_text = pl.struct(column.alias("v")).struct.json_encode()
+        bare = json_text.str.strip_prefix('{"v":').str.strip_suffix("}")
+        text = pl.when(column.is_not_null()).then(bare)
+    else:
+        text = column.cast(pl.String, strict=False)
+    return text.fill_null("").alias(name)

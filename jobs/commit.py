@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID, uuid4
 
+import structlog
+
 from events.payloads import JobEnd, envelope, job_end
 from jobs.states import Step, sources, target
-from storage import chunk_rows, event_rows, job_rows
+from storage import chunk_rows, event_rows, job_rows, schedule_rows
 from storage.chunk_rows import FREE_LANES, ClaimedChunk, NewChunk
 from storage.database import Connection
 from storage.event_rows import EventRow
 from storage.job_rows import Counts
+
+_log = structlog.get_logger()
 
 
 class LeaseLostError(Exception):
@@ -83,6 +87,7 @@ async def end_job(
     )
     if row is None:
         return False
+    await _count_run(connection, row["schedule_id"], step)
     told = JobEnd(
         job_id=job_id,
         total=row["total"],
@@ -108,3 +113,11 @@ async def end_job(
         ),
     )
     return True
+
+
+async def _count_run(connection: Connection, schedule_id: UUID | None, step: Step) -> None:
+    """Let a schedule know how its run ended; one that was cancelled tells nothing."""
+    if schedule_id is not None and step is not Step.CANCEL:
+        paused = await schedule_rows.count_end(connection, schedule_id, failed=step is Step.FAIL)
+        if paused:
+            _log.warning("schedule.paused", schedule=str(schedule_id), code=schedule_rows.RUNS_FAILED)

@@ -10,15 +10,18 @@ from uuid import UUID
 
 import structlog
 
+from jobs.attempts import attempt_at_chunk, attempt_at_step, context_of, show_in_flight, show_process
 from jobs.commit import LeaseLostError
 from jobs.errands import Errands
 from jobs.faults import told
+from jobs.meters import LEASES_EXPIRED
 from jobs.ports import Waker
+from jobs.pulse import Pulse
 from jobs.steps import StepWorker
 from jobs.stopwatch import Stopwatch
 from jobs.work import ChunkWorker
 from pipeline.errors import MailsiftError
-from storage import chunk_rows, job_rows
+from storage import chunk_rows, job_rows, lease_rows
 from storage.chunk_rows import ClaimedChunk
 from storage.database import Database, DatabaseError
 from storage.job_rows import ClaimedStep
@@ -32,11 +35,12 @@ class EngineConfig:
 
     Attributes:
         owner: names this process in its leases; unique.
+        crew: names the worker whose pool this process is in; "" = it is on its own.
         slots: chunks and steps in flight at once; one more is kept for small jobs.
         survey_slots: how many of them may be chunks nobody has looked at yet: those are large, and cost
             computing rather than waiting.
         job_cap: chunks of one job that may be leased at once, everywhere.
-        lease_s, heartbeat_s: how long a lease lasts and how often it is renewed.
+        lease_s, heartbeat_s: how long a lease lasts, and how often it is renewed and operators are heard.
         sweep_s: how often what the dead left behind is mended.
         run_s: how long one wake-up keeps claiming.
         linger_s: how long an idle process keeps looking before it goes back to sleep.
@@ -45,6 +49,7 @@ class EngineConfig:
     """
 
     owner: str
+    crew: str = ""
     slots: int = 6
     survey_slots: int = 3
     job_cap: int = 64
@@ -78,16 +83,22 @@ class Engine:
         self._waker = waker
         self._in_flight: dict[UUID, asyncio.Task[None]] = {}
         self._held: dict[UUID, ClaimedChunk | ClaimedStep] = {}
+        self._pulse = Pulse(
+            owner=config.owner, crew=config.crew, slots=config.slots + 1, every=config.heartbeat_s
+        )
         self._heart: asyncio.Task[None] | None = None
         self._swept_at = float("-inf")
         self._closing = False
+        self._show()
 
     async def drain(self) -> None:
         """Claim and start work until there is none or the time of one wake-up is over."""
+        await self._start_heart()
         started = idle_since = time.monotonic()
         while not self._closing and time.monotonic() - started < self._config.run_s:
             await self._sweep_when_due()
-            await self._errands.start()
+            if not self._pulse.draining:
+                await self._errands.start()
             while await self._claim_one():
                 idle_since = time.monotonic()
             if under_way := self._errands.in_flight.union(self._in_flight.values()):
@@ -115,6 +126,7 @@ class Engine:
         if self._heart is not None:
             self._heart.cancel()
             await asyncio.gather(self._heart, return_exceptions=True)
+            await self._say_goodbye()
 
     async def _close_work(self, grace_s: float) -> None:
         if self._in_flight:
@@ -133,7 +145,7 @@ class Engine:
     async def _claim_one(self) -> bool:
         """Claim and start one piece of work; the last slot is for small jobs only."""
         free = self._config.slots + 1 - len(self._in_flight)
-        if free <= 0 or self._closing:
+        if free <= 0 or self._closing or self._pulse.draining:
             return False
         async with self._database.begin() as connection:
             step = await job_rows.claim_step(
@@ -166,6 +178,7 @@ class Engine:
     def _forget(self, token: UUID) -> None:
         self._in_flight.pop(token, None)
         self._held.pop(token, None)
+        show_in_flight(self._held.values())
 
     def _surveys(self) -> int:
         return sum(
@@ -177,74 +190,105 @@ class Engine:
         self, token: UUID, held: ClaimedChunk | ClaimedStep, work: Coroutine[None, None, None]
     ) -> None:
         self._held[token] = held
-        self._in_flight[token] = task = asyncio.create_task(work)
+        show_in_flight(self._held.values())
+        self._in_flight[token] = task = asyncio.create_task(work, context=context_of(held))
         task.add_done_callback(lambda _: self._forget(token))
-        if self._heart is None or self._heart.done():
-            self._heart = asyncio.create_task(self._beat())
+        self._pulse.claimed()
 
     async def _do_step(self, step: ClaimedStep) -> None:
         try:
-            worth = await self._steps.work(step)
+            with attempt_at_step(step):
+                worth = await self._steps.work(step)
         except LeaseLostError:
-            _log.info("job.step.lease_lost", job=str(step.job_id))
+            _log.info("job.step.lease_lost")
         except Exception as error:  # noqa: BLE001 - whatever it was, the lease ends and another tries
-            _log.warning("job.step.error", job=str(step.job_id), **told(error))
+            _log.warning("job.step.error", **told(error))
         else:
-            _log.info("job.step.done", job=str(step.job_id), step=step.state)
+            _log.info("job.step.done", step=step.state)
             await self._waker.wake(min(worth, self._config.slots))
 
     async def _do_chunk(self, chunk: ClaimedChunk, watch: Stopwatch) -> None:
         try:
-            last = await self._chunks.work(chunk, watch)
+            with attempt_at_chunk(chunk, watch):
+                last = await self._chunks.work(chunk, watch)
         except LeaseLostError:
-            _log.info("chunk.lease_lost", job=str(chunk.job_id), chunk=chunk.n)
+            _log.info("chunk.lease_lost")
         except Exception as error:  # noqa: BLE001 - whatever it was, nothing is lost: the chunk goes back
-            _log.warning("chunk.error", job=str(chunk.job_id), chunk=chunk.n, **told(error))
-            await self._release(chunk, tried=not _ours_to_blame(error))
+            _log.warning("chunk.error", **told(error))
+            await self._release(chunk, error)
         else:
-            _log.info(
-                "chunk.done",
-                job=str(chunk.job_id),
-                chunk=chunk.n,
-                lane=chunk.lane,
-                addresses=chunk.addresses,
-                **watch.fields(),
-            )
+            _log.info("chunk.done", lane=chunk.lane, addresses=chunk.addresses, **watch.fields())
             if last:
                 await self._waker.wake(1)
 
-    async def _release(self, chunk: ClaimedChunk, *, tried: bool) -> None:
-        delay = float(min(60, 2**chunk.attempt))
+    async def _release(self, chunk: ClaimedChunk, why: Exception) -> None:
         try:
             async with self._database.begin() as connection:
-                await chunk_rows.release(connection, chunk, delay=delay, waits_for="error", tried=tried)
+                await chunk_rows.release(
+                    connection,
+                    chunk,
+                    delay=float(min(60, 2**chunk.attempt)),
+                    waits_for="error",
+                    tried=not _ours_to_blame(why),
+                    error=told(why)["error"],
+                )
         except Exception as error:  # noqa: BLE001 - then its lease runs out and a sweep frees it
-            _log.warning("chunk.release_error", job=str(chunk.job_id), **told(error))
+            _log.warning("chunk.release_error", **told(error))
+
+    async def _start_heart(self) -> None:
+        """Begin to beat; nothing is claimed before the first beat, which may forbid it."""
+        if self._heart is None:
+            self._heart = asyncio.create_task(self._keep_beating())
+            await self._beat()
+
+    async def _keep_beating(self) -> None:
+        while True:
+            await self._pulse.rest()
+            await self._beat()
 
     async def _beat(self) -> None:
-        """Renew the leases while work is in flight; work whose lease is lost is stopped."""
-        while self._in_flight:
-            await asyncio.sleep(self._config.heartbeat_s)
-            before = set(self._in_flight)
-            try:
-                async with self._database.begin() as connection:
+        """Tell of this process and renew its leases; work whose lease is lost is stopped."""
+        before = set(self._in_flight)
+        lost: set[UUID] = set()
+        try:
+            async with self._database.begin() as connection:
+                if before:
                     alive = await chunk_rows.renew(connection, before, lease=self._config.lease_s)
                     alive |= await job_rows.renew_steps(connection, before, lease=self._config.lease_s)
-            except Exception as error:  # noqa: BLE001 - the next beat tries again; the fence guards the rest
-                _log.warning("heartbeat.error", **told(error))
-                continue
-            for token in before - alive:
-                if token in self._in_flight:
-                    self._in_flight[token].cancel()
+                    lost = before - alive
+                await self._pulse.beat(connection, in_hand=len(before))
+        except Exception as error:  # noqa: BLE001 - the next beat tries again; the fence guards the rest
+            _log.warning("heartbeat.error", **told(error))
+            return
+        self._show()
+        for token in lost.intersection(self._in_flight):
+            self._in_flight[token].cancel()
+
+    def _show(self) -> None:
+        """Show how much this process takes at a time: nothing when it is drained."""
+        if self._closing or self._pulse.draining:
+            show_process(slots=0, survey_slots=0)
+        else:
+            show_process(slots=self._config.slots, survey_slots=self._config.survey_slots)
+
+    async def _say_goodbye(self) -> None:
+        try:
+            async with self._database.begin() as connection:
+                await self._pulse.stop(connection)
+        except Exception as error:  # noqa: BLE001 - then it is shown as gone
+            _log.warning("goodbye.error", **told(error))
 
     async def _sweep_when_due(self) -> None:
         if time.monotonic() - self._swept_at < self._config.sweep_s:
             return
         self._swept_at = time.monotonic()
-        await self._errands.sweep()
+        if not self._pulse.draining:
+            await self._errands.sweep()
         async with self._database.begin() as connection:
-            freed = await chunk_rows.free_expired(connection)
+            freed = await lease_rows.free_expired(connection)
+        self._pulse.swept()
         if freed:
+            LEASES_EXPIRED.add("chunk", amount=freed)
             _log.warning("sweep.leases_freed", chunks=freed)
             await self._waker.wake(min(freed, self._config.slots))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from uuid import UUID
 
@@ -11,8 +11,9 @@ import structlog
 
 from events.delivery import Deliverer
 from jobs.faults import told
-from jobs.queries import JobQueries
-from jobs.schedule_runs import ScheduleRuns
+from jobs.meters import IN_FLIGHT, LEASES_EXPIRED
+from pipeline.spans import working_on
+from storage.delivery_rows import ClaimedDelivery
 
 _log = structlog.get_logger()
 
@@ -22,21 +23,18 @@ class Errands:
 
     Args:
         deliverer: makes the attempts of deliveries that are due.
-        runs: makes due slots of schedules into jobs.
-        queries: deletes the jobs whose time to be kept is over.
+        chores: what every sweep does beside, each once at a time, by what is logged when it fails.
         slots: attempts in flight at once.
     """
 
     def __init__(
-        self, *, deliverer: Deliverer, runs: ScheduleRuns, queries: JobQueries, slots: int = 8
+        self, *, deliverer: Deliverer, chores: Mapping[str, Callable[[], Awaitable[object]]], slots: int = 8
     ) -> None:
         self._deliverer = deliverer
-        self._runs = runs
-        self._queries = queries
+        self._chores = chores
         self._slots = slots
         self._sending: dict[UUID, asyncio.Task[None]] = {}
-        self._starting: asyncio.Task[None] | None = None
-        self._deleting: asyncio.Task[None] | None = None
+        self._doing: dict[str, asyncio.Task[None]] = {}
 
     @property
     def in_flight(self) -> set[asyncio.Task[None]]:
@@ -48,26 +46,33 @@ class Errands:
         free = self._slots - len(self._sending)
         claimed = await self._deliverer.claim(free) if free > 0 else []
         for one in claimed:
-            task = asyncio.create_task(_watched(self._deliverer.deliver(one), "webhook.error"))
+            task = asyncio.create_task(_watched(self._send(one), "webhook.error"))
             self._sending[one.lease_token] = task
             task.add_done_callback(partial(self._forget, one.lease_token))
+            IN_FLIGHT.set(len(self._sending), "delivery")
         return bool(claimed)
+
+    async def _send(self, one: ClaimedDelivery) -> None:
+        ids = {"delivery": str(one.id), "endpoint": str(one.endpoint_id), "lease": str(one.lease_token)}
+        with working_on("webhook.delivery", ids):
+            await self._deliverer.deliver(one)
 
     def _forget(self, token: UUID, _task: asyncio.Task[None]) -> None:
         self._sending.pop(token, None)
+        IN_FLIGHT.set(len(self._sending), "delivery")
 
     async def sweep(self) -> None:
-        """Free what dead workers held, and start the runs that are due, without waiting for them."""
+        """Free what dead workers held, and begin what else is due, without waiting for it."""
         if freed := await self._deliverer.sweep():
+            LEASES_EXPIRED.add("delivery", amount=freed)
             _log.warning("sweep.deliveries_freed", deliveries=freed)
-        if self._starting is None or self._starting.done():
-            self._starting = asyncio.create_task(_watched(self._runs.run_due(), "schedule.error"))
-        if self._deleting is None or self._deleting.done():
-            self._deleting = asyncio.create_task(_watched(self._queries.delete_expired(), "retention.error"))
+        for event, chore in self._chores.items():
+            if event not in self._doing or self._doing[event].done():
+                self._doing[event] = asyncio.create_task(_watched(chore(), event))
 
     async def aclose(self, grace_s: float) -> None:
         """Give what is under way a moment, and give back the deliveries that are left."""
-        tasks = self.in_flight | {task for task in (self._starting, self._deleting) if task}
+        tasks = self.in_flight.union(self._doing.values())
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
         left = list(self._sending)

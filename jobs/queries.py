@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from jobs.erasure import Eraser
 from jobs.service import owned, view_of
 from jobs.views import TERMINAL, AccountId, JobId, JobState, JobView
 from pipeline.errors import MailsiftError
-from storage import idempotency_rows, job_rows
-from storage.blobs import Blobs, JobBlobs
+from storage import job_rows
 from storage.database import Database
-
-_SWEPT_AT_ONCE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +29,40 @@ class Page:
 class JobQueries:
     """Lists and deletes the jobs of one installation."""
 
-    def __init__(self, *, database: Database, blobs: Blobs) -> None:
+    def __init__(self, *, database: Database, eraser: Eraser) -> None:
         self._database = database
-        self._blobs = blobs
+        self._eraser = eraser
 
     async def page(
-        self, account_id: AccountId, *, limit: int, cursor: str = "", states: Collection[JobState] = ()
+        self,
+        account_id: AccountId,
+        *,
+        limit: int,
+        cursor: str = "",
+        states: Collection[JobState] = (),
+        name: str = "",
     ) -> Page:
         """Return one page of the account's jobs; new jobs do not shift the pages.
+
+        Args:
+            account_id: whose.
+            limit: how many.
+            cursor: `next_cursor` of the page before.
+            states: only these; all, when empty.
+            name: only those whose name has this in it.
 
         Raises:
             MailsiftError: `bad_cursor` for one that is not from this list with this filter.
         """
-        names = sorted(states)
-        before = _read(cursor, names) if cursor else None
+        narrowed = [*sorted(states), *([f"name:{name}"] if name else [])]
+        before = _read(cursor, narrowed) if cursor else None
         async with self._database.begin() as connection:
-            rows = await job_rows.newest(connection, account_id, limit + 1, before=before, states=names)
+            rows = await job_rows.newest(
+                connection, account_id, limit + 1, before=before, states=states, name=name
+            )
         views = [view_of(row) for row in rows[:limit]]
         more = len(rows) > limit
-        return Page(views, _write(views[-1], names) if more else "")
+        return Page(views, _write(views[-1], narrowed) if more else "")
 
     async def delete(self, account_id: AccountId, job_id: JobId) -> None:
         """Delete an ended job and everything of it: list, results, events, idempotency key.
@@ -61,37 +74,22 @@ class JobQueries:
             row = await owned(connection, account_id, job_id)
         if row["state"] not in TERMINAL:
             raise MailsiftError("job_state_conflict", "A job that runs is cancelled first, then deleted.")
-        await self._erase(job_id)
-
-    async def delete_expired(self) -> int:
-        """Delete what was to be kept no longer; returns how many jobs. Any number of callers is harmless."""
-        async with self._database.begin() as connection:
-            over = await job_rows.expired(connection, TERMINAL, _SWEPT_AT_ONCE)
-            await idempotency_rows.purge(connection)
-        for job_id in over:
-            await self._erase(JobId(job_id))
-        return len(over)
-
-    async def _erase(self, job_id: JobId) -> None:
-        # Blobs first: who dies in between leaves a row that says there is something to delete.
-        await self._blobs.delete_prefix(JobBlobs(job_id).prefix)
-        async with self._database.begin() as connection:
-            await job_rows.remove(connection, job_id, TERMINAL)
+        await self._eraser.job(job_id)
 
 
-def _write(last: JobView, names: list[JobState]) -> str:
-    told = json.dumps([last.created_at.isoformat(), str(last.id), names])
+def _write(last: JobView, narrowed: list[str]) -> str:
+    told = json.dumps([last.created_at.isoformat(), str(last.id), narrowed])
     return base64.urlsafe_b64encode(told.encode()).decode().rstrip("=")
 
 
-def _read(cursor: str, names: list[JobState]) -> tuple[datetime, UUID]:
+def _read(cursor: str, narrowed: list[str]) -> tuple[datetime, UUID]:
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         created_at, job_id, found = json.loads(base64.b64decode(padded, b"-_", validate=True))
         moment, last = datetime.fromisoformat(created_at), UUID(job_id)
     except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error):
         raise _bad_cursor() from None
-    if found != names or moment.tzinfo is None:
+    if found != narrowed or moment.tzinfo is None:
         raise _bad_cursor()
     return moment, last
 

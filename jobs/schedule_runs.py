@@ -11,16 +11,18 @@ from uuid import uuid4
 
 import structlog
 
-from jobs.cron import CatchUp, due
+from jobs.meters import SCHEDULE_RUNS, count_missed
 from jobs.options import dump_options, load_options
 from jobs.ports import Waker
 from jobs.retry import risky_rows
-from jobs.schedule_views import Overlap, Recheck
+from jobs.schedule_views import Overlap, Recheck, timetable_of
 from jobs.service import JobService
+from jobs.submissions import LONGEST_UPLOAD_S, insert_stored
+from jobs.timetable import CatchUp, Due, Timetable
 from jobs.views import AccountId, JobId, JobOptions
 from pipeline.clock import Clock
 from pipeline.errors import MailsiftError
-from storage import job_rows, schedule_rows
+from storage import job_rows, leftover_rows, schedule_rows
 from storage.blobs import Blobs, JobBlobs
 from storage.database import Connection, Database, Row
 from storage.job_rows import NewJob
@@ -68,7 +70,7 @@ class ScheduleRuns:
         new = await self._make(row)
 
         async def transaction(connection: Connection) -> None:
-            await job_rows.insert(connection, new)
+            await insert_stored(connection, new)
             await schedule_rows.attach(connection, new.id, row["id"], None)
 
         await self._database.run(transaction)
@@ -82,22 +84,22 @@ class ScheduleRuns:
 
     async def _work(self, row: Row) -> int:
         """Do what a claimed schedule is due for; returns how many jobs it made."""
-        now = self._now()
-        plan = due(row["cron"], row["zone"], CatchUp(row["catch_up"]), slot=row["next_run_at"], now=now)
+        times = timetable_of(row)
+        plan = times.due(CatchUp(row["catch_up"]), slot=times.slot(row["next_run_at"]), now=self._now())
         if plan.slot is None:
-            await self._skip(row, plan.next, "missed")
+            await self._skip(row, times, plan, "missed")
             return 0
         if not await self._may_start(row):
-            await self._skip(row, plan.next, "still_running")
+            await self._skip(row, times, plan, "still_running")
             return 0
         try:
             new = await self._make(row)
         except MailsiftError as error:
             if error.retryable and error.code != "no_results_yet":
                 raise  # the lease runs out and the slot is tried again
-            await self._skip(row, plan.next, error.code)
+            await self._skip(row, times, plan, error.code)
             return 0
-        return await self._commit(row, new, slot=plan.slot, following=plan.next)
+        return await self._commit(row, new, times, plan)
 
     async def _may_start(self, row: Row) -> bool:
         async with self._database.begin() as connection:
@@ -112,25 +114,38 @@ class ScheduleRuns:
                     raise
         return True
 
-    async def _skip(self, row: Row, following: datetime, code: str) -> None:
+    async def _skip(self, row: Row, times: Timetable, plan: Due, code: str) -> None:
         async with self._database.begin() as connection:
             await schedule_rows.settle(
-                connection, row, next_run_at=following, last_error=code, pause=code in _AWAY
+                connection,
+                row,
+                following=plan.next,
+                last_error=code,
+                pause=code in _AWAY or times.is_over(plan.next),
             )
+        count_missed(code)
         _log.info("schedule.skipped", schedule=str(row["id"]), code=code)
 
-    async def _commit(self, row: Row, new: NewJob, *, slot: datetime, following: datetime) -> int:
+    async def _commit(self, row: Row, new: NewJob, times: Timetable, plan: Due) -> int:
         async def transaction(connection: Connection) -> None:
-            if not await schedule_rows.settle(connection, row, next_run_at=following, last_run_at=slot):
+            settled = await schedule_rows.settle(
+                connection,
+                row,
+                following=plan.next,
+                last_run_at=plan.slot,
+                pause=times.is_over(plan.next),
+            )
+            if not settled:
                 raise _LeaseLostError
-            await job_rows.insert(connection, new)
-            await schedule_rows.attach(connection, new.id, row["id"], slot)
+            await insert_stored(connection, new)
+            await schedule_rows.attach(connection, new.id, row["id"], plan.slot)
 
         try:
             await self._database.run(transaction)
         except _LeaseLostError:
             await self._blobs.delete_prefix(JobBlobs(new.id).prefix)
             return 0
+        SCHEDULE_RUNS.add()
         _log.info("schedule.run", schedule=str(row["id"]), job=str(new.id))
         await self._waker.wake(1)
         return 1
@@ -164,6 +179,8 @@ class ScheduleRuns:
 
     async def _store(self, path: Path, base: Row, options: JobOptions, *, name: str) -> NewJob:
         job_id = uuid4()
+        async with self._database.begin() as connection:
+            await leftover_rows.expect(connection, job_id, seconds=LONGEST_UPLOAD_S)
         async with self._blobs.stream_in(JobBlobs(job_id).source) as incoming:
             with path.open("rb") as file:
                 while data := file.read(_READ_BYTES):

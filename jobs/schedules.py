@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from jobs.cron import check_cron, fires
+from jobs.cron import check_cron
 from jobs.options import dump_options, load_options
 from jobs.schedule_runs import ScheduleRuns
-from jobs.schedule_views import ScheduleSpec, ScheduleView, schedule_view
-from jobs.service import owned
+from jobs.schedule_views import RunView, ScheduleSpec, ScheduleView, schedule_view, timetable_of
+from jobs.service import owned, view_of
 from jobs.views import AccountId, JobId
 from pipeline.clock import Clock
 from pipeline.errors import MailsiftError
@@ -35,16 +35,17 @@ class ScheduleService:
 
         Raises:
             MailsiftError: `job_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`,
-                `schedule_limit`.
+                `schedule_ended`, `schedule_limit`.
         """
         check_cron(spec.cron, spec.zone)
-        now = self._now()
+        now, schedule_id = self._now(), uuid4()
+        first = spec.timetable(schedule_id).upcoming(now)
         async with self._database.begin() as connection:
             source = await owned(connection, account_id, job_id)
             if len(await schedule_rows.of_account(connection, account_id)) >= MAX_SCHEDULES:
                 raise MailsiftError("schedule_limit", f"An account has at most {MAX_SCHEDULES} schedules.")
             new = NewSchedule(
-                id=uuid4(),
+                id=schedule_id,
                 account_id=account_id,
                 source_job_id=job_id,
                 name=spec.name or source["name"],
@@ -54,7 +55,11 @@ class ScheduleService:
                 recheck=spec.recheck.value,
                 overlap=spec.overlap.value,
                 catch_up=spec.catch_up.value,
-                next_run_at=fires(spec.cron, spec.zone, after=now, count=1)[0],
+                next_run_at=first.at,
+                starts_at=first.starts_at,
+                jitter_seconds=spec.jitter_seconds,
+                ends_at=spec.ends_at,
+                pause_after_failures=spec.pause_after_failures,
                 created_at=now,
             )
             await schedule_rows.insert(connection, new)
@@ -76,17 +81,16 @@ class ScheduleService:
         async with self._database.begin() as connection:
             return await self._view(connection, account_id, schedule_id)
 
-    async def runs(self, account_id: AccountId, schedule_id: UUID, *, limit: int = 20) -> Sequence[JobId]:
-        """Return the jobs of a schedule, newest first.
+    async def runs(self, account_id: AccountId, schedule_id: UUID, *, limit: int = 20) -> Sequence[RunView]:
+        """Return the runs of a schedule, newest first.
 
         Raises:
             MailsiftError: `schedule_not_found`.
         """
         async with self._database.begin() as connection:
             await _owned(connection, account_id, schedule_id)
-            return [
-                JobId(row["id"]) for row in await schedule_rows.runs(connection, schedule_id, limit=limit)
-            ]
+            rows = await schedule_rows.runs(connection, schedule_id, limit=limit)
+            return [RunView(view_of(row), row["scheduled_for"]) for row in rows]
 
     async def update(
         self, account_id: AccountId, schedule_id: UUID, change: Callable[[ScheduleSpec], ScheduleSpec]
@@ -94,11 +98,15 @@ class ScheduleService:
         """Replace what a schedule does by what `change` makes of it.
 
         Raises:
-            MailsiftError: `schedule_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`.
+            MailsiftError: `schedule_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`,
+                `schedule_ended` when no run would be left of a schedule that is not paused.
         """
         async with self._database.begin() as connection:
-            spec = change((await self._view(connection, account_id, schedule_id)).spec)
+            before = await self._view(connection, account_id, schedule_id)
+            spec = change(before.spec)
             check_cron(spec.cron, spec.zone)
+            times, now = spec.timetable(schedule_id), self._now()
+            upcoming = times.upcoming(now) if before.enabled else times.following(now)
             values: dict[str, Any] = {
                 "name": spec.name,
                 "cron": spec.cron,
@@ -106,7 +114,11 @@ class ScheduleService:
                 "recheck": spec.recheck.value,
                 "overlap": spec.overlap.value,
                 "catch_up": spec.catch_up.value,
-                "next_run_at": fires(spec.cron, spec.zone, after=self._now(), count=1)[0],
+                "next_run_at": upcoming.at,
+                "starts_at": upcoming.starts_at,
+                "jitter_seconds": spec.jitter_seconds,
+                "ends_at": spec.ends_at,
+                "pause_after_failures": spec.pause_after_failures,
             }
             if spec.options is not None:
                 values["options"] = dump_options(spec.options)
@@ -128,13 +140,19 @@ class ScheduleService:
         """Go on with the next slot; what was missed meanwhile is not caught up.
 
         Raises:
-            MailsiftError: `schedule_not_found`.
+            MailsiftError: `schedule_not_found`, `schedule_ended`.
         """
         async with self._database.begin() as connection:
             row = await _owned(connection, account_id, schedule_id)
-            upcoming = fires(row["cron"], row["zone"], after=self._now(), count=1)[0]
+            upcoming = timetable_of(row).upcoming(self._now())
             await schedule_rows.change(
-                connection, schedule_id, enabled=True, next_run_at=upcoming, last_error=""
+                connection,
+                schedule_id,
+                enabled=True,
+                next_run_at=upcoming.at,
+                starts_at=upcoming.starts_at,
+                failures=0,
+                last_error="",
             )
             return await self._view(connection, account_id, schedule_id)
 

@@ -13,6 +13,7 @@ from uuid import UUID
 from jobs.commit import end_job
 from jobs.diff import Diff, compare
 from jobs.finish import join_results
+from jobs.meters import JOBS_ENDED
 from jobs.options import load_options
 from jobs.ports import Waker
 from jobs.retry import rows_to_retry
@@ -104,6 +105,7 @@ class JobService:
             await chunk_rows.cancel(connection, job_id)
 
         await self._database.run(transaction)
+        JOBS_ENDED.add(target(Step.CANCEL))
         await self._waker.wake(1)  # somebody is to be told
 
     async def retry(self, account_id: AccountId, job_id: JobId) -> JobId:

@@ -8,12 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from jobs.commit import LeaseLostError, end_job
+from jobs.faults import told
 from jobs.finish import join_results
 from jobs.intake import Intake, IntakeLimits, IntakeOptions, take_in
+from jobs.kept import breakdown_of_segments
+from jobs.meters import JOBS_ENDED
 from jobs.options import load_options
 from jobs.previews import sample
 from jobs.states import Step, sources, target
+from jobs.views import JobId
 from pipeline.errors import MailsiftError
 from pipeline.facts import Mode
 from storage import chunk_rows, job_rows
@@ -21,6 +27,8 @@ from storage.blobs import Blobs, JobBlobs
 from storage.chunk_rows import NewChunk
 from storage.database import Connection, Database
 from storage.job_rows import ClaimedStep
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +133,14 @@ class StepWorker:
         async with self._database.begin() as connection:
             keys = await chunk_rows.segments(connection, step.job_id)
         await write_results(self._blobs, step, keys, self._scratch)
+        try:
+            await breakdown_of_segments(self._blobs, JobId(step.job_id), keys)
+        except Exception as error:  # noqa: BLE001 - the results are there; it is counted up when asked for
+            _log.warning("finish.no_breakdown", job=str(step.job_id), **told(error))
         async with self._database.begin() as connection:
             if not await end_job(connection, step.job_id, Step.COMPLETE, token=step.token):
                 raise LeaseLostError
+        JOBS_ENDED.add(target(Step.COMPLETE))
         # Only after the commit: the results hold everything these held.
         await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/segments")
         await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/residual")
@@ -139,6 +152,7 @@ class StepWorker:
             )
         if not ended:
             raise LeaseLostError
+        JOBS_ENDED.add(target(Step.FAIL))
 
 
 async def write_results(blobs: Blobs, step: ClaimedStep, segment_keys: Sequence[str], scratch: Path) -> None:

@@ -12,11 +12,15 @@ from jobs.options import dump_options
 from jobs.ports import Waker
 from jobs.views import AccountId, JobId, JobOptions
 from pipeline.errors import MailsiftError
-from storage import idempotency_rows, job_rows
-from storage.blobs import Blobs, Incoming, JobBlobs
+from storage import idempotency_rows, job_rows, leftover_rows
+from storage.blobs import Blobs, JobBlobs
 from storage.database import Connection, Database
 from storage.idempotency_rows import Request
 from storage.job_rows import NewJob
+from storage.local_files import Incoming
+
+LONGEST_UPLOAD_S = 86_400.0
+"""What was stored so long ago and has no job is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ class Submissions:
                 `pieces` raises, or what the blob store says.
         """
         job_id = JobId(uuid4())
+        async with self._database.begin() as connection:
+            await leftover_rows.expect(connection, job_id, seconds=LONGEST_UPLOAD_S)
         async with self._blobs.stream_in(JobBlobs(job_id).source) as incoming:
             async for piece in pieces:
                 await incoming.write(piece)
@@ -68,12 +74,27 @@ class Submissions:
         new = _new_job(job_id, account_id, incoming, options, source_name)
         request = Request(account_id, once, _fingerprint(incoming.sha256, options)) if once else None
         new = new if parent is None else _child(new, parent)
-        submitted = await self._database.run(lambda connection: _insert(connection, new, request))
+        try:
+            submitted = await self._database.run(lambda connection: _insert(connection, new, request))
+        except MailsiftError:
+            await self._blobs.delete(JobBlobs(job_id).source)
+            raise
         if submitted.fresh:
             await self._waker.wake(1)
         else:
             await self._blobs.delete(JobBlobs(job_id).source)
         return submitted
+
+
+async def insert_stored(connection: Connection, new: NewJob) -> None:
+    """Insert a job whose list has been stored.
+
+    Raises:
+        MailsiftError: `service_unavailable` when storing it took so long that it was taken for lost.
+    """
+    if not await leftover_rows.claim(connection, new.id):
+        raise MailsiftError("service_unavailable", "Please send this again.", retryable=True)
+    await job_rows.insert(connection, new)
 
 
 async def _insert(connection: Connection, new: NewJob, request: Request | None) -> Submitted:
@@ -84,7 +105,7 @@ async def _insert(connection: Connection, new: NewJob, request: Request | None) 
         if known is not None:
             return _again(request, known)
     savepoint = await connection.begin_nested()
-    await job_rows.insert(connection, new)
+    await insert_stored(connection, new)
     if request is not None and not await idempotency_rows.claim(connection, request, new.id):
         await savepoint.rollback()
         known = await idempotency_rows.find(connection, request.account_id, request.key)

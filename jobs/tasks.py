@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from urllib.parse import parse_qsl, urlencode
 
 import structlog
 from celery import Celery
 from kombu.exceptions import OperationalError
 from typing_extensions import override
 
+from jobs.meters import WAKE_UPS
 from jobs.ports import Waker
+from storage.redis import BROKER_PREFIX
 
 PULL = "mailsift.pull"
 QUEUE = "mailsift"
@@ -34,7 +37,7 @@ def make_app(redis_url: str) -> Celery:
         broker_connection_max_retries=None,
         broker_pool_acquire_timeout=5,
         broker_transport_options={
-            "global_keyprefix": "ms:celery:",
+            "global_keyprefix": BROKER_PREFIX,
             "socket_connect_timeout": 5,
             "socket_keepalive": True,
             "health_check_interval": 15,
@@ -50,9 +53,13 @@ def make_app(redis_url: str) -> Celery:
 
 
 def broker_url(redis_url: str) -> str:
-    """Return the URL as the broker library spells it: unix sockets have a scheme of their own."""
+    """Return the URL as the broker library spells it: unix sockets and their databases have other names."""
     scheme, separator, rest = redis_url.partition("://")
-    return f"redis+socket{separator}{rest}" if scheme == "unix" else redis_url
+    if scheme != "unix":
+        return redis_url
+    place, _, query = rest.partition("?")
+    words = [("virtual_host" if name == "db" else name, value) for name, value in parse_qsl(query)]
+    return f"redis+socket{separator}{place}" + (f"?{urlencode(words)}" if words else "")
 
 
 def register_pull(app: Celery, drain: Callable[[], None]) -> None:
@@ -77,5 +84,7 @@ def send_wake_ups(app: Celery, count: int) -> None:
     try:
         for _ in range(count):
             app.send_task(PULL, retry=False)
+            WAKE_UPS.add("sent")
     except (OperationalError, OSError) as error:
+        WAKE_UPS.add("lost")
         _log.warning("wake_up.lost", error=type(error).__qualname__)

@@ -51,7 +51,7 @@ class JobOptions:
         max_age: seconds a mailbox verdict may be reused; 0 = always ask again.
         deadline_s: seconds after which waiting ends with `deferred`; 0 = never.
         priority: whose chunks go first among the account's own jobs.
-        retention_s: seconds after which the job and everything of it is deleted; 0 = never.
+        retention_s: seconds after which the job and everything of it is deleted; 0 = as the account says.
         preview: validate only a sample of so many addresses; 0 = the whole list.
         metadata: what the customer wants to find again with the job.
     """

@@ -10,10 +10,13 @@ import polars as pl
 
 from jobs.commit import close_chunk
 from jobs.lanes import LanePlan, Residual, plan
+from jobs.meters import POISON, count_verdicts, count_waiting
 from jobs.options import load_options
 from jobs.stopwatch import Stopwatch
 from jobs.views import JobOptions
+from pipeline.errors import MailsiftError
 from pipeline.frames import SEGMENT
+from pipeline.probe_config import PATIENT_SECONDS
 from pipeline.sift import Request, Sifted, Sifter
 from pipeline.verdict import Result, Status
 from storage.blobs import Blobs, JobBlobs
@@ -41,7 +44,7 @@ class WorkPlan:
     delays: tuple[float, ...] = (300.0, 900.0, 3600.0)
     dns_s: float = 1.0
     brisk_s: float = 8.0
-    patient_s: float = 45.0
+    patient_s: float = PATIENT_SECONDS
     budget_s: float = 15.0
     max_attempts: int = 4
 
@@ -64,10 +67,17 @@ class ChunkWorker:
         Raises:
             LeaseLostError: the lease was lost or the job ended meanwhile; nothing was changed.
         """
-        with watch.phase("read"):
-            source = await self._blobs.fetch(chunk.source_key)
-            frame = await asyncio.to_thread(read_slice, source, chunk.source_offset, chunk.addresses)
+        try:
+            with watch.phase("read"):
+                source = await self._blobs.fetch(chunk.source_key)
+                frame = await asyncio.to_thread(read_slice, source, chunk.source_offset, chunk.addresses)
+        except MailsiftError as error:
+            if error.code != "blob_not_found" or chunk.attempt <= self._plan.max_attempts:
+                raise
+            # After a restore, perhaps. It does not come back; the job fails when it cannot be finished.
+            return await self._commit(chunk, [])
         if chunk.attempt > self._plan.max_attempts and len(frame) > 1:
+            POISON.add("split")
             return await self._commit(chunk, halves(chunk, self._plan.max_attempts))
         with watch.phase("sift"):
             sifted = await self._sift(chunk, frame)
@@ -75,11 +85,15 @@ class ChunkWorker:
             segment_key = await self._store_segment(chunk, sifted.finished)
             residuals = await self._store_residuals(chunk, plan(sifted.waiting, self._plan.cut))
         with watch.phase("commit"):
-            return await self._commit(chunk, residuals, sifted.finished, segment_key)
+            last = await self._commit(chunk, residuals, sifted.finished, segment_key)
+        count_verdicts(sifted.finished)
+        count_waiting(sifted.waiting)
+        return last
 
     async def _sift(self, chunk: ClaimedChunk, frame: pl.DataFrame) -> Sifted:
         options = load_options(chunk.options)
         if chunk.attempt > self._plan.max_attempts:
+            POISON.add("given_up")
             return self._sifter.give_up(frame, options.mode)
         return await self._sifter.sift(frame, self._request(chunk, options))
 
@@ -95,6 +109,7 @@ class ChunkWorker:
             budget_s=self._plan.budget_s,
             final=chunk.deadline_passed,
             list_id=str(chunk.job_id),
+            owner=str(chunk.account_id),
         )
 
     async def _store_segment(self, chunk: ClaimedChunk, finished: pl.DataFrame) -> str | None:
@@ -157,9 +172,10 @@ def halves(chunk: ClaimedChunk, max_attempts: int) -> list[NewChunk]:
 
 
 def counts_of(finished: pl.DataFrame) -> Counts:
-    """Count rows (not addresses) by status."""
+    """Count rows by status, and the addresses they share."""
     rows = dict(finished.group_by("status").agg(pl.col("rows").sum()).iter_rows())
-    return Counts(**{status.value: int(rows.get(status.value, 0)) for status in Status})
+    statuses = {status.value: int(rows.get(status.value, 0)) for status in Status}
+    return Counts(**statuses, addresses=len(finished))
 
 
 def warning_of(finished: pl.DataFrame) -> str:

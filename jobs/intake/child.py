@@ -6,9 +6,11 @@ import json
 import resource
 import signal
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, astuple
 from pathlib import Path
+from typing import Any
 
 from jobs.intake.plan import IntakeLimits, IntakeOptions
 from pipeline.errors import MailsiftError
@@ -17,27 +19,31 @@ _GRACE_S = 5
 
 
 def main() -> None:
-    """Read the file the request names; say what was found, or which rule it broke."""
+    """Read the file the request names and write down its rows and addresses."""
+    answer(_take_in)
+
+
+def answer(work: Callable[[Mapping[str, Any], IntakeLimits], dict[str, Any]]) -> None:
+    """Do the work inside its limits; say what came of it, or which rule the file broke."""
     request = json.load(sys.stdin)
     limits = IntakeLimits(**request["limits"])
     _bound(limits)
+    try:
+        said = work(request, limits)
+    except MailsiftError as error:
+        said = {"code": error.code, "message": error.message}
+    except Exception as error:  # noqa: BLE001 - its text may quote the file, so only its name may leave
+        said = {"code": "intake_crashed", "message": f"Reading the file failed ({type(error).__name__})."}
+    json.dump(said, sys.stdout)
+
+
+def _take_in(request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:
     # Only now: polars reserves its memory and threads when it is imported, inside the limits.
     from jobs.intake.read import read_list  # noqa: PLC0415
 
-    try:
-        intake = read_list(
-            Path(request["source"]),
-            Path(request["workdir"]),
-            options=IntakeOptions(**request["options"]),
-            limits=limits,
-        )
-    except MailsiftError as error:
-        answer: dict[str, object] = {"code": error.code, "message": error.message}
-    except Exception as error:  # noqa: BLE001 - its text may quote the file, so only its name may leave
-        answer = {"code": "intake_crashed", "message": f"Reading the file failed ({type(error).__name__})."}
-    else:
-        answer = {**asdict(intake), "chunks": [astuple(chunk) for chunk in intake.chunks]}
-    json.dump(answer, sys.stdout)
+    options = IntakeOptions(**request["options"])
+    intake = read_list(Path(request["source"]), Path(request["workdir"]), options=options, limits=limits)
+    return {**asdict(intake), "chunks": [astuple(chunk) for chunk in intake.chunks]}
 
 
 def _bound(limits: IntakeLimits) -> None:

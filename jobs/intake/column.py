@@ -86,9 +86,11 @@ def choose_column(sample: pl.DataFrame, names: Sequence[str] | None, wanted: str
     Raises:
         MailsiftError: `column_not_found` or `no_address_column`.
     """
-    texts = sample.select(_text(column) for column in sample)
+    texts = sample.select(as_text(column) for column in sample)
     first = list(names) if names is not None else [cell.strip() for cell in texts.row(0)]
-    index = _asked_for(first, wanted, named=names is not None) if wanted else _found(first, _shares(texts))
+    index = (
+        _asked_for(first, wanted, named=names is not None) if wanted else _found(first, address_shares(texts))
+    )
     header = names is None and "@" not in first[index]
     if names is None:
         exact = texts.row(0) if header else [""] * len(first)
@@ -96,7 +98,7 @@ def choose_column(sample: pl.DataFrame, names: Sequence[str] | None, wanted: str
     return Choice(index, tuple(first), header)
 
 
-def _text(column: pl.Series) -> pl.Series:
+def as_text(column: pl.Series) -> pl.Series:
     """Return the column if it can hold addresses, else blanks."""
     texts = (
         column.cast(pl.String)
@@ -106,7 +108,7 @@ def _text(column: pl.Series) -> pl.Series:
     return texts.fill_null("").alias(column.name)
 
 
-def _shares(texts: pl.DataFrame) -> list[float]:
+def address_shares(texts: pl.DataFrame) -> list[float]:
     """Return for each column the share of address-like cells among the filled ones."""
     cell = pl.all()
     filled = cell.str.contains(r"\S")

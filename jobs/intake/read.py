@@ -24,7 +24,7 @@ _ROW_GROUP = 65_536
 def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: IntakeLimits) -> Intake:
     """Do what `take_in` promises, in this process."""
     check_size(source, limits)
-    table = _opened(source, workdir, limits)
+    table = opened(source, workdir, limits)
     try:
         return _split(table, workdir, options=options, limits=limits)
     except pl.exceptions.PolarsError:  # its text may quote the file
@@ -32,8 +32,12 @@ def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: In
         raise MailsiftError(f"bad_{table.format}", text) from None
 
 
-def _opened(source: Path, workdir: Path, limits: IntakeLimits) -> Table:
-    """Find out what the file is and start to read it."""
+def opened(source: Path, workdir: Path, limits: IntakeLimits) -> Table:
+    """Find out what the file is and start to read it.
+
+    Raises:
+        MailsiftError: see `take_in`.
+    """
     head = _head(source)
     match container_of(head):
         case Container.ZIP:
@@ -61,7 +65,7 @@ def _head(path: Path) -> bytes:
 
 def _split(table: Table, workdir: Path, *, options: IntakeOptions, limits: IntakeLimits) -> Intake:
     """Write the table's distinct addresses and its rows."""
-    choice = choose_column(_sample(table), table.names, options.column)
+    choice = choose_column(first_rows(table), table.names, options.column)
     frame = table.frame.slice(1) if choice.header else table.frame
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
     if not rows:
@@ -86,7 +90,12 @@ def _split(table: Table, workdir: Path, *, options: IntakeOptions, limits: Intak
     return Intake(rows, distinct, rows - distinct, name, table.format, table.encoding, chunks)
 
 
-def _sample(table: Table) -> pl.DataFrame:
+def first_rows(table: Table) -> pl.DataFrame:
+    """Read the rows by which the address column is found.
+
+    Raises:
+        MailsiftError: `empty_file`.
+    """
     sample = table.frame.head(SAMPLE_ROWS).collect(engine="streaming")
     if not sample.height:
         raise _no_rows()

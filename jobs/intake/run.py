@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -37,27 +38,46 @@ async def take_in(source: Path, workdir: Path, *, options: IntakeOptions, limits
             `column_not_found`, `intake_timeout`, `intake_crashed`. Messages name lines and column names,
             never the file's content.
     """
-    request = json.dumps(
-        {"source": str(source), "workdir": str(workdir), "options": asdict(options), "limits": asdict(limits)}
-    )
+    request = {"source": str(source), "workdir": str(workdir), "options": asdict(options)}
+    said = await ask_child("jobs.intake.child", request, limits)
+    chunks = tuple(ChunkSlice(*chunk) for chunk in said.pop("chunks"))
+    return Intake(**said, chunks=chunks)
+
+
+async def ask_child(module: str, request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:
+    """Let a module of ours answer in a process of its own (jobs.intake.child.answer).
+
+    Args:
+        module: its name.
+        request: what it is asked, as JSON types.
+        limits: what it may use.
+
+    Raises:
+        MailsiftError: what the module found, `intake_timeout`, `intake_crashed`.
+    """
+    told = json.dumps({**request, "limits": asdict(limits)})
     # A plain Popen in a thread, because asyncio's child watchers depend on the loop and its thread.
-    child = subprocess.Popen(  # noqa: ASYNC220 - forks in milliseconds; all waiting is in the thread
-        [sys.executable, "-P", "-m", "jobs.intake.child"],  # -P: nothing here is importable
+    child = subprocess.Popen(  # noqa: ASYNC220, S603 - ours; forks in milliseconds, all waiting is in the thread
+        [sys.executable, "-P", "-m", module],  # -P: nothing here is importable
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # a panic's message may quote the file
         env=_environment(limits),
     )
+    begun = threading.Event()
     try:
-        answer = await asyncio.to_thread(_ask, child, request.encode(), limits.seconds)
+        said = await asyncio.to_thread(_ask, child, told.encode(), limits.seconds, begun)
     finally:
         child.kill()  # when this task is cancelled; otherwise the child has ended
         await asyncio.to_thread(child.wait)
-    return _understood(child.returncode, answer)
+        if not begun.is_set():  # cancelled while every thread was busy: nobody else closes the pipes
+            child.__exit__(None, None, None)
+    return _understood(child.returncode, said)
 
 
-def _ask(child: subprocess.Popen[bytes], request: bytes, seconds: float) -> bytes:
+def _ask(child: subprocess.Popen[bytes], request: bytes, seconds: float, begun: threading.Event) -> bytes:
     """Hand over the request and wait for the answer."""
+    begun.set()
     with child:
         try:
             return child.communicate(request, seconds)[0]
@@ -77,8 +97,8 @@ def _environment(limits: IntakeLimits) -> Mapping[str, str]:
     }
 
 
-def _understood(returncode: int, answer: bytes) -> Intake:
-    """Turn the child's last words into an Intake or the error it found."""
+def _understood(returncode: int, answer: bytes) -> dict[str, Any]:
+    """Turn the child's last words into an answer or the error it found."""
     if returncode != 0:
         # SIGKILL comes from outside (out of memory elsewhere, a restart); any other end would come again.
         text = "The process that read the file died; the file may need more memory than is allowed."
@@ -86,5 +106,4 @@ def _understood(returncode: int, answer: bytes) -> Intake:
     said: dict[str, Any] = json.loads(answer)
     if "code" in said:
         raise MailsiftError(said["code"], said["message"])
-    chunks = tuple(ChunkSlice(*chunk) for chunk in said.pop("chunks"))
-    return Intake(**said, chunks=chunks)
+    return said

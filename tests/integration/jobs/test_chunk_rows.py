@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from jobs.commit import LeaseLostError, close_chunk, end_job
 from jobs.states import Step
-from storage import chunk_rows, event_rows, job_rows
+from storage import chunk_rows, event_rows, job_rows, lease_rows
 from storage.chunk_rows import ClaimedChunk, NewChunk
 from storage.database import Database
 from storage.job_rows import Counts, NewJob
@@ -181,7 +181,7 @@ async def test_a_commit_after_the_lease_was_lost_changes_nothing(database_url: s
         late = await claim(database, lease=0)
         assert late is not None
         async with database.begin() as connection:
-            assert await chunk_rows.free_expired(connection) == 1
+            assert await lease_rows.free_expired(connection) == 1
         again = await claim(database)
         assert again is not None
         assert again.attempt == 2

@@ -11,7 +11,8 @@ import pytest
 from jobs.tally import tally
 from jobs.views import AccountId, JobId, JobOptions, JobState
 from mailsift.settings import Settings
-from mailsift.wiring import open_engine, open_redis, open_service
+from mailsift.wiring import open_redis, open_service
+from mailsift.wiring_engine import open_engine
 from pipeline.ports import Ask, Outcome, Report
 from pipeline.providers import Providers
 from sandbox.client import SandboxProcess

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 import pytest
 
-from jobs.cron import CatchUp, Due, check_cron, due, fires
+from jobs.cron import check_cron, fires
 from pipeline.errors import MailsiftError
 
 
@@ -44,47 +45,65 @@ def test_a_zone_that_is_not_there_is_refused(zone: str) -> None:
 
 def test_a_leap_day_fires() -> None:
     check_cron("0 0 29 2 *", "UTC")
-    assert fires("0 0 29 2 *", "UTC", after=NOON, count=1) == [at("2028-02-29 00:00")]
-
-
-def test_a_slot_the_clocks_skip_fires_after_the_gap_and_one_they_repeat_fires_once() -> None:
-    spring = fires("30 2 * * *", "America/New_York", after=at("2026-03-08 00:00"), count=2)
-    assert spring == [at("2026-03-08 07:00"), at("2026-03-09 06:30")]
-    autumn = fires("30 1 * * *", "America/New_York", after=at("2026-11-01 00:00"), count=2)
-    assert autumn[1] - autumn[0] > timedelta(hours=24)
-    hourly = fires("0 * * * *", "America/New_York", after=at("2026-11-01 04:30"), count=3)
-    assert hourly == [at("2026-11-01 05:00"), at("2026-11-01 06:00"), at("2026-11-01 07:00")]
+    assert next(fires("0 0 29 2 *", "UTC", after=NOON)) == at("2028-02-29 00:00")
 
 
 @pytest.mark.parametrize(
-    ("catch_up", "late", "expected"),
+    ("cron", "zone", "after", "expected"),
     [
-        # hourly, first slot not looked at: noon
-        (CatchUp.NONE, timedelta(minutes=1), Due(NOON, NOON + timedelta(hours=1))),
-        (CatchUp.LATEST, timedelta(minutes=1), Due(NOON, NOON + timedelta(hours=1))),
-        (CatchUp.ALL, timedelta(minutes=1), Due(NOON, NOON + timedelta(hours=1))),
-        (CatchUp.NONE, timedelta(minutes=6), Due(None, NOON + timedelta(hours=1))),
-        (CatchUp.LATEST, timedelta(minutes=6), Due(NOON, NOON + timedelta(hours=1))),
+        # the clocks skip 02:30: right after the gap, and only there
         (
-            CatchUp.NONE,
-            timedelta(hours=3, minutes=1),
-            Due(NOON + timedelta(hours=3), NOON + timedelta(hours=4)),
+            "30 2 * * *",
+            "America/New_York",
+            "2026-03-08 00:00",
+            ["2026-03-08 07:00", "2026-03-09 06:30"],
+        ),
+        ("30 2 * * *", "Europe/Berlin", "2026-03-28 12:00", ["2026-03-29 01:00", "2026-03-30 00:30"]),
+        # half an hour is skipped
+        (
+            "15 2 * * *",
+            "Australia/Lord_Howe",
+            "2026-10-03 00:00",
+            ["2026-10-03 15:30", "2026-10-04 15:15"],
+        ),
+        # the clocks repeat 01:30: once, in its first pass
+        (
+            "30 1 * * *",
+            "America/New_York",
+            "2026-11-01 00:00",
+            ["2026-11-01 05:30", "2026-11-02 06:30"],
+        ),
+        # asked within the second pass: it has fired
+        ("30 1 * * *", "America/New_York", "2026-11-01 06:10", ["2026-11-02 06:30"]),
+        ("30 2 * * *", "Europe/Berlin", "2026-10-24 12:00", ["2026-10-25 00:30", "2026-10-26 01:30"]),
+        # every hour is every hour of the clock on the wall and of the world
+        (
+            "0 * * * *",
+            "America/New_York",
+            "2026-11-01 04:30",
+            ["2026-11-01 05:00", "2026-11-01 06:00", "2026-11-01 07:00"],
         ),
         (
-            CatchUp.LATEST,
-            timedelta(hours=3, minutes=9),
-            Due(NOON + timedelta(hours=3), NOON + timedelta(hours=4)),
+            "0 * * * *",
+            "America/New_York",
+            "2026-03-08 05:30",
+            ["2026-03-08 06:00", "2026-03-08 07:00", "2026-03-08 08:00"],
         ),
-        (CatchUp.ALL, timedelta(hours=3, minutes=9), Due(NOON, NOON + timedelta(hours=1))),
-        # three days: no further back than one
-        (CatchUp.ALL, timedelta(days=3), Due(NOON + timedelta(days=2), NOON + timedelta(days=2, hours=1))),
-        (CatchUp.LATEST, timedelta(days=3), Due(NOON + timedelta(days=3), NOON + timedelta(days=3, hours=1))),
+        # a zone that gave summer time up keeps its offset
+        ("0 6 * * *", "America/Sao_Paulo", "2026-10-31 00:00", ["2026-10-31 09:00", "2026-11-01 09:00"]),
     ],
 )
-def test_missed_slots(catch_up: CatchUp, late: timedelta, expected: Due) -> None:
-    assert due("0 * * * *", "UTC", catch_up, slot=NOON, now=NOON + late) == expected
+def test_slots_where_the_clocks_change(cron: str, zone: str, after: str, expected: list[str]) -> None:
+    found = list(islice(fires(cron, zone, after=at(after)), len(expected)))
+    assert found == [at(text) for text in expected]
 
 
-def test_a_slot_missed_more_than_a_day_ago_is_not_caught_up() -> None:
-    found = due("0 0 1 * *", "UTC", CatchUp.ALL, slot=at("2026-05-01 00:00"), now=at("2026-05-04 00:00"))
-    assert found == Due(None, at("2026-06-01 00:00"))
+@pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "UTC"])
+def test_slots_come_in_order_and_after_the_time_wherever_one_asks(zone: str) -> None:
+    for cron in ("30 1 * * *", "*/20 * * * *", "15 2 * * 0"):
+        for start in ("2026-03-08 04:00", "2026-03-28 22:00", "2026-10-24 22:00", "2026-11-01 03:00"):
+            moment = at(start)
+            for _ in range(60):
+                slots = list(islice(fires(cron, zone, after=moment), 3))
+                assert moment < slots[0] < slots[1] < slots[2]
+                moment += timedelta(minutes=7)

@@ -23,6 +23,7 @@ def chunk(addresses: int, *, offset: int = 0, attempt: int = 5) -> ClaimedChunk:
         source_key="blob",
         source_offset=offset,
         lease_token=uuid4(),
+        account_id=uuid4(),
         options={"mode": "deep"},
         deadline_passed=False,
     )
@@ -49,11 +50,11 @@ def test_a_slice_is_read_from_anywhere_in_the_file(tmp_path: Path) -> None:
     assert read_slice(path, 95, 10)["n"].to_list() == list(range(95, 100))
 
 
-def test_rows_are_counted_not_addresses() -> None:
+def test_rows_are_counted_by_status_and_addresses_all_together() -> None:
     finished = pl.DataFrame(
         {"status": ["valid", "risky", "valid"], "rows": [2, 5, 1]}, schema_overrides={"rows": pl.UInt32}
     )
-    assert counts_of(finished) == Counts(valid=3, invalid=0, risky=5)
+    assert counts_of(finished) == Counts(valid=3, invalid=0, risky=5, addresses=3)
     assert counts_of(finished.clear()) == Counts()
     assert counts_of(finished).processed == 8
 

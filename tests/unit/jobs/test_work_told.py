@@ -30,6 +30,6 @@ def test_verdicts_that_nobody_could_look_up_make_a_warning(results: list[str], w
 def test_the_pipeline_is_told_the_list_and_how_old_a_verdict_may_be() -> None:
     absent: dict[str, Any] = dict.fromkeys(("database", "blobs", "sifter"))  # nobody is asked
     worker = ChunkWorker(work_plan=WorkPlan(), **absent)
-    chunk = ClaimedChunk(JOB, 0, "", 1, 10, "key", 0, UUID(int=1), {}, deadline_passed=False)
+    chunk = ClaimedChunk(JOB, 0, "", 1, 10, "key", 0, UUID(int=1), UUID(int=2), {}, deadline_passed=False)
     request = worker._request(chunk, JobOptions(max_age=60.0))
     assert (request.list_id, request.max_age, request.final) == (str(JOB), 60.0, False)

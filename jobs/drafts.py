@@ -1,0 +1,266 @@
+"""Lists that were uploaded but not started: looked at, then made a job or forgotten after a day."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+from jobs.intake import IntakeLimits
+from jobs.intake.run import ask_child
+from jobs.options import dump_options
+from jobs.ports import Waker
+from jobs.views import AccountId, JobId, JobOptions
+from pipeline.clock import Clock
+from pipeline.errors import MailsiftError
+from storage import draft_rows, job_rows
+from storage.blobs import Blobs, JobBlobs
+from storage.database import Database
+from storage.draft_blobs import ALL, DraftBlobs, of_account, read_marker
+from storage.job_rows import NewJob
+from storage.local_files import Incoming
+
+KEPT = timedelta(days=1)
+"""How long a list waits to be started."""
+_SWEPT_AFTER = KEPT + timedelta(hours=1)  # later than it can be started: nobody starts what is being deleted
+_MOST = 20  # of one account
+_LOOKS_AT_ONCE = 2
+_LOOK_SECONDS = 60.0
+_SWEEP_SECONDS = 600.0  # a store may charge for every look
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An uploaded list; `sha256` is "" until it has come in whole."""
+
+    id: JobId
+    name: str
+    bytes: int
+    sha256: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the list.
+
+    Attributes:
+        name: as the list writes it.
+        key: what JobOptions.column has to be for it; "" when nothing leads to it.
+        share: of its filled cells, those that look like addresses.
+    """
+
+    name: str
+    key: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a first look at a list found.
+
+    Attributes:
+        rows: how many it has, without the header.
+        format, encoding: as in jobs.intake.Intake.
+        header: the names come from the list.
+        columns: all of them, in its order.
+        guess: place of the address column, from 0; None when no column looks like one.
+        first: the cells of the first rows, as text, cut where they are long.
+    """
+
+    rows: int
+    format: str
+    encoding: str
+    header: bool
+    columns: tuple[Column, ...]
+    guess: int | None
+    first: tuple[tuple[str, ...], ...]
+
+
+class Drafts:
+    """The lists of one installation that wait to be started; every call names the account it speaks for."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        blobs: Blobs,
+        waker: Waker,
+        scratch: Path,
+        limits: IntakeLimits,
+        clock: Clock,
+    ) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._waker = waker
+        self._scratch = scratch
+        self._limits = replace(limits, seconds=_LOOK_SECONDS)
+        self._clock = clock
+        self._looking = asyncio.Semaphore(_LOOKS_AT_ONCE)
+        self._swept_at = float("-inf")
+
+    async def receive(self, account_id: AccountId, pieces: AsyncIterator[bytes], source_name: str) -> Draft:
+        """Store a list; memory holds one piece at a time.
+
+        Raises:
+            MailsiftError: `empty_file`, `draft_limit`, what `pieces` raises, or what the blob store says.
+        """
+        if len(await self._blobs.list(of_account(account_id))) >= _MOST:
+            text = f"{_MOST} uploaded lists wait to be started: start or discard one of them first."
+            raise MailsiftError("draft_limit", text)
+        draft = Draft(JobId(uuid4()), source_name, 0, "", self._now())
+        keys = DraftBlobs(account_id, draft.id)
+        await self._mark(keys, draft)  # before the list itself: who dies in between leaves a trace
+        try:
+            incoming = await self._store(keys, pieces)
+        except BaseException:
+            await self._blobs.delete(keys.marker)
+            raise
+        draft = replace(draft, bytes=incoming.size, sha256=incoming.sha256)
+        await self._mark(keys, draft)
+        return draft
+
+    async def waiting(self, account_id: AccountId) -> list[Draft]:
+        """Return the lists that can be started, newest first."""
+        found = [await self._read(key) for key in await self._blobs.list(of_account(account_id))]
+        whole = [draft for draft in found if draft is not None and self._is_open(draft)]
+        return sorted(whole, key=lambda draft: draft.created_at, reverse=True)
+
+    async def get(self, account_id: AccountId, draft_id: UUID) -> Draft:
+        """Return an uploaded list.
+
+        Raises:
+            MailsiftError: `draft_not_found`, also when it belongs to somebody else or has been started.
+        """
+        draft = await self._read(DraftBlobs(account_id, draft_id).marker)
+        if draft is None or not self._is_open(draft):
+            raise MailsiftError("draft_not_found", "There is no such list, or it has been started.")
+        return draft
+
+    async def look(self, account_id: AccountId, draft_id: UUID) -> Look:
+        """Look into the list; what was found is remembered.
+
+        Raises:
+            MailsiftError: `draft_not_found`, or what jobs.intake.take_in says of a list it cannot read.
+        """
+        await self.get(account_id, draft_id)
+        keys = DraftBlobs(account_id, draft_id)
+        known = await self._stored(keys.look)
+        if known is None:
+            known = await self._looked(await self._blobs.fetch(keys.source))
+            await self._blobs.put_bytes(keys.look, json.dumps(known).encode())
+        columns = tuple(Column(**column) for column in known["columns"])
+        return Look(**{**known, "columns": columns, "first": tuple(map(tuple, known["first"]))})
+
+    async def start(self, account_id: AccountId, draft_id: UUID, options: JobOptions) -> JobId:
+        """Make the list a job; starting it twice makes one.
+
+        Raises:
+            MailsiftError: `draft_not_found`.
+        """
+        try:
+            draft = await self.get(account_id, draft_id)
+        except MailsiftError:
+            if await self._is_started(account_id, draft_id):
+                return JobId(draft_id)
+            raise
+        new = NewJob(
+            id=draft.id,
+            account_id=account_id,
+            name=options.name or draft.name,
+            options=dump_options(options),
+            source_name=draft.name,
+            source_sha256=draft.sha256,
+            source_bytes=draft.bytes,
+            deadline_s=options.deadline_s,
+            retention_s=options.retention_s,
+        )
+        await self._database.run(lambda connection: draft_rows.start(connection, new))
+        await self._blobs.delete(DraftBlobs(account_id, draft_id).marker)
+        await self._waker.wake(1)
+        return draft.id
+
+    async def discard(self, account_id: AccountId, draft_id: UUID) -> None:
+        """Delete the list.
+
+        Raises:
+            MailsiftError: `draft_not_found`.
+        """
+        await self.get(account_id, draft_id)
+        await self._erase(DraftBlobs(account_id, draft_id))
+
+    async def sweep(self) -> int:
+        """Delete what nobody started for a day, every ten minutes; any number of callers is harmless.
+
+        Returns:
+            How many lists were deleted.
+        """
+        if self._clock() - self._swept_at < _SWEEP_SECONDS:
+            return 0
+        self._swept_at = self._clock()
+        swept = 0
+        for key in await self._blobs.list(ALL):
+            draft = await self._read(key)
+            if draft is not None and self._now() - draft.created_at > _SWEPT_AFTER:
+                await self._erase(read_marker(key))
+                swept += 1
+        return swept
+
+    async def _store(self, keys: DraftBlobs, pieces: AsyncIterator[bytes]) -> Incoming:
+        async with self._blobs.stream_in(keys.source) as incoming:
+            async for piece in pieces:
+                await incoming.write(piece)
+            if not incoming.size:
+                raise MailsiftError("empty_file", "The list is empty.")
+        return incoming
+
+    async def _erase(self, keys: DraftBlobs) -> None:
+        if not await self._is_started(keys.account, keys.draft):
+            await self._blobs.delete_prefix(JobBlobs(keys.draft).prefix)
+        await self._blobs.delete(keys.marker)  # last: who dies before leaves a trace
+
+    async def _is_started(self, account_id: UUID, draft_id: UUID) -> bool:
+        async with self._database.begin() as connection:
+            row = await job_rows.get(connection, draft_id)
+        return row is not None and row["account_id"] == account_id
+
+    async def _looked(self, source: Path) -> dict[str, Any]:
+        async with self._looking:
+            with tempfile.TemporaryDirectory(dir=self._scratch, prefix="look-") as folder:
+                request = {"source": str(source), "workdir": folder}
+                return await ask_child("jobs.intake.look_child", request, self._limits)
+
+    async def _mark(self, keys: DraftBlobs, draft: Draft) -> None:
+        told = {**asdict(draft), "id": str(draft.id), "created_at": draft.created_at.isoformat()}
+        await self._blobs.put_bytes(keys.marker, json.dumps(told).encode())
+
+    async def _read(self, key: str) -> Draft | None:
+        told = await self._stored(key)
+        if told is None:
+            return None
+        known = {"id": JobId(UUID(told["id"])), "created_at": datetime.fromisoformat(told["created_at"])}
+        return Draft(**{**told, **known})
+
+    async def _stored(self, key: str) -> dict[str, Any] | None:
+        try:
+            path = await self._blobs.fetch(key)
+            stored: dict[str, Any] = json.loads(await asyncio.to_thread(path.read_bytes))
+        except FileNotFoundError:
+            return None
+        except MailsiftError as error:
+            if error.code != "blob_not_found":
+                raise
+            return None
+        return stored
+
+    def _is_open(self, draft: Draft) -> bool:
+        return bool(draft.sha256) and self._now() - draft.created_at < KEPT
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)

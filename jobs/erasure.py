@@ -1,0 +1,104 @@
+"""What is deleted is gone: rows, blobs, and what a worker that has not heard of it still writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import structlog
+
+from jobs.faults import told
+from jobs.views import TERMINAL, AccountId
+from pipeline.errors import MailsiftError
+from storage import account_rows, idempotency_rows, job_rows, leftover_rows
+from storage.blobs import Blobs, JobBlobs
+from storage.database import Connection, Database
+from storage.draft_blobs import of_account, read_marker
+
+AT_ONCE = 20
+"""Jobs that one sweep deletes."""
+
+_log = structlog.get_logger()
+
+
+class Eraser:
+    """Deletes jobs and accounts of one installation.
+
+    Facts about mailboxes are not looked for: they hold no address, nobody without the account's id can tell
+    whose they are, and they live for a day (pipeline.probe_cache).
+
+    Args:
+        database: where the rows are.
+        blobs: where the lists are.
+        late_s: seconds after which nobody writes for a deleted job any more: longer than a lease and a
+            store's patience.
+    """
+
+    def __init__(self, *, database: Database, blobs: Blobs, late_s: float = 600.0) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._late_s = late_s
+
+    async def job(self, job_id: UUID) -> bool:
+        """Delete an ended job; False when it is gone already or has not ended."""
+        async with self._database.begin() as connection:
+            if not await job_rows.remove(connection, job_id, TERMINAL):
+                return False
+            await leftover_rows.leave(connection, [job_id], seconds=self._late_s)
+        await self._sweep_up([job_id])
+        return True
+
+    async def find_account(self, name: str) -> AccountId:
+        """Return the account with this name.
+
+        Raises:
+            MailsiftError: `account_not_found`.
+        """
+        async with self._database.begin() as connection:
+            found = await account_rows.find(connection, name)
+        if found is None:
+            raise MailsiftError("account_not_found", "There is no account of this name.")
+        return AccountId(found)
+
+    async def account(self, account_id: AccountId) -> None:
+        """Delete an account with everything that is its own; what runs is stopped.
+
+        Raises:
+            MailsiftError: what the blob store says; then call again.
+        """
+        for marker in await self._blobs.list(of_account(account_id)):
+            await self._blobs.delete_prefix(JobBlobs(read_marker(marker).draft).prefix)
+            await self._blobs.delete(marker)
+
+        async def transaction(connection: Connection) -> list[UUID]:
+            jobs = await account_rows.remove(connection, account_id)
+            await leftover_rows.leave(connection, jobs, seconds=self._late_s)
+            return jobs
+
+        await self._sweep_up(await self._database.run(transaction))
+
+    async def sweep(self) -> int:
+        """Delete what is to be kept no longer and what the dead left; any number of callers is harmless.
+
+        Returns:
+            How many jobs were deleted.
+        """
+        async with self._database.begin() as connection:
+            over = await job_rows.expired(connection, TERMINAL, AT_ONCE)
+            await idempotency_rows.purge(connection)
+        erased = [await self.job(job_id) for job_id in over]
+        async with self._database.begin() as connection:
+            left = await leftover_rows.seal(connection, limit=AT_ONCE)
+        for job_id in left:
+            await self._blobs.delete_prefix(JobBlobs(job_id).prefix)
+            async with self._database.begin() as connection:
+                await leftover_rows.forget(connection, job_id)
+        return sum(erased)
+
+    async def _sweep_up(self, job_ids: Sequence[UUID]) -> None:
+        """Delete the blobs now; whatever cannot be is noted, and goes with a later sweep."""
+        try:
+            for job_id in job_ids:
+                await self._blobs.delete_prefix(JobBlobs(job_id).prefix)
+        except MailsiftError as error:
+            _log.warning("erasure.late", **told(error))

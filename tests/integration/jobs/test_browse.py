@@ -1,0 +1,213 @@
+"""Results looked at while a job runs and after, over real blobs and a real engine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs import kept
+from jobs.breakdown import Breakdown
+from jobs.browse import Browser
+from jobs.history import History
+from jobs.result_views import Wanted
+from jobs.service import JobService
+from jobs.views import AccountId, JobId, JobOptions, JobState
+from mailsift.settings import Settings
+from mailsift.wiring import open_blobs, open_database, open_service
+from pipeline.errors import MailsiftError
+from pipeline.facts import Mode
+from pipeline.verdict import Status
+from sandbox.client import SandboxProcess
+from storage.blobs import JobBlobs
+from tests.installation import settings_for
+from tests.planting import FAST, Planter, engine_on, work_until_ended
+
+ADDRESSES = [
+    *(f"user{n}@example.com" for n in range(6)),
+    "broken",
+    "info@mailinator.com",
+    "ann@gmial.com",
+    "JOE@example.org",
+]
+
+
+LATER = "UPDATE chunk SET ready_at = 'infinity' WHERE n >= 1"
+NOW = "UPDATE chunk SET ready_at = now()"
+ALL = Wanted()
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[SandboxProcess]:
+    with SandboxProcess(domains=1) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
+    return settings_for(
+        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
+    )
+
+
+@pytest.fixture
+def planter(settings: Settings, tmp_path: Path) -> Planter:
+    return Planter(settings, tmp_path)
+
+
+@pytest.fixture
+async def service(settings: Settings) -> AsyncIterator[JobService]:
+    async with open_service(settings) as opened:
+        yield opened
+
+
+class Ticks:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def ticks() -> Ticks:
+    return Ticks()
+
+
+@pytest.fixture
+async def browser(settings: Settings, ticks: Ticks) -> AsyncIterator[Browser]:
+    database = open_database(settings)
+    yield Browser(database=database, blobs=open_blobs(settings), monotonic=ticks)
+    await database.aclose()
+
+
+async def seen(
+    browser: Browser, account: AccountId, job_id: JobId, wanted: Wanted = ALL, **how: int
+) -> list[str]:
+    page = await browser.page(account, job_id, wanted, **how)
+    return [row.address for row in page.rows]
+
+
+async def test_a_job_that_runs_shows_the_rows_it_has_and_then_all(
+    settings: Settings, planter: Planter, service: JobService, browser: Browser
+) -> None:
+    account, job_id = await planter.plant(ADDRESSES, chunk=4)
+    for look in (browser.page(account, job_id, Wanted()), browser.breakdown(account, job_id)):
+        with pytest.raises(MailsiftError, match="no verdicts yet"):
+            await look
+    await planter.sql(LATER)
+    async with engine_on(settings) as engine:
+        await engine.drain()
+        assert await seen(browser, account, job_id) == ADDRESSES[:4]
+        part = await browser.breakdown(account, job_id)
+        assert (part.rows, part.domain_count) == (4, 1)
+        await planter.sql(NOW)
+        view = await work_until_ended(engine, service, account, job_id)
+    assert view.state is JobState.COMPLETED
+    assert await seen(browser, account, job_id) == ADDRESSES
+    assert await seen(browser, account, job_id, after=7, limit=1) == ADDRESSES[8:9]
+    assert await seen(browser, account, job_id, Wanted(statuses=frozenset({Status.INVALID}))) == ["broken"]
+    assert await seen(browser, account, job_id, Wanted(domain="example.org")) == ["JOE@example.org"]
+    told = await browser.breakdown(account, job_id)
+    assert (told.rows, told.domain_count, told.providers) == (10, 4, ())
+    row = await browser.row(account, job_id, 6)
+    assert (row.address, row.verdict["result"], row.evidence) == ("broken", "syntax_error", {})
+    with pytest.raises(MailsiftError, match="no such row"):
+        await browser.row(account, job_id, 10)
+
+
+async def test_the_breakdown_of_a_job_that_runs_is_counted_again_after_a_while(
+    settings: Settings, planter: Planter, service: JobService, browser: Browser, ticks: Ticks
+) -> None:
+    account, job_id = await planter.plant(ADDRESSES, chunk=4)
+    await planter.sql(LATER)
+    async with engine_on(settings) as engine:
+        await engine.drain()
+        first = await browser.breakdown(account, job_id)
+        await planter.sql("UPDATE chunk SET ready_at = now() WHERE n = 1")
+        await engine.drain()
+        assert await browser.breakdown(account, job_id) is first
+        ticks.now += 6
+        assert (await browser.breakdown(account, job_id)).rows == 8
+        await service.cancel(account, job_id)
+    ticks.now += 6
+    assert (await browser.breakdown(account, job_id)).rows == 8  # what a cancelled job found is kept
+    assert await seen(browser, account, job_id) == ADDRESSES[:8]
+
+
+async def test_a_complete_job_keeps_its_breakdown_with_the_providers(
+    settings: Settings, planter: Planter, service: JobService, browser: Browser
+) -> None:
+    people = [f"someone{n}@gmail.com" for n in range(3)] + ["x@nowhere.invalid"]
+    account, job_id = await planter.plant(people, chunk=2, options=JobOptions(mode=Mode.MEDIUM))
+    async with engine_on(settings) as engine:
+        await work_until_ended(engine, service, account, job_id)
+    file = settings.home / "blobs" / JobBlobs(job_id).breakdown
+    assert Breakdown.read(file.read_bytes()) == await browser.breakdown(account, job_id)
+    told = await browser.breakdown(account, job_id)
+    assert [(mix.name, mix.rows, mix.valid) for mix in told.providers] == [("google", 3, 3)]
+    assert await seen(browser, account, job_id, Wanted(provider="google")) == people[:3]
+    # a job of an older release has none; it is counted up at first sight, without the providers
+    file.unlink()
+    (settings.home / "blobs" / JobBlobs(job_id).domains).unlink()
+    again = await browser.breakdown(account, job_id)
+    assert (again.reasons, again.domains, again.providers) == (told.reasons, told.domains, ())
+    assert file.exists()
+
+
+async def test_a_breakdown_that_cannot_be_counted_costs_nobody_the_results(
+    settings: Settings, planter: Planter, service: JobService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, job_id = await planter.plant(ADDRESSES)
+
+    def broken(*_: object) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(kept, "count_up", broken)
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, job_id)
+    assert (view.state, view.processed) == (JobState.COMPLETED, 10)
+
+
+async def test_another_account_sees_nothing(
+    settings: Settings, planter: Planter, service: JobService, browser: Browser
+) -> None:
+    account, job_id = await planter.plant(ADDRESSES)
+    async with engine_on(settings) as engine:
+        await work_until_ended(engine, service, account, job_id)
+    other = await service.account("other")
+    history = History(database=browser._database)
+    looks = (
+        browser.page(other, job_id, Wanted()),
+        browser.row(other, job_id, 0),
+        browser.breakdown(other, job_id),
+        history.about(other, job_id),
+    )
+    for look in looks:
+        with pytest.raises(MailsiftError, match="no such job"):
+            await look
+
+
+async def test_history_names_the_runs_of_a_list_and_what_was_told(
+    settings: Settings, service: JobService, browser: Browser, tmp_path: Path
+) -> None:
+    account, other = await service.account("tests"), await service.account("other")
+    source, elsewhere = tmp_path / "list.csv", tmp_path / "elsewhere.csv"
+    source.write_text("email\na@example.com\n")
+    elsewhere.write_text("email\nb@example.com\n")
+    first = await service.submit(account, source, FAST)
+    await service.submit(account, elsewhere, FAST)
+    await service.submit(other, source, FAST)
+    same = await service.submit(account, source, FAST)
+    async with engine_on(settings) as engine:
+        await work_until_ended(engine, service, account, first)
+    again = await service.rerun(account, first, FAST)
+    history = History(database=browser._database)
+    about = await history.about(account, first)
+    assert [run.id for run in about.runs] == [again, same]
+    assert [run.id for run in (await history.about(account, again)).runs] == [same, first]
+    assert [event.type for event in about.told] == ["bulk.validation.completed"]
+    assert (about.told[0].deliveries, about.source_name, about.column) == ({}, "list.csv", "email")

@@ -1,0 +1,270 @@
+"""Lists that wait to be started: in, looked at, started once, discarded, forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+
+import pytest
+
+from jobs.drafts import Draft, Drafts, Look
+from jobs.intake import IntakeLimits
+from jobs.service import JobService
+from jobs.views import AccountId, JobId, JobOptions, JobState
+from mailsift.settings import Settings
+from mailsift.wiring import open_blobs, open_database, open_service, open_waker
+from mailsift.wiring_webhooks import Stores, drafts_service
+from pipeline.errors import MailsiftError
+from pipeline.facts import Mode
+from tests.installation import settings_for
+from tests.planting import engine_on, work_until_ended
+
+CSV = b"id,who,email\n1,Ann,ann@example.com\n2,Bob,BOB@example.com\n3,Bob,bob@example.com\n4,Cy,no at\n"
+FAST = JobOptions(mode=Mode.FAST)
+DAY = 86_400.0
+
+
+class Time:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
+    return settings_for(
+        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox={"MAILSIFT_SMTP_PORT": "9"}
+    )
+
+
+@pytest.fixture
+async def service(settings: Settings) -> AsyncIterator[JobService]:
+    async with open_service(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def drafts(settings: Settings) -> AsyncIterator[Drafts]:
+    async for made in _made(settings, Time()):
+        yield made
+
+
+async def _made(settings: Settings, clock: Time) -> AsyncIterator[Drafts]:
+    database = open_database(settings)
+    (settings.home / "scratch").mkdir(exist_ok=True)
+    yield Drafts(
+        database=database,
+        blobs=open_blobs(settings),
+        waker=open_waker(settings),
+        scratch=settings.home / "scratch",
+        limits=IntakeLimits(rows=1_000, bytes=2**20, columns=5),
+        clock=clock,
+    )
+    await database.aclose()
+
+
+async def pieces(*data: bytes) -> AsyncIterator[bytes]:
+    for piece in data:
+        yield piece
+
+
+async def code_of(refused: Awaitable[object]) -> str:
+    """Return the code a call is refused with, "" when it is not."""
+    try:
+        await refused
+    except MailsiftError as error:
+        return error.code
+    return ""
+
+
+def files(settings: Settings) -> list[str]:
+    """Name every blob and every file a call has left behind."""
+    kept = [settings.home / folder for folder in ("blobs", "blob-cache", "scratch")]
+    return sorted(file.name for folder in kept for file in folder.rglob("*") if file.is_file())
+
+
+async def taken(drafts: Drafts, service: JobService, data: bytes = CSV) -> tuple[AccountId, Draft]:
+    account = await service.account("alice")
+    return account, await drafts.receive(account, pieces(data[:20], data[20:]), "list.csv")
+
+
+async def test_a_list_is_looked_at_and_started_with_what_was_chosen(
+    settings: Settings, drafts: Drafts, service: JobService
+) -> None:
+    account, draft = await taken(drafts, service)
+    assert (draft.name, draft.bytes) == ("list.csv", len(CSV))
+    assert await drafts.waiting(account) == [draft]
+    look = await drafts.look(account, draft.id)
+    assert (look.rows, look.format, look.encoding, look.header, look.guess) == (4, "csv", "utf-8", True, 2)
+    assert [column.name for column in look.columns] == ["id", "who", "email"]
+    assert [column.share for column in look.columns] == [0.0, 0.0, 0.75]
+    assert look.first[1] == ("2", "Bob", "BOB@example.com")
+    assert await service.newest(account) == []  # nothing starts by itself
+    job_id = await drafts.start(account, draft.id, JobOptions(mode=Mode.FAST, name="Spring", evidence=True))
+    assert await drafts.waiting(account) == []
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, job_id)
+    assert (view.state, view.name, view.valid, view.invalid) == (JobState.COMPLETED, "Spring", 3, 1)
+    assert (view.duplicates, view.options.evidence) == (1, True)
+
+
+async def test_starting_twice_makes_one_job(drafts: Drafts, service: JobService) -> None:
+    account, draft = await taken(drafts, service)
+    ids = await asyncio.gather(*(drafts.start(account, draft.id, FAST) for _ in range(10)))
+    assert set(ids) == {draft.id}
+    assert await drafts.start(account, draft.id, FAST) == draft.id
+    assert [view.id for view in await service.newest(account)] == [draft.id]
+
+
+async def test_another_account_sees_nothing_of_a_list(drafts: Drafts, service: JobService) -> None:
+    account, draft = await taken(drafts, service)
+    other = await service.account("bob")
+    assert await drafts.waiting(other) == []
+    for refused in (
+        drafts.get(other, draft.id),
+        drafts.look(other, draft.id),
+        drafts.start(other, draft.id, FAST),
+        drafts.discard(other, draft.id),
+    ):
+        assert await code_of(refused) == "draft_not_found"
+    await drafts.start(account, draft.id, FAST)
+    assert await code_of(drafts.start(other, draft.id, FAST)) == "draft_not_found"
+
+
+@pytest.mark.parametrize("broken", [RuntimeError("hung up"), asyncio.CancelledError()])
+async def test_an_upload_that_breaks_off_leaves_nothing(
+    settings: Settings, drafts: Drafts, service: JobService, broken: BaseException
+) -> None:
+    async def half() -> AsyncIterator[bytes]:
+        yield CSV
+        raise broken
+
+    account = await service.account("alice")
+    with pytest.raises(type(broken)):
+        await drafts.receive(account, half(), "list.csv")
+    assert await code_of(drafts.receive(account, pieces(), "list.csv")) == "empty_file"
+    assert files(settings) == []
+
+
+async def test_a_discarded_list_leaves_nothing(
+    settings: Settings, drafts: Drafts, service: JobService
+) -> None:
+    account, draft = await taken(drafts, service)
+    await drafts.look(account, draft.id)
+    assert files(settings) == [f"{draft.id}.json", "look.json", "source"]
+    await drafts.discard(account, draft.id)
+    assert files(settings) == []
+    assert await code_of(drafts.start(account, draft.id, FAST)) == "draft_not_found"
+
+
+async def test_a_list_nobody_starts_is_forgotten_but_never_a_job(
+    settings: Settings, service: JobService
+) -> None:
+    clock = Time()
+    async for drafts in _made(settings, clock):
+        account, old = await taken(drafts, service)
+        started = await drafts.receive(account, pieces(CSV), "started.csv")
+        marker = settings.home / "blobs" / "drafts" / str(account) / f"{started.id}.json"
+        kept = marker.read_bytes()
+        await drafts.start(account, started.id, FAST)
+        marker.write_bytes(kept)  # as if the process had died before it took the marker away
+        clock.now += DAY + 60
+        young = await drafts.receive(account, pieces(CSV), "young.csv")
+        assert await code_of(drafts.start(account, old.id, FAST)) == "draft_not_found"
+        assert [draft.id for draft in await drafts.waiting(account)] == [young.id]
+        assert await drafts.sweep() == 0  # it waits a while longer than one can start it
+        clock.now += 3_600
+        assert await drafts.sweep() == 2
+        assert await drafts.sweep() == 0
+        left = sorted(path.name for path in (settings.home / "blobs" / "jobs").glob("*/source/.."))
+        assert not left
+        kept_jobs = sorted(path.parent.name for path in (settings.home / "blobs" / "jobs").glob("*/source"))
+        assert kept_jobs == sorted([str(started.id), str(young.id)])
+        assert not marker.exists()
+
+
+async def test_an_account_has_so_many_lists_waiting_and_no_more(drafts: Drafts, service: JobService) -> None:
+    account = await service.account("alice")
+    some = [await drafts.receive(account, pieces(CSV), "list.csv") for _ in range(20)]
+    assert await code_of(drafts.receive(account, pieces(CSV), "list.csv")) == "draft_limit"
+    await drafts.discard(account, some[-1].id)
+    assert await code_of(drafts.receive(account, pieces(CSV), "list.csv")) == ""
+
+
+async def look_at(drafts: Drafts, service: JobService, data: bytes) -> Look:
+    account, draft = await taken(drafts, service, data)
+    return await drafts.look(account, draft.id)
+
+
+async def test_the_key_of_every_column_leads_intake_to_it(
+    settings: Settings, drafts: Drafts, service: JobService
+) -> None:
+    # The first cells read like numbers of other columns. A row without an address where one was expected
+    # is taken for a header, so with another column one row is left.
+    look = await look_at(drafts, service, b"2,1,x@example.com\n5,6,y@example.com\n")
+    assert (look.header, look.guess, look.rows) == (False, 2, 2)
+    for place, column in enumerate(look.columns):
+        account, draft = await taken(drafts, service, b"2,1,x@example.com\n5,6,y@example.com\n")
+        job_id = await drafts.start(account, draft.id, JobOptions(mode=Mode.FAST, column=column.key))
+        async with engine_on(settings) as engine:
+            view = await work_until_ended(engine, service, account, job_id)
+        assert (view.valid, view.invalid) == ((2, 0) if place == 2 else (0, 1)), column
+
+
+async def test_columns_that_share_a_name_are_told_apart_by_number(
+    drafts: Drafts, service: JobService
+) -> None:
+    look = await look_at(drafts, service, b"mail,mail\na@example.com,b@example.com\n")
+    assert [column.key for column in look.columns] == ["mail", "2"]
+
+
+async def test_packed_and_nested_lists_are_looked_into(drafts: Drafts, service: JobService) -> None:
+    packed = await look_at(drafts, service, gzip.compress(CSV))
+    assert (packed.rows, packed.guess) == (4, 2)
+    nested = await look_at(drafts, service, b'{"email":"a@example.com","tags":["x",{"y":1}]}\n' * 3)
+    assert (nested.format, nested.rows, nested.header) == ("jsonl", 3, True)
+    assert nested.first[0][0] == "a@example.com"
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"\x00\x01\x02" * 100, "binary_file"),
+        (b"a@example.com\n" * 1_001, "too_many_rows"),
+        (b"a,b,c,d,e,f\n1,2,3,4,5,6\n", "too_many_columns"),
+        (b"email\n", "empty_file"),
+        (b"%PDF-1.7 ...", "unsupported_format"),
+    ],
+)
+async def test_what_is_no_list_is_told_before_anything_starts(
+    drafts: Drafts, service: JobService, data: bytes, code: str
+) -> None:
+    account, draft = await taken(drafts, service, data)
+    assert await code_of(drafts.look(account, draft.id)) == code
+    assert await drafts.waiting(account) == [draft]
+
+
+async def test_a_list_without_an_address_column_can_still_be_chosen_from(
+    drafts: Drafts, service: JobService
+) -> None:
+    look = await look_at(drafts, service, b"<b>who</b>,what\nann,x\nbob,y\n")
+    assert (look.guess, [column.name for column in look.columns]) == (None, ["<b>who</b>", "what"])
+
+
+async def test_the_service_of_an_installation_takes_its_limits(settings: Settings) -> None:
+    async with open_service(settings) as jobs:
+        database = open_database(settings)
+        stores = Stores(database, open_blobs(settings), open_waker(settings), jobs)
+        (settings.home / "scratch").mkdir(exist_ok=True)
+        drafts = drafts_service(settings.model_copy(update={"max_rows": 1}), stores)
+        account = await jobs.account("alice")
+        draft = await drafts.receive(account, pieces(CSV), "list.csv")
+        assert await code_of(drafts.look(account, draft.id)) == "too_many_rows"
+        assert JobId(draft.id) == draft.id
+        await database.aclose()

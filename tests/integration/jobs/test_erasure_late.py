@@ -1,0 +1,176 @@
+"""Blobs that no job points to: written late, left by a crash, or old copies. None of them stays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from jobs.erasure import Eraser
+from jobs.service import JobService
+from jobs.submissions import Submissions
+from jobs.tidy import KEPT_SECONDS, Tidier
+from jobs.views import AccountId, JobOptions
+from mailsift.settings import Settings
+from mailsift.wiring import open_blobs, open_database, open_service, open_waker
+from pipeline.clock import system_clock
+from pipeline.errors import MailsiftError
+from storage.blobs import JobBlobs
+from storage.database import Database
+from tests.installation import settings_for
+from tests.planting import FAST, Gate, Planter, caught, engine_on
+
+ADDRESSES = [f"user{n}@example.com" for n in range(7)]
+DUE = "UPDATE leftover SET due_at = clock_timestamp() - interval '1 second'"
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
+    return settings_for(
+        tmp_path / "home",
+        database_url=database_url,
+        redis_url=redis_url,
+        sandbox={"MAILSIFT_SMTP_PORT": "9"},
+        dns_servers=("127.0.0.1:9",),
+    )
+
+
+@pytest.fixture
+async def database(settings: Settings) -> AsyncIterator[Database]:
+    opened = open_database(settings)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def eraser(settings: Settings, database: Database) -> Eraser:
+    return Eraser(database=database, blobs=open_blobs(settings))
+
+
+@pytest.fixture
+def planter(settings: Settings, tmp_path: Path) -> Planter:
+    return Planter(settings, tmp_path)
+
+
+@pytest.fixture
+async def service(settings: Settings) -> AsyncIterator[JobService]:
+    async with open_service(settings) as opened:
+        yield opened
+
+
+def files(settings: Settings) -> list[str]:
+    blobs = settings.home / "blobs"
+    return sorted(str(file.relative_to(blobs)) for file in blobs.rglob("*") if file.is_file())
+
+
+async def pieces(*data: bytes) -> AsyncIterator[bytes]:
+    for piece in data:
+        yield piece
+
+
+async def test_what_a_worker_writes_after_its_job_was_deleted_goes_with_a_later_sweep(
+    settings: Settings, planter: Planter, service: JobService, eraser: Eraser
+) -> None:
+    account, job_id = await planter.plant(ADDRESSES)
+    async with engine_on(settings, Gate) as engine:
+        gate, draining = await caught(engine)
+        await service.cancel(account, job_id)
+        assert await eraser.job(job_id)
+        assert files(settings) == []
+        gate.opened.set()
+        await draining
+    (late,) = files(settings)
+    assert late.startswith(f"{JobBlobs(job_id).prefix}/segments/")
+    assert await eraser.sweep() == 0
+    assert files(settings) == [late]  # others may still write: not yet
+    await planter.sql(DUE)
+    await eraser.sweep()
+    assert files(settings) == []
+    assert await planter.sql("SELECT * FROM leftover") == []
+
+
+async def test_a_list_that_is_stored_and_whose_job_never_comes_is_deleted(
+    settings: Settings, planter: Planter, database: Database, eraser: Eraser
+) -> None:
+    submissions = Submissions(database=database, blobs=open_blobs(settings), waker=open_waker(settings))
+    with pytest.raises(IntegrityError):  # as if the process had died between the two
+        await submissions.receive(AccountId(uuid4()), pieces(b"a@example.com\n"), FAST)
+    assert [Path(file).name for file in files(settings)] == ["source"]
+    await eraser.sweep()
+    assert len(files(settings)) == 1
+    await planter.sql(DUE)
+    await eraser.sweep()
+    assert files(settings) == []
+
+
+async def test_a_list_that_comes_in_too_slowly_is_refused_and_not_half_there(
+    settings: Settings, planter: Planter, service: JobService, database: Database, eraser: Eraser
+) -> None:
+    submissions = Submissions(database=database, blobs=open_blobs(settings), waker=open_waker(settings))
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b"a@example.com\n"
+        await planter.sql(DUE)
+        await eraser.sweep()
+        yield b"b@example.com\n"
+
+    account = await service.account("a")
+    with pytest.raises(MailsiftError, match="service_unavailable") as refused:
+        await submissions.receive(account, slowly(), FAST)
+    assert refused.value.retryable
+    assert await planter.sql("SELECT * FROM job") == []
+    await planter.sql(DUE)
+    await eraser.sweep()
+    assert files(settings) == []
+
+
+async def test_a_job_that_was_inserted_keeps_its_list_whatever_sweeps(
+    settings: Settings, planter: Planter, service: JobService, eraser: Eraser, tmp_path: Path
+) -> None:
+    source = tmp_path / "list.csv"
+    source.write_text("email\na@example.com\n")
+    job_id = await service.submit(await service.account("a"), source, JobOptions())
+    assert await planter.sql("SELECT * FROM leftover") == []
+    await eraser.sweep()
+    assert files(settings) == [JobBlobs(job_id).source]
+
+
+async def test_a_job_that_runs_is_not_deleted_and_an_account_is_with_whatever_runs(
+    settings: Settings, planter: Planter, eraser: Eraser
+) -> None:
+    account, job_id = await planter.plant(ADDRESSES)
+    other, kept = await planter.plant(ADDRESSES, account="other")
+    assert not await eraser.job(job_id)
+    async with engine_on(settings, Gate, slots=1) as engine:
+        gate, draining = await caught(engine)
+        await eraser.account(account)
+        assert [row["id"] for row in await planter.sql("SELECT id FROM account")] == [other]
+        gate.opened.set()
+        await draining
+    assert [row["id"] for row in await planter.sql("SELECT id FROM job")] == [kept]
+    await planter.sql(DUE)
+    await eraser.sweep()
+    assert {file.split("/")[1] for file in files(settings)} == {str(kept)}
+
+
+async def test_old_files_of_this_machine_go_and_those_in_use_stay(settings: Settings) -> None:
+    cache, scratch = settings.home / "blob-cache", settings.home / "scratch"
+    old = [cache / "incoming-1", cache / "jobs/x/source/1f", scratch / "intake-a/rows.parquet"]
+    new = [cache / "incoming-2", scratch / "partial-b/results.parquet"]
+    for file in old + new:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("a@example.com")
+    past = system_clock() - KEPT_SECONDS - 60
+    for place in (*old, *(file.parent for file in old[1:]), cache / "jobs/x", cache / "jobs"):
+        os.utime(place, (past, past))
+    tidier = Tidier(blobs=open_blobs(settings), scratch=scratch, clock=system_clock)
+    assert await tidier.sweep() == 3
+    assert not any(file.exists() for file in old)
+    assert all(file.exists() for file in new)
+    old[0].write_text("x")
+    os.utime(old[0], (past, past))
+    assert await tidier.sweep() == 0  # it has just looked

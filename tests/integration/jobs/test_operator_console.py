@@ -1,0 +1,358 @@
+"""The operator's pictures and orders on a real database: across accounts, by filter, written down."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from jobs.operations.desk import Operations
+from jobs.operations.job_actions import AT_ONCE, JobAction
+from jobs.service import JobService
+from jobs.views import JobId, JobState
+from mailsift.settings import Settings
+from mailsift.wiring import open_redis, open_service
+from mailsift.wiring_operations import open_operations
+from pipeline.domain_codec import encode_domain
+from pipeline.errors import MailsiftError
+from pipeline.facts import CatchAllFact, DomainFact, DomainState, Known, MxHost
+from pipeline.ports import CacheEntry, FactKind, Outcome
+from pipeline.probe_cache import pack_catch_all
+from sandbox.client import SandboxProcess
+from storage.facts import RedisFactCache
+from storage.job_search import JobFilter
+from tests.installation import settings_for
+from tests.operating import fill, report_sessions, sql, strand_messages
+from tests.planting import FAST, Planter, engine_on, work_until_ended
+
+ADDRESSES = [f"user{n}@example.com" for n in range(6)] + ["no address"]
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[SandboxProcess]:
+    with SandboxProcess(domains=1) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
+    return settings_for(
+        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
+    )
+
+
+@pytest.fixture
+def planter(settings: Settings, tmp_path: Path) -> Planter:
+    return Planter(settings, tmp_path)
+
+
+@pytest.fixture
+async def desk(settings: Settings) -> AsyncIterator[Operations]:
+    async with open_operations(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def service(settings: Settings) -> AsyncIterator[JobService]:
+    async with open_service(settings) as opened:
+        yield opened
+
+
+async def test_an_empty_installation_has_a_picture_too(desk: Operations) -> None:
+    seen = await desk.console.overview()
+    assert (seen.rate, seen.empty_s, seen.today, dict(seen.jobs)) == (0.0, 0.0, (0, 0, 0), {})
+    assert [alarm.code for alarm in seen.alarms] == ["no_workers"]
+    assert len(seen.numbers.minutes) == 61
+    assert (await desk.console.jobs(JobFilter())).jobs == []
+
+
+async def test_what_was_done_is_counted_once_by_the_commit_itself(
+    settings: Settings, desk: Operations, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES, chunk=2)
+    before = await desk.console.overview()
+    assert (before.numbers.backlog.ready_addresses, before.numbers.backlog.ready_chunks) == (7, 4)
+    assert before.empty_s is None  # nothing flows yet
+    async with engine_on(settings) as engine:
+        await work_until_ended(engine, service, account, job)
+    seen = await desk.console.overview()
+    minutes = seen.numbers.minutes
+    assert sum(one.chunks for one in minutes) == 4
+    assert sum(one.addresses for one in minutes) == 7
+    assert seen.today == (6, 1, 0)
+    assert seen.numbers.backlog.addresses == 0
+    assert seen.empty_s == 0.0
+    assert 7 / 400 < seen.rate <= 7 / 300
+    assert seen.numbers.drift == []
+
+
+async def test_a_counter_that_disagrees_with_the_chunks_is_found(desk: Operations, planter: Planter) -> None:
+    _, job = await planter.plant(ADDRESSES, chunk=2)
+    assert (await desk.console.overview()).numbers.drift == []
+    await planter.sql("DELETE FROM chunk WHERE n = 3")
+    seen = await desk.console.overview()
+    assert [(one.job_id, one.counted, one.found) for one in seen.numbers.drift] == [(job, 4, 3)]
+    assert "counter_drift" in {alarm.code for alarm in seen.alarms}
+
+
+async def test_jobs_that_are_paused_are_no_backlog(
+    desk: Operations, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES)
+    await service.pause(account, job)
+    assert (await desk.console.overview()).numbers.backlog.addresses == 0
+
+
+async def test_a_busy_installation_is_told_in_full(settings: Settings, desk: Operations) -> None:
+    await fill(settings)
+    await report_sessions(settings, {"google": [Outcome.CLEAN, Outcome.RATE], "yahoo": [Outcome.BLOCKED] * 5})
+    await strand_messages(settings, queued=3, unacked=2)
+    seen = await desk.console.overview()
+    backlog = seen.numbers.backlog
+    lanes = {lane.row.lane: lane for lane in seen.lanes}
+    assert backlog.ready_chunks + backlog.waiting_chunks + backlog.leased_chunks == 240  # 12 jobs run or wait
+    assert backlog.leased_chunks == sum(worker.chunks for worker in seen.numbers.workers) > 0
+    assert lanes["google"].row.waiting > 0
+    assert lanes["google"].row.waits_for == "throttled"
+    assert {"schedules_late", "provider_closed", "worker_gone", "broker_stranded"} <= {
+        alarm.code for alarm in seen.alarms
+    }
+    outbox, endpoints = await desk.console.deliveries()
+    assert (outbox.pending > 0, outbox.exhausted > 0, outbox.due) == (True, True, 0)
+    assert endpoints[0].failures == 4
+    schedules = await desk.console.schedules()
+    assert [(one.late_s > 400, one.last_error) for one in schedules] == [
+        (True, ""),
+        (False, "missed"),
+        (False, ""),
+    ]
+    broker = await desk.console.broker()
+    assert broker is not None
+    assert (broker.queued, broker.unacked) == (3, 2)
+
+
+async def test_jobs_of_all_accounts_are_found_by_what_is_known_of_them(
+    settings: Settings, desk: Operations
+) -> None:
+    await fill(settings)
+    jobs = desk.console.jobs
+    everything = await jobs(JobFilter(), limit=1_000)
+    assert (len(everything.jobs), everything.matching) == (60, 60)
+    assert [seen.view.name for seen in everything.jobs[:2]] == ["newsletter 1", "newsletter 2"]
+    running = await jobs(JobFilter(states=("running",)), limit=100)
+    assert {seen.view.state for seen in running.jobs} == {JobState.RUNNING}
+    assert {seen.account for seen in (await jobs(JobFilter(account="acme"))).jobs} == {"acme"}
+    assert (await jobs(JobFilter(account="acm"))).matching == 0
+    assert (await jobs(JobFilter(text="LETTER 5"))).matching == 11
+    assert (await jobs(JobFilter(text="subscribers-17.csv"))).matching == 1
+    assert (await jobs(JobFilter(text="%"))).matching == 0  # no wildcard of theirs
+    some = running.jobs[0].view
+    assert [seen.view.id for seen in (await jobs(JobFilter(text=str(some.id)[:8].upper()))).jobs] == [some.id]
+    now = datetime.now(UTC)  # noqa: TID251 - the rows are as old as the database's clock says
+    young = JobFilter(after=now - timedelta(minutes=45))
+    old = JobFilter(before=now - timedelta(minutes=45))
+    assert ((await jobs(young)).matching, (await jobs(old)).matching) == (4, 56)
+
+
+async def test_pages_follow_one_another_without_a_gap(settings: Settings, desk: Operations) -> None:
+    await fill(settings)
+    seen, cursor = list[JobId](), ""
+    while True:
+        page = await desk.console.jobs(JobFilter(), limit=7, cursor=cursor)
+        seen += [one.view.id for one in page.jobs]
+        if not (cursor := page.next_cursor):
+            break
+    assert len(seen) == len(set(seen)) == 60
+
+
+async def test_a_job_is_shown_with_its_lanes_chunks_leases_events_and_history(
+    desk: Operations, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES, chunk=1, options=replace(FAST, name="spring"))
+    await planter.sql(
+        "UPDATE chunk SET state = 'leased', lease_token = gen_random_uuid(), lease_owner = 'w',"
+        " leased_at = clock_timestamp(), lease_until = clock_timestamp() + interval '1 h' WHERE n = 2"
+    )
+    await planter.sql(
+        "UPDATE chunk SET lane = 'google', waits_for = 'throttled',"
+        " ready_at = clock_timestamp() + interval '1 h' WHERE n = 3"
+    )
+    await desk.jobs.one("olga", JobAction.RAISE, job)
+    seen = await desk.console.job(job)
+    assert (seen.job.account, seen.priority) == ("tests", "high")
+    assert {lane.row.lane: (lane.row.ready, lane.row.leased, lane.row.waiting) for lane in seen.lanes} == {
+        "": (5, 1, 0),
+        "google": (0, 0, 1),
+    }
+    (google,) = [lane for lane in seen.lanes if lane.row.lane == "google"]
+    assert (google.rate, google.row.waits_for) == (5000.0, "throttled")
+    kinds = [
+        next(name for name in ("leased", "waiting", "ready", "done") if getattr(span, name))
+        for span in seen.strip
+    ]
+    assert kinds == ["ready", "ready", "leased", "waiting", "ready", "ready", "ready"]
+    assert [(lease.n, lease.owner) for lease in seen.leases] == [(2, "w")]
+    assert [(line.action, line.actor) for line in seen.audit] == [("job.priority_high", "olga")]
+    await service.cancel(account, job)
+    (event,) = (await desk.console.job(job)).events
+    assert (event.type, event.deliveries) == ("bulk.validation.failed", 0)
+    with pytest.raises(MailsiftError) as refused:
+        await desk.console.job(JobId(uuid4()))
+    assert refused.value.code == "job_not_found"
+
+
+async def test_a_strip_has_a_bounded_number_of_cells(settings: Settings, desk: Operations) -> None:
+    await fill(settings, jobs=1, chunks=1_000, running=1)
+    (job,) = (await desk.console.jobs(JobFilter())).jobs
+    strip = (await desk.console.job(job.view.id)).strip
+    assert len(strip) == 240
+    assert sum(span.ready + span.leased + span.waiting for span in strip) == 1_000
+    assert (strip[0].first, strip[-1].last) == (0, 999)
+
+
+async def test_an_order_reaches_all_that_match_and_only_those(settings: Settings, desk: Operations) -> None:
+    await fill(settings)
+    acme = JobFilter(account="acme", states=("running", "queued"))
+    before = (await desk.console.jobs(acme)).matching
+    assert before > 1
+    paused = await desk.jobs.all_matching("olga", JobAction.PAUSE, acme)
+    assert (paused.done, dict(paused.refused)) == (before, {})
+    states = await sql(
+        settings,
+        "SELECT a.name, j.state, count(*) FROM job j JOIN account a ON a.id = j.account_id"
+        " WHERE j.state IN ('running', 'queued', 'paused') GROUP BY 1, 2",
+    )
+    assert {row["state"] for row in states if row["name"] == "acme"} == {"paused"}
+    assert {row["state"] for row in states if row["name"] != "acme"} == {"running", "queued"}
+    resumed = await desk.jobs.all_matching("olga", JobAction.RESUME, JobFilter(account="acme"))
+    assert resumed.done >= before
+    assert set(resumed.refused) == {"job_state_conflict"}
+    lines = await desk.console.audit(limit=500)
+    assert sum(line.action == "job.pause" for line in lines) == before
+    (whole,) = [line for line in lines if line.action == "jobs.pause"]
+    assert (whole.detail["jobs"], whole.detail["account"], whole.account_id) == (before, "acme", None)
+    assert all(line.account_id is not None for line in lines if line.action == "job.pause")
+
+
+async def test_cancelled_by_an_operator_a_job_keeps_its_verdicts_and_tells_its_owner(
+    desk: Operations, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES, chunk=2)
+    await desk.jobs.one("olga", JobAction.CANCEL, job)
+    view = await service.get(account, job)
+    assert (view.state, view.error_code) == (JobState.CANCELLED, "cancelled")
+    (event,) = await planter.events(job)
+    assert event["data"]["error"].startswith("cancelled: The job was cancelled by an operator")
+    assert {row["state"] for row in await planter.sql("SELECT state FROM chunk")} == {"cancelled"}
+    with pytest.raises(MailsiftError) as refused:
+        await desk.jobs.one("olga", JobAction.CANCEL, job)
+    assert refused.value.code == "job_state_conflict"
+
+
+async def test_a_change_and_its_line_in_the_log_happen_together_or_not_at_all(
+    desk: Operations, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES)
+    await planter.sql("ALTER TABLE audit ADD CONSTRAINT nothing_today CHECK (action <> 'job.pause')")
+    with pytest.raises(Exception, match="nothing_today"):
+        await desk.jobs.one("olga", JobAction.PAUSE, job)
+    assert (await service.get(account, job)).state is JobState.QUEUED
+
+
+async def test_a_priority_counts_from_the_next_claim_on_and_is_set_once(
+    desk: Operations, planter: Planter
+) -> None:
+    _, job = await planter.plant(ADDRESSES)
+    await desk.jobs.one("olga", JobAction.LOWER, job)
+    (row,) = await planter.sql("SELECT options->>'priority' AS priority, options->>'mode' AS mode FROM job")
+    assert (row["priority"], row["mode"]) == ("low", "fast")
+    with pytest.raises(MailsiftError) as refused:
+        await desk.jobs.one("olga", JobAction.LOWER, job)
+    assert refused.value.code == "job_state_conflict"
+
+
+async def test_an_order_that_would_reach_too_many_does_nothing(settings: Settings, desk: Operations) -> None:
+    await fill(settings)
+    with pytest.raises(MailsiftError) as refused:
+        await desk.jobs.all_matching("olga", JobAction.RETRY, JobFilter())
+    assert refused.value.code == "too_many_jobs"
+    assert AT_ONCE[JobAction.RETRY] == 50
+    assert await desk.console.audit() == []
+
+
+async def test_a_retry_starts_a_new_job_for_the_same_account(
+    settings: Settings, desk: Operations, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES)
+    async with engine_on(settings) as engine:
+        await work_until_ended(engine, service, account, job)
+    done = await desk.jobs.all_matching("olga", JobAction.RETRY, JobFilter())
+    assert (done.done, dict(done.refused)) == (0, {"nothing_to_retry": 1})
+
+
+async def test_a_domain_is_looked_up_and_forgotten(settings: Settings, desk: Operations) -> None:
+    redis = open_redis(settings)
+    cache = RedisFactCache(redis)
+    dns = DomainFact("example.com", DomainState.ROUTED, (MxHost("mx.example.com", 10, ("192.0.2.1",)),), "mx")
+    catch_all = CatchAllFact("example.com", Known.NO, 550, "no such user")
+    await cache.put(FactKind.DOMAIN, [CacheEntry("example.com", encode_domain(dns), 100)])
+    await cache.put(FactKind.CATCH_ALL, [CacheEntry("example.com", pack_catch_all(catch_all, ""), 500)])
+    await redis.aclose()
+    found = await desk.console.facts("anna@Example.COM")
+    assert found is not None
+    assert (found.domain, found.dns, found.catch_all) == ("example.com", dns, catch_all)
+    assert 90 < found.dns_left_s <= 100 < found.catch_all_left_s <= 500
+    assert await desk.brakes.forget("olga", "example.com") == 2
+    again = await desk.console.facts("example.com")
+    assert again is not None
+    assert again.empty
+    (line,) = await desk.console.audit()
+    assert (line.action, line.subject) == ("facts.forget", "example.com")
+
+
+async def test_what_was_given_up_is_sent_again(settings: Settings, desk: Operations) -> None:
+    await fill(settings)
+    _, endpoints = await desk.console.deliveries()
+    failing = next(one for one in endpoints if one.failures)
+    disabled = next(one for one in endpoints if not one.enabled)
+    assert failing.given_up > 0
+    assert await desk.actions.replay("olga", failing.id, hours=24) == failing.given_up
+    _, after = await desk.console.deliveries()
+    again = next(one for one in after if one.id == failing.id)
+    assert (again.given_up, again.pending) == (0, failing.pending + failing.given_up)
+    for endpoint_id, code in ((disabled.id, "webhook_disabled"), (uuid4(), "webhook_not_found")):
+        with pytest.raises(MailsiftError) as refused:
+            await desk.actions.replay("olga", UUID(str(endpoint_id)), hours=24)
+        assert refused.value.code == code
+    (line,) = await desk.console.audit()
+    assert (line.action, line.detail["deliveries"]) == ("delivery.replay", failing.given_up)
+    assert line.account_id is not None
+
+
+async def test_while_redis_is_gone_everything_that_the_database_knows_is_shown(
+    settings: Settings, tmp_path: Path
+) -> None:
+    await fill(settings)
+    assert settings.database_url is not None
+    alone = settings_for(
+        tmp_path / "alone",
+        database_url=settings.database_url.get_secret_value(),
+        redis_url="redis://127.0.0.1:1",
+        sandbox={},
+    )
+    async with open_operations(alone) as desk:
+        seen = await desk.console.overview()
+        assert "redis_gone" in {alarm.code for alarm in seen.alarms}
+        assert seen.numbers.backlog.addresses > 0
+        assert await desk.console.throttles() is None
+        assert await desk.console.broker() is None
+        assert await desk.console.facts("example.com") is None
+        assert (await desk.console.throttle("google", "")).state == "open"
+        for order in (desk.brakes.reset("olga", "google", ""), desk.brakes.forget("olga", "example.com")):
+            with pytest.raises(MailsiftError) as refused:
+                await order
+            assert refused.value.code == "redis_unavailable"

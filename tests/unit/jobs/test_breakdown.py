@@ -1,0 +1,117 @@
+"""What a job's verdicts amount to, by reason, domain and provider."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from jobs import counting
+from jobs.breakdown import Breakdown, Mix, Reason
+from jobs.columns import ADDRESS_N
+from jobs.counting import DOMAINS, count_up
+from jobs.segments import SoFar
+from pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
+from pipeline.verdict import Status
+
+# address number -> domain, rows, and what it came to
+LIST = [
+    ("", 2, "invalid", "syntax_error", ""),
+    ("a.test", 3, "valid", "deliverable", "google"),
+    ("a.test", 1, "invalid", "mailbox_not_found", "google"),
+    ("b.test", 5, "risky", "catch_all", "mx.test"),
+    ("c.test", 1, "valid", "deliverable", "google"),
+    ("c.test", 7, "", "", ""),  # no verdict yet
+]
+
+
+def addresses_file(folder: Path) -> Path:
+    frame = pl.DataFrame(
+        {"n": range(len(LIST)), "rows": [row[1] for row in LIST], "domain": [row[0] for row in LIST]}
+    )
+    blanks = [pl.lit("", pl.String).alias(name) for name in ADDRESSES if name not in frame.columns]
+    path = folder / "addresses[1].parquet"
+    frame.with_columns(blanks).select(
+        pl.col(name).cast(kind) for name, kind in ADDRESSES.items()
+    ).write_parquet(path)
+    return path
+
+
+def segment(folder: Path, *numbers: int, without: str = "") -> Path:
+    rows: list[dict[str, Any]] = [
+        {"n": n, "status": LIST[n][2], "result": LIST[n][3], "provider": LIST[n][4]} for n in numbers
+    ]
+    path = folder / f"segment-{'-'.join(map(str, numbers))}.parquet"
+    pl.DataFrame(rows, schema=SEGMENT).drop(without or []).write_parquet(path)
+    return path
+
+
+def known(folder: Path) -> SoFar:
+    so_far = SoFar(len(LIST))
+    so_far.take([segment(folder, 4, 1), segment(folder, 0, 3)])
+    so_far.take([segment(folder, 2)])
+    return so_far
+
+
+@pytest.mark.parametrize("window", [1, 2, 4, 100])
+def test_rows_are_counted_by_reason_domain_and_provider(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
+    monkeypatch.setattr(counting, "_WINDOW", window)  # a domain may be cut in two anywhere
+    told, domains = count_up(addresses_file(tmp_path), known(tmp_path))
+    assert told == Breakdown(
+        rows=12,
+        reasons=(
+            Reason("catch_all", Status.RISKY, 5),
+            Reason("deliverable", Status.VALID, 4),
+            Reason("syntax_error", Status.INVALID, 2),
+            Reason("mailbox_not_found", Status.INVALID, 1),
+        ),
+        domains=(Mix("b.test", 5, 0, 0, 5), Mix("a.test", 4, 3, 1, 0), Mix("c.test", 1, 1, 0, 0)),
+        providers=(Mix("google", 5, 4, 1, 0), Mix("mx.test", 5, 0, 0, 5)),
+        domain_count=3,
+        provider_count=2,
+    )
+    assert Breakdown.read(told.to_json()) == told
+    assert dict(domains.schema) == DOMAINS
+    assert domains.rows() == [
+        ("", "", 1, 2, 0, 2, 0),
+        ("a.test", "google", 2, 4, 3, 1, 0),
+        ("b.test", "mx.test", 1, 5, 0, 0, 5),
+        ("c.test", "google", 2, 1, 1, 0, 0),
+    ]
+
+
+def test_segments_of_a_release_without_providers_are_read(tmp_path: Path) -> None:
+    so_far = SoFar(len(LIST))
+    so_far.take([segment(tmp_path, 1, without="provider"), segment(tmp_path, 3)])
+    told, _ = count_up(addresses_file(tmp_path), so_far)
+    assert (told.rows, [mix.name for mix in told.providers]) == (8, ["mx.test"])
+
+
+def test_results_alone_say_all_but_the_providers(tmp_path: Path) -> None:
+    numbers = [1, 0, 1, 3, 4, 2]
+    rows, results = tmp_path / "rows.parquet", tmp_path / "results.parquet"
+    pl.DataFrame({ADDRESS_N: pl.Series(numbers, dtype=pl.UInt32)}).write_parquet(rows)
+    blank = {f"mailsift_{name}": [None] * len(numbers) for name in VERDICTS}
+    said = {
+        "mailsift_status": [LIST[n][2] for n in numbers],
+        "mailsift_result": [LIST[n][3] for n in numbers],
+    }
+    pl.DataFrame({**blank, **said}).write_parquet(results)
+    told, _ = count_up(addresses_file(tmp_path), SoFar.of_results(len(LIST), rows, results))
+    assert (told.rows, told.domain_count, told.providers) == (12, 3, ())
+
+
+def test_a_job_without_verdicts_has_an_empty_breakdown(tmp_path: Path) -> None:
+    told, domains = count_up(addresses_file(tmp_path), SoFar(len(LIST)))
+    assert told == Breakdown(0, (), (), (), 0, 0)
+    assert domains["addresses"].to_list() == [1, 2, 1, 2]
+
+
+def test_of_many_domains_only_the_biggest_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "_TOP", 1)
+    told, _ = count_up(addresses_file(tmp_path), known(tmp_path))
+    assert ([mix.name for mix in told.domains], told.domain_count) == (["b.test"], 3)

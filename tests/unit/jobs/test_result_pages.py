@@ -1,0 +1,182 @@
+"""Rows of results are found and paged the same way whether the job is complete or still runs."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from jobs import result_pages
+from jobs.columns import ADDRESS_N, names_metadata
+from jobs.counting import count_up
+from jobs.finish import join_results
+from jobs.result_pages import Files, read_page, read_row
+from jobs.result_views import Wanted, WholeRow
+from jobs.segments import SoFar
+from pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
+from pipeline.verdict import Status
+
+# the distinct addresses: cell, domain, status, result, provider; sorted by domain as intake sorts them
+KNOWN = [
+    ("ann@a.test", "a.test", "valid", "deliverable", "google"),
+    ("Bob+x@A.test ", "a.test", "invalid", "mailbox_not_found", "google"),
+    ("c.c@b.test", "b.test", "risky", "catch_all", "mx.test"),
+    ("ccc@b.test", "b.test", "risky", "deferred", "mx.test"),
+    ("joe@ann.test", "c.test", "valid", "deliverable", "google"),
+]
+ROWS = [3, 0, 0, 1, 4, 2, 1, 0, 4, 3, 2, 2]
+JUDGED = [0, 2, 4]  # the numbers of addresses that have a verdict while the job runs
+
+
+def addresses_file(folder: Path) -> Path:
+    frame = pl.DataFrame({"n": range(len(KNOWN)), "rows": 1, "domain": [one[1] for one in KNOWN]})
+    blanks = [pl.lit("", pl.String).alias(name) for name in ADDRESSES if name not in frame.columns]
+    path = folder / "addresses.parquet"
+    typed = frame.with_columns(blanks).select(pl.col(name).cast(kind) for name, kind in ADDRESSES.items())
+    typed.write_parquet(path)
+    return path
+
+
+def rows_file(folder: Path) -> Path:
+    path = folder / "rows.parquet"
+    frame = pl.DataFrame(
+        {
+            ADDRESS_N: pl.Series(ROWS, dtype=pl.UInt32),
+            "c0": [{"k": n} for n in range(len(ROWS))],
+            "c1": [KNOWN[n][0] for n in ROWS],
+            "c2": [b"\xff"] + [None] * (len(ROWS) - 1),
+        }
+    )
+    frame.write_parquet(path, metadata=names_metadata(["<b>", "email", "<b>"]))
+    return path
+
+
+def segment(folder: Path, *numbers: int) -> Path:
+    rows: list[dict[str, Any]] = [
+        {
+            **{name: True for name, kind in VERDICTS.items() if kind == pl.Boolean},
+            **dict(zip(("n", "status", "result", "provider"), (n, *KNOWN[n][2:]), strict=True)),
+            "reason": f"reason {n}",
+            "suggestion": "",
+            "score": n,
+            "smtp_code": 250 + n,
+            "evidence": f'{{"n": {n}}}',
+        }
+        for n in numbers
+    ]
+    path = folder / f"segment-{'-'.join(map(str, numbers))}.parquet"
+    pl.DataFrame(rows, schema=SEGMENT).write_parquet(path)
+    return path
+
+
+def running(folder: Path) -> Files:
+    segments = [segment(folder, *JUDGED[:1]), segment(folder, *JUDGED[1:])]
+    so_far = SoFar(len(KNOWN))
+    so_far.take(segments)
+    return Files(rows_file(folder), addresses_file(folder), 1, segments=segments, so_far=so_far)
+
+
+def complete(folder: Path) -> Files:
+    segments = [segment(folder, 3, 1), segment(folder, 0, 2, 4)]
+    rows, addresses, results = rows_file(folder), addresses_file(folder), folder / "results.parquet"
+    join_results(rows, segments, results, evidence=True)
+    so_far = SoFar(len(KNOWN))
+    so_far.take(segments)
+    domains = folder / "domains.parquet"
+    count_up(addresses, so_far)[1].write_parquet(domains)
+    return Files(rows, addresses, 1, results=results, domains=domains)
+
+
+@pytest.fixture(params=["running", "complete"])
+def files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    monkeypatch.setattr(result_pages, "_WINDOW", 5)
+    monkeypatch.setattr(result_pages, "_GAP", 2)
+    return running(tmp_path) if request.param == "running" else complete(tmp_path)
+
+
+def matching(files: Files, wanted: Wanted) -> list[int]:
+    """Find the rows the slow way."""
+    judged = JUDGED if files.results is None else range(len(KNOWN))
+    found = []
+    for row, n in enumerate(ROWS):
+        cell, domain, status, result, provider = KNOWN[n]
+        text = cell.lower().strip()
+        place = text.startswith(wanted.text.lower()) if wanted.at_start else wanted.text.lower() in text
+        hits = (
+            n in judged,
+            not wanted.statuses or Status(status) in wanted.statuses,
+            wanted.result in {"", result},
+            wanted.domain in {"", domain},
+            wanted.provider in {"", provider},
+            place,
+        )
+        found += [row] if all(hits) else []
+    return found
+
+
+WANTED = [
+    Wanted(frozenset(statuses), result, domain, provider, text, at_start)
+    for statuses, result, domain, provider, (text, at_start) in product(
+        ((), (Status.RISKY, Status.VALID)),
+        ("", "deferred"),
+        ("", "a.test", "none.test"),
+        ("", "google", "nobody"),
+        (("", False), ("C.C", False), ("ANN", False), ("ann", True), ("+x", False)),
+    )
+]
+
+
+def test_every_filter_finds_what_a_slow_look_at_each_row_finds(files: Files) -> None:
+    for wanted in WANTED:
+        page = read_page(files, wanted, after=-1, limit=100)
+        assert [row.row for row in page.rows] == matching(files, wanted), wanted
+        assert page.matches == len(page.rows)
+        for row in page.rows:
+            cell, _, status, result, _ = KNOWN[ROWS[row.row]]
+            assert (row.address, row.status, row.result) == (cell, status, result)
+            assert (row.reason, row.smtp_code) == (f"reason {ROWS[row.row]}", 250 + ROWS[row.row])
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 50])
+def test_pages_forward_and_backward_show_every_row_once(files: Files, limit: int) -> None:
+    wanted = Wanted(statuses=frozenset({Status.VALID, Status.RISKY}))
+    expected = matching(files, wanted)
+    pages = [read_page(files, wanted, after=-1, limit=limit)]
+    while (after := pages[-1].next) is not None:
+        pages.append(read_page(files, wanted, after=after, limit=limit))
+    assert [row.row for page in pages for row in page.rows] == expected
+    assert [page.first for page in pages] == list(range(0, len(expected), limit))
+    for before, page in pairwise(pages):
+        assert page.previous is not None
+        assert read_page(files, wanted, after=page.previous, limit=limit) == before
+    assert pages[0].previous is None
+
+
+def test_a_page_may_begin_anywhere(files: Files) -> None:
+    page = read_page(files, Wanted(), after=6, limit=2)
+    expected = matching(files, Wanted())
+    assert [row.row for row in page.rows] == [row for row in expected if row > 6][:2]
+    assert page.first == len([row for row in expected if row <= 6])
+    beyond = read_page(files, Wanted(), after=999, limit=2)
+    assert (beyond.rows, beyond.next, beyond.matches) == ((), None, len(expected))
+
+
+def test_a_whole_row_has_every_cell_as_text_and_its_evidence(files: Files) -> None:
+    row = read_row(files, 1)
+    assert isinstance(row, WholeRow)
+    assert row.cells == (("<b>", '{"k":1}'), ("email", "ann@a.test"), ("<b>", ""))
+    assert (row.address, list(row.verdict), row.verdict["score"]) == ("ann@a.test", list(VERDICTS), 0)
+    assert row.evidence == {"n": 0}
+    assert read_row(files, 999) is None
+    first = read_row(files, 0)
+    assert (first is None) == (files.results is None)  # its address has no verdict while the job runs
+    assert first is None or first.cells[2] == ("<b>", "ff")
+
+
+def test_without_a_table_of_domains_no_row_has_a_provider(tmp_path: Path) -> None:
+    kept = complete(tmp_path)
+    files = Files(kept.rows, kept.addresses, kept.column, results=kept.results)
+    assert read_page(files, Wanted(provider="google"), after=-1, limit=9).matches == 0
