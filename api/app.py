@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 
 from api import errors, health
-from api.envelope import Problem
 from api.gate import Gate
+from api.openapi import described
+from api.pages.faults import face
+from api.pages.page import make_look
+from api.pages.routers import PAGES
 from api.parts import ApiParts
 from api.v1 import compare, email, jobs, previews, results, schedules, webhooks
 
@@ -42,26 +44,11 @@ def create_app(parts: ApiParts) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.parts = parts
-    for router in _ROUTERS:
+    app.state.look = make_look()
+    for router in (*_ROUTERS, *PAGES):
         app.include_router(router)
-    app.add_middleware(Gate, large={("POST", "/v1/bulk/jobs"): parts.max_bytes + _FORM_OVERHEAD})
-    errors.install(app)
-    app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
+    large = dict.fromkeys((("POST", "/v1/bulk/jobs"), ("POST", "/lists")), parts.max_bytes + _FORM_OVERHEAD)
+    app.add_middleware(Gate, large=large)
+    errors.install(app, face)
+    app.openapi = lambda: described(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app
-
-
-def _described(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI description, made once."""
-    if app.openapi_schema is None:
-        made = get_openapi(
-            title=app.title, version=app.version, description=app.description, routes=app.routes
-        )
-        schemas = made.setdefault("components", {}).setdefault("schemas", {})
-        for unused in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(unused, None)
-        for model in (Problem, *jobs.SCHEMAS):
-            found = model.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas.update(found.pop("$defs", {}))
-            schemas[model.__name__] = found
-        app.openapi_schema = made
-    return app.openapi_schema

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -39,6 +39,24 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "key_not_found": 404,
     "key_not_active": 409,
     "idempotency_key_reused": 422,
+    # people and pages
+    "sign_in_needed": 401,
+    "wrong_credentials": 401,
+    "csrf_failed": 403,
+    "role_needed": 403,
+    "operator_needed": 403,
+    "no_account": 403,
+    "account_not_found": 404,
+    "member_not_found": 404,
+    "person_not_found": 404,
+    "invitation_not_found": 404,
+    "link_gone": 404,
+    "already_member": 409,
+    "last_owner": 409,
+    "email_invalid": 422,
+    "account_name_invalid": 422,
+    "password_weak": 422,
+    "sign_in_unavailable": 503,
     # jobs
     "job_not_found": 404,
     "job_state_conflict": 409,
@@ -48,6 +66,9 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "no_preview_yet": 409,
     "not_the_same_list": 409,
     "source_gone": 409,
+    "row_not_found": 404,
+    "draft_not_found": 404,
+    "draft_limit": 409,
     "unknown_column": 422,
     "unknown_export_format": 422,
     "too_many_rows_for_xlsx": 422,
@@ -77,6 +98,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "webhook_url_blocked": 422,
     "webhook_type_unknown": 422,
     "webhook_overlap_invalid": 422,
+    "webhook_rate_invalid": 422,
     "webhook_limit": 409,
     "webhook_disabled": 409,
     "webhook_test_limit": 429,
@@ -87,6 +109,18 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "schedule_zone_invalid": 422,
     "schedule_source_gone": 409,
     "schedule_limit": 409,
+    "schedule_ended": 422,
+    # operators
+    "bad_filter": 422,
+    "bad_limit": 422,
+    "bad_provider": 422,
+    "bad_domain": 422,
+    "unknown_source": 422,
+    "worker_not_found": 404,
+    "too_many_jobs": 409,
+    "chunk_not_waiting": 409,
+    "lease_not_found": 404,
+    "redis_unavailable": 503,
     # what we need does not answer
     "database_unavailable": 503,
     "database_not_migrated": 503,
@@ -103,16 +137,20 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         "bad_settings",
         "bad_source",
         "blob_not_found",
+        "database_busy",
         "dns_servers_invalid",
         "embedded_failed",
         "embedded_missing",
         "file_not_found",
         "finalizing_crashed",
         "job_ambiguous",
+        "mail_failed",
         "not_a_file",
+        "otel_missing",
         "output_is_input",
         "output_not_writable",
         "port_in_use",
+        "resolver_failed",
         "results_incomplete",
         "secret_key_missing",
         "unsafe_command",
@@ -141,6 +179,10 @@ _SENTENCE_OF: Final[Mapping[str, str]] = {
 }
 
 
+Face = Callable[[Request, MailsiftError, int, Mapping[str, str]], Response | None]
+"""Shows an error to a person who looks at a page; None for everybody else."""
+
+
 def problem(
     request: Request,
     error: MailsiftError,
@@ -148,7 +190,10 @@ def problem(
     errors: Sequence[Mapping[str, Any]] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return an error's answer: the envelope with the members of RFC 9457, in their media type by Accept."""
+    """Return an error's answer: the envelope with the members of RFC 9457, in their media type by Accept.
+
+    A browser that looks at a page gets a page.
+    """
     code, sentence = error.code, error.message or _SENTENCE_OF.get(error.code, "")
     if code not in STATUS_OF:
         code, sentence = "internal_error", _SENTENCE_OF["internal_error"]
@@ -168,6 +213,10 @@ def problem(
         "errors": list(errors),
     }
     retry = {"Retry-After": _RETRY_SECONDS} if status in {429, 503} else {}
+    face: Face = request.app.state.face
+    page = face(request, MailsiftError(code, sentence), status, {**retry, **(headers or {})})
+    if page is not None:
+        return page
     asked = "application/problem+json" in request.headers.get("accept", "")
     return JSONResponse(
         body, status, {**retry, **(headers or {})}, media_type=PROBLEM_TYPE if asked else None
@@ -182,8 +231,9 @@ class RefusedError(MailsiftError):
         self.headers = headers
 
 
-def install(app: FastAPI) -> None:
-    """Give the application the house's answers to errors."""
+def install(app: FastAPI, face: Face) -> None:
+    """Give the application the house's answers to errors, and to people their face."""
+    app.state.face = face
     app.add_exception_handler(MailsiftError, _ours)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _frameworks)

@@ -16,7 +16,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import problem
+from api.meters import count_request, route_of
 from pipeline.errors import MailsiftError
+from pipeline.spans import Span, working_on
 
 BODY_BYTES: Final = 64 * 1024
 """What a body may have where nothing else is said."""
@@ -24,6 +26,10 @@ BODY_BYTES: Final = 64 * 1024
 _KEY_IN_QUERY: Final = re.compile(
     rb"svc_key_|(?:^|&)(?:api[_-]?key|access_token|authorization)=", re.IGNORECASE
 )
+_REQUEST_ID: Final = re.compile(r"(?:req_)?[A-Za-z0-9.-]{8,64}")
+"""What is taken over from the caller, e.g. from a proxy in front; it cannot hold an address or a key."""
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+"""W3C Trace Context, section 3.2: the caller's trace, span and flags."""
 _PRIVATE: Final = {"Cache-Control": "private, no-store", "X-Content-Type-Options": "nosniff"}
 _log = structlog.get_logger()
 logging.getLogger("uvicorn.access").disabled = True  # it would print query strings
@@ -49,12 +55,13 @@ class Gate:
         passage = _Passage(
             scope, receive, send, self._large.get((scope["method"], scope["path"]), BODY_BYTES)
         )
-        refusal = passage.refusal()
-        if refusal is not None:
-            await passage.answer(refusal)
-        else:
-            await passage.through(self._app)
-        passage.log()
+        with working_on("request", passage.ids, parent=passage.parent) as shown:
+            refusal = passage.refusal()
+            if refusal is not None:
+                await passage.answer(refusal)
+            else:
+                await passage.through(self._app)
+            passage.log(shown)
 
 
 class _Passage:
@@ -66,7 +73,12 @@ class _Passage:
         self._state: dict[str, Any] = scope.setdefault("state", {})
         self._taken = self._status = 0
         self._since = time.monotonic()
-        scope["request_id"] = f"req_{secrets.token_hex(12)}"
+        asked = self._headers.get("x-request-id", "")
+        scope["request_id"] = asked if _REQUEST_ID.fullmatch(asked) else f"req_{secrets.token_hex(12)}"
+        self.parent = self._headers.get("traceparent", "")
+        self.ids = {"request_id": str(scope["request_id"])}
+        if found := _TRACEPARENT.fullmatch(self.parent):
+            self.ids["trace"] = found[1]
 
     def refusal(self) -> MailsiftError | None:
         """Say why the request goes no further, if it does not."""
@@ -93,9 +105,7 @@ class _Passage:
             while place is not None and place.tb_next is not None:
                 place = place.tb_next
             where = f"{place.tb_frame.f_code.co_qualname}:{place.tb_lineno}" if place is not None else ""
-            _log.error(
-                "request.broken", error=type(error).__qualname__, where=where, id=self._scope["request_id"]
-            )
+            _log.error("request.broken", error=type(error).__qualname__, where=where)
             if not self._status:
                 await self.answer(MailsiftError("internal_error", ""))
 
@@ -103,15 +113,21 @@ class _Passage:
         """Send an error."""
         await problem(Request(self._scope), error)(self._scope, self._receive, self._mark)
 
-    def log(self) -> None:
-        """Write the access log: never a query string, which may hold an address."""
+    def log(self, shown: Span) -> None:
+        """Count it, and write the access log: never a query string, which may hold an address."""
+        seconds = time.monotonic() - self._since
+        count_request(self._scope, self._status, seconds)
+        method, route = self._scope["method"], route_of(self._scope)
+        shown.name(f"{method} {route}")
+        shown.tell(method=method, route=route, status=self._status)
+        if self._status >= 500:
+            shown.fail(str(self._status))
         _log.info(
             "request",
-            method=self._scope["method"],
+            method=method,
             path=self._scope["path"] if self._status != 404 else "",
             status=self._status,
-            ms=round((time.monotonic() - self._since) * 1000, 1),
-            id=self._scope["request_id"],
+            ms=round(seconds * 1000, 1),
         )
 
     async def _count(self) -> Message:

@@ -29,6 +29,10 @@ def _printable(value: str) -> str:
 # What OpenAPI says of them: the same in the words of ECMA 262.
 _WHOLE = {"pattern": r"^[^\u0000]*$"}
 _PRINTABLE = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$"}
+_URL = (
+    r"^https://([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,63}(:(443|8443))?"
+    r"(/([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*)?$"
+)
 
 Email = Annotated[
     str, StringConstraints(max_length=LONGEST), AfterValidator(_whole), Field(json_schema_extra=_WHOLE)
@@ -44,6 +48,6 @@ Url = Annotated[
     str,
     StringConstraints(max_length=2_000),
     AfterValidator(_printable),
-    Field(json_schema_extra={"format": "uri", "pattern": r"^https?://[a-z0-9.-]+"}),
+    Field(json_schema_extra={"format": "uri", "pattern": _URL}),
 ]
 """Where a webhook is sent; what it may be, the service says."""

@@ -11,9 +11,18 @@ from typing import Annotated, Any, Final
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 from starlette.datastructures import UploadFile
 
+from api.scalars import Amount, Count, Switch
 from api.texts import Email, ShortText
 from jobs.views import JobOptions, Priority
 from pipeline.errors import MailsiftError
@@ -50,7 +59,16 @@ def _from_json(value: Any) -> Any:
         raise ValueError("expected a JSON object") from None
 
 
-Metadata = Annotated[dict[ShortText, ShortText], Field(max_length=20), BeforeValidator(_from_json)]
+_TEXT: Final = TypeAdapter(ShortText).json_schema()
+Metadata = Annotated[
+    dict[ShortText, ShortText],
+    Field(max_length=20),
+    BeforeValidator(_from_json),
+    # what pydantic says of the names does not forbid others
+    WithJsonSchema(
+        {"type": "object", "maxProperties": 20, "propertyNames": _TEXT, "additionalProperties": _TEXT}
+    ),
+]
 
 
 class ListOptions(BaseModel):
@@ -66,16 +84,16 @@ class ListOptions(BaseModel):
     metadata: Metadata = Field(
         default_factory=dict, description="up to 20 texts by name, given back with the job"
     )
-    max_age: float = Field(default=86_400.0, ge=0, le=_YEAR, description="seconds a verdict may be reused")
+    max_age: Amount = Field(default=86_400.0, ge=0, le=_YEAR, description="seconds a verdict may be reused")
     priority: Priority = Field(default=Priority.NORMAL, description="among the jobs of the account")
-    deadline: float = Field(
+    deadline: Amount = Field(
         default=0.0, ge=0, le=_YEAR, description="seconds; then what waits is risky; 0 = none"
     )
-    retention: float = Field(
-        default=0.0, ge=0, le=10 * _YEAR, description="seconds until all is deleted; 0 = kept"
+    retention: Amount = Field(
+        default=0.0, ge=0, le=10 * _YEAR, description="seconds until all is deleted; 0 = as the account"
     )
-    evidence: bool = Field(default=False, description="write the facts behind every verdict")
-    preview: int = Field(
+    evidence: Switch = Field(default=False, description="write the facts behind every verdict")
+    preview: Count = Field(
         default=0, ge=0, le=100_000, description="only a sample of so many addresses; 0 = all"
     )
 
@@ -149,7 +167,7 @@ async def _json_list(request: Request) -> Upload:
             text = f"A list as JSON may have {JSON_BYTES:,} bytes; send longer ones as a file."
             raise MailsiftError("content_too_large", text)
     try:
-        found = await asyncio.to_thread(JsonList.model_validate_json, bytes(body))
+        found = await asyncio.to_thread(JsonList.model_validate_json, bytes(body), strict=True)
     except ValidationError as error:
         raise _invalid(error, "body") from None
     lines = await asyncio.to_thread(_lines, found.emails)

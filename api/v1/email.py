@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-import polars as pl
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import BaseModel, ConfigDict, Field
 
 from api.auth import Needs
 from api.described import errors
 from api.envelope import Envelope, answer
 from api.keys import Caller, Scope
 from api.parts import parts_of
+from api.scalars import Whole
 from api.texts import Email
-from pipeline import sift, syntax
 from pipeline.facts import Mode
-from pipeline.frames import VERDICTS
-from pipeline.sift import Sifter
-from pipeline.verdict import Verdict
+from pipeline.single import Wish
 
 router = APIRouter(prefix="/v1/email", tags=["email"])
 
 LONGEST_MS: Final = 60_000
-_RESERVE: Final = 0.25  # seconds kept of a deadline, to judge what was found
 _MINIMAL: Final = ("is_valid", "status", "score", "reason")
 
 
@@ -38,7 +33,7 @@ class SingleRequest(BaseModel):
     mode: Mode = Field(
         default=Mode.DEEP, description="fast: syntax and lists; medium: and DNS; deep: and SMTP"
     )
-    deadline_ms: StrictInt = Field(
+    deadline_ms: Whole = Field(
         default=10_000,
         ge=100,
         le=LONGEST_MS,
@@ -85,42 +80,17 @@ class MinimalVerdict(BaseModel):
 async def single_validate(
     request: Request,
     wanted: SingleRequest,
-    _: Annotated[Caller, Depends(Needs(Scope.VALIDATE))],
+    caller: Annotated[Caller, Depends(Needs(Scope.VALIDATE))],
     prefer: Annotated[str, Header(max_length=200)] = "",
 ) -> JSONResponse:
     """Validate one address by the rules of lists; `Prefer: return=minimal` shortens the answer."""
-    data = await validated(parts_of(request).sifter, wanted.email, wanted.mode, wanted.deadline_ms / 1000)
+    wish = Wish(wanted.mode, wanted.deadline_ms / 1000, owner=str(caller.account_id))
+    data = await parts_of(request).single.judge(wanted.email, wish)
     headers = {}
     if _wants_minimal(prefer):
         data = {name: data[name] for name in _MINIMAL}
         headers = {"Preference-Applied": "return=minimal"}  # RFC 7240
     return answer(data, "The address was validated.", headers=headers)
-
-
-async def validated(sifter: Sifter, email: str, mode: Mode, deadline: float) -> dict[str, Any]:
-    """Return the 13 fields within `deadline` seconds; what is not known by then makes the verdict risky."""
-    if mode is Mode.FAST:
-        return _told(*sifter.sift_fast(email))
-    parsed = syntax.parse(pl.Series("raw", [email], pl.String))
-    frame = parsed.with_columns(pl.lit(0, pl.UInt32).alias("n"), pl.lit(1, pl.UInt32).alias("rows"))
-    seconds = max(deadline - _RESERVE, deadline / 2)
-    request = sift.Request(mode, budget_s=seconds, session_s=seconds, max_age=sift_age(mode))
-    try:
-        async with asyncio.timeout(deadline):
-            sifted = await sifter.sift(frame, request)
-    except TimeoutError:
-        sifted = sifter.give_up(frame, mode)
-    return sifted.finished.select(list(VERDICTS)).row(0, named=True)
-
-
-def sift_age(mode: Mode) -> float:
-    """Return how old a remembered answer of a mail server may be, in seconds: a day, as for lists."""
-    return 86_400.0 if mode is Mode.DEEP else 0.0
-
-
-def _told(verdict: Verdict, suggestion: str) -> dict[str, Any]:
-    told: dict[str, Any] = {name: getattr(verdict, name) for name in VERDICTS}
-    return {**told, "suggestion": suggestion}
 
 
 def _wants_minimal(prefer: str) -> bool:

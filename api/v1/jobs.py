@@ -28,7 +28,15 @@ Reader = Annotated[Caller, Depends(Needs(Scope.JOBS_READ))]
 Writer = Annotated[Caller, Depends(Needs(Scope.JOBS_WRITE))]
 
 _LOOK_SECONDS: Final = 0.25
-_IDEMPOTENCY = re.compile(r'"([\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x7e]{1,255})')
+_IDEMPOTENCY = re.compile(r'"([!#-[\]-~]{1,255})"|([!#-~]{1,255})')
+IdempotencyKey = Annotated[
+    str,
+    Header(
+        max_length=300,
+        description="at most one job in 24 hours",
+        json_schema_extra={"pattern": f"^({_IDEMPOTENCY.pattern})?$"},
+    ),
+]
 
 
 class Jobs(BaseModel):
@@ -48,17 +56,31 @@ def _parameters() -> list[dict[str, Any]]:
             "in": "query",
             "required": False,
             "description": shape.get("description", ""),
-            "schema": {"type": "string", "description": "a JSON object"} if name == "metadata" else shape,
+            **_as_written(name, shape),
         }
         for name, shape in schema["properties"].items()
     ]
 
 
+def _as_written(name: str, shape: dict[str, Any]) -> dict[str, Any]:
+    """Say that an object is written as JSON, not in one of OpenAPI's styles."""
+    return {"content": {"application/json": {"schema": shape}}} if name == "metadata" else {"schema": shape}
+
+
 def _form() -> dict[str, Any]:
     schema = ListOptions.model_json_schema(ref_template="#/components/schemas/{model}")
     file = {"type": "string", "format": "binary", "description": "CSV, XLSX, JSON lines, Parquet or text"}
-    fields = {**schema["properties"], "metadata": {"type": "string", "description": "a JSON object"}}
-    return {"type": "object", "required": ["file"], "properties": {"file": file, **fields}}
+    fields = {"file": file, **schema["properties"]}
+    described = {
+        "type": "object",
+        "required": ["file"],
+        "properties": fields,
+        "additionalProperties": False,
+    }
+    return {
+        "schema": described,
+        "encoding": {"metadata": {"contentType": "application/json"}},
+    }
 
 
 _BODY = {
@@ -66,8 +88,10 @@ _BODY = {
         "required": True,
         "content": {
             "application/json": {"schema": {"$ref": "#/components/schemas/JsonList"}},
-            "multipart/form-data": {"schema": _form()},
-            **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in RAW_TYPES},
+            "multipart/form-data": _form(),
+            **{
+                kind: {"schema": {"type": "string", "format": "binary", "minLength": 1}} for kind in RAW_TYPES
+            },
         },
     },
     "parameters": _parameters(),
@@ -93,7 +117,7 @@ _LIST_ERRORS = ("empty_file", "unsupported_media_type")
 async def create(
     request: Request,
     caller: Writer,
-    idempotency_key: Annotated[str, Header(max_length=300, description="at most one job in 24 hours")] = "",
+    idempotency_key: IdempotencyKey = "",
 ) -> JSONResponse:
     """Take a list and start its job. The same Idempotency-Key with the same list gives the same job."""
     parts, once = parts_of(request), _once(idempotency_key)

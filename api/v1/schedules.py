@@ -9,22 +9,34 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from api.described import errors
 from api.envelope import Envelope, answer
 from api.parts import parts_of
+from api.scalars import WHOLE
 from api.texts import ShortText
 from api.uploads import ListOptions
 from api.v1.jobs import Reader, Writer
-from api.v1.shown import moment
+from api.v1.shown import JobShown, moment, shown
 from api.v1.webhook_shapes import plain
-from jobs.cron import CatchUp
 from jobs.schedule_views import Overlap, Recheck, ScheduleSpec, ScheduleView
+from jobs.timetable import CatchUp
 from jobs.views import JobId
 
 router = APIRouter(prefix="/v1/bulk/schedules", tags=["schedules"])
-_CLOCK_ERRORS: Final = ("schedule_cron_invalid", "schedule_zone_invalid")
+_CLOCK_ERRORS: Final = ("schedule_cron_invalid", "schedule_zone_invalid", "schedule_ended")
+_DAY: Final = 86_400
+
+Jitter = Annotated[
+    int,
+    Field(ge=0, le=_DAY, description="every run starts up to so many seconds after its slot"),
+    WHOLE,
+]
+Ends = Annotated[AwareDatetime | None, Field(description="no later slot is run; null = for ever")]
+Failures = Annotated[
+    int, Field(ge=0, le=1_000, description="failed runs in a row that pause it; 0 = never"), WHOLE
+]
 
 
 class ScheduleShown(BaseModel):
@@ -38,10 +50,14 @@ class ScheduleShown(BaseModel):
     recheck: Recheck
     overlap: Overlap
     catch_up: CatchUp
+    jitter_seconds: int
+    ends_at: datetime | None
+    pause_after_failures: int
     enabled: bool
-    next_runs: list[datetime]
-    last_run_at: datetime | None
-    last_error: str
+    next_runs: list[datetime] = Field(description="when the next five start; none while it is paused")
+    last_run_at: datetime | None = Field(description="the slot that was run last")
+    last_error: str = Field(description="why the last slot was not run or it paused itself, else empty")
+    failures: int = Field(description="failed runs in a row")
     created_at: datetime
 
 
@@ -51,10 +67,17 @@ class Schedules(BaseModel):
     schedules: list[ScheduleShown]
 
 
-class Runs(BaseModel):
-    """The jobs of a schedule, newest first."""
+class RunShown(BaseModel):
+    """A run: its job, and the slot it was made for."""
 
-    job_ids: list[str]
+    scheduled_for: datetime | None = Field(description="null when it was run by hand")
+    job: JobShown
+
+
+class Runs(BaseModel):
+    """The runs of a schedule, newest first."""
+
+    runs: list[RunShown]
 
 
 class Run(BaseModel):
@@ -75,6 +98,9 @@ class NewSchedule(BaseModel):
     recheck: Recheck = Recheck.ALL
     overlap: Overlap = Overlap.SKIP
     catch_up: CatchUp = CatchUp.LATEST
+    jitter_seconds: Jitter = 0
+    ends_at: Ends = None
+    pause_after_failures: Failures = 5
     options: ListOptions | None = Field(default=None, description="left out: those of the job")
 
 
@@ -89,6 +115,14 @@ class ScheduleChange(BaseModel):
     recheck: Recheck | None = None
     overlap: Overlap | None = None
     catch_up: CatchUp | None = None
+    jitter_seconds: Jitter | None = None
+    ends_at: Ends = None
+    pause_after_failures: Failures | None = None
+
+    def changed(self, spec: ScheduleSpec) -> ScheduleSpec:
+        """Return the spec with what was given; a null changes nothing but the end, which it takes away."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return replace(spec, **{name: x for name, x in given.items() if x is not None or name == "ends_at"})
 
 
 def _shown(view: ScheduleView) -> dict[str, Any]:
@@ -98,10 +132,14 @@ def _shown(view: ScheduleView) -> dict[str, Any]:
         "job_id": str(view.source_job_id) if view.source_job_id else None,
         **plain({name: getattr(spec, name) for name in ("name", "cron", "zone")}),
         **plain({name: getattr(spec, name) for name in ("recheck", "overlap", "catch_up")}),
+        "jitter_seconds": spec.jitter_seconds,
+        "ends_at": moment(spec.ends_at),
+        "pause_after_failures": spec.pause_after_failures,
         "enabled": view.enabled,
         "next_runs": [moment(at) for at in view.next_runs],
         "last_run_at": moment(view.last_run_at),
         "last_error": view.last_error,
+        "failures": view.failures,
         "created_at": moment(view.created_at),
     }
 
@@ -124,6 +162,9 @@ async def create(request: Request, wanted: NewSchedule, caller: Writer) -> JSONR
         overlap=wanted.overlap,
         catch_up=wanted.catch_up,
         options=wanted.options.options() if wanted.options else None,
+        jitter_seconds=wanted.jitter_seconds,
+        ends_at=wanted.ends_at,
+        pause_after_failures=wanted.pause_after_failures,
     )
     view = await parts_of(request).schedules.create(caller.account_id, JobId(wanted.job_id), spec)
     headers = {"Location": f"/v1/bulk/schedules/{view.id}"}
@@ -164,10 +205,7 @@ async def get(request: Request, caller: Reader, schedule_id: UUID) -> JSONRespon
 )
 async def update(request: Request, wanted: ScheduleChange, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Change a schedule."""
-    given = {name: value for name, value in wanted if value is not None}
-    view = await parts_of(request).schedules.update(
-        caller.account_id, schedule_id, lambda spec: replace(spec, **given)
-    )
+    view = await parts_of(request).schedules.update(caller.account_id, schedule_id, wanted.changed)
     return answer(_shown(view), "The schedule is changed.")
 
 
@@ -202,7 +240,7 @@ async def pause(request: Request, caller: Writer, schedule_id: UUID) -> JSONResp
     summary="Resume a schedule",
     operation_id="resume_schedule",
     response_model=Envelope[ScheduleShown],
-    responses=errors("schedule_not_found"),
+    responses=errors("schedule_not_found", "schedule_ended"),
 )
 async def resume(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Go on with the next slot."""
@@ -234,6 +272,9 @@ async def run_now(request: Request, caller: Writer, schedule_id: UUID) -> JSONRe
 async def runs(
     request: Request, caller: Reader, schedule_id: UUID, limit: Annotated[int, Query(ge=1, le=100)] = 20
 ) -> JSONResponse:
-    """List the jobs of a schedule, newest first."""
-    found = await parts_of(request).schedules.runs(caller.account_id, schedule_id, limit=limit)
-    return answer({"job_ids": [str(job_id) for job_id in found]})
+    """List the runs of a schedule, newest first."""
+    parts = parts_of(request)
+    found = await parts.schedules.runs(caller.account_id, schedule_id, limit=limit)
+    now = parts.clock()
+    told = [{"scheduled_for": moment(run.scheduled_for), "job": shown(run.job, now)} for run in found]
+    return answer({"runs": told})

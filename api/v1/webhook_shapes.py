@@ -15,14 +15,18 @@ from pydantic import (
     ConfigDict,
     Field,
     StrictBool,
-    StrictInt,
+    StrictFloat,
 )
 
+from api.scalars import Whole
 from api.texts import Url
 from api.v1.shown import moment
+from events.endpoints import FASTEST, SLOWEST
 from events.payloads import EventType
 from events.samples import Sample
 
+Rate = Annotated[StrictFloat, Field(ge=SLOWEST, le=FASTEST, allow_inf_nan=False)]
+_RATE = "attempts a second at most, in the long run; null = 10"
 Types = Annotated[list[EventType], Field(max_length=20, description="events; none = all")]
 
 
@@ -32,6 +36,7 @@ class WebhookShown(BaseModel):
     id: str
     url: str
     types: list[str]
+    rate_per_second: float | None
     enabled: bool
     disabled_reason: str
     failing_since: datetime | None
@@ -68,6 +73,7 @@ class AttemptShown(BaseModel):
     status_code: int
     error: str
     response: str
+    wish: str
 
 
 class DeliveryShown(BaseModel):
@@ -123,6 +129,7 @@ class NewWebhook(BaseModel):
 
     url: Url = Field(examples=["https://example.com/hooks"])
     types: Types = []
+    rate_per_second: Rate | None = Field(default=None, description=_RATE)
 
 
 class WebhookChange(BaseModel):
@@ -133,6 +140,12 @@ class WebhookChange(BaseModel):
     url: Url | None = None
     types: Types | None = None
     enabled: StrictBool | None = None
+    rate_per_second: Rate | None = Field(default=None, description=_RATE)
+
+    @property
+    def new_rate(self) -> float | None:
+        """The rate as WebhookService.update takes it: null, if it was said, is not the same as left out."""
+        return self.rate_per_second or (0.0 if "rate_per_second" in self.model_fields_set else None)
 
 
 class Rotation(BaseModel):
@@ -140,7 +153,7 @@ class Rotation(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    overlap: StrictInt = Field(default=86_400, ge=0, le=7 * 86_400, description="seconds")
+    overlap: Whole = Field(default=86_400, ge=0, le=7 * 86_400, description="seconds")
 
 
 def _written(value: object) -> object:

@@ -37,7 +37,12 @@ router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 
 Reader = Annotated[Caller, Depends(Needs(Scope.WEBHOOKS_READ))]
 Writer = Annotated[Caller, Depends(Needs(Scope.WEBHOOKS_WRITE))]
-_URL_ERRORS: Final = ("webhook_url_invalid", "webhook_url_blocked", "webhook_type_unknown")
+_FIELD_ERRORS: Final = (
+    "webhook_url_invalid",
+    "webhook_url_blocked",
+    "webhook_type_unknown",
+    "webhook_rate_invalid",
+)
 
 
 def _shown(view: EndpointView) -> dict[str, Any]:
@@ -50,11 +55,13 @@ def _shown(view: EndpointView) -> dict[str, Any]:
     summary="Register a webhook",
     operation_id="create_webhook",
     response_model=Envelope[WebhookMade],
-    responses=errors(*_URL_ERRORS, "webhook_limit"),
+    responses=errors(*_FIELD_ERRORS, "webhook_limit"),
 )
 async def create(request: Request, wanted: NewWebhook, caller: Writer) -> JSONResponse:
     """Register a webhook; its secret is shown only in this answer."""
-    view, secret = await parts_of(request).webhooks.create(caller.account_id, wanted.url, wanted.types)
+    view, secret = await parts_of(request).webhooks.create(
+        caller.account_id, wanted.url, wanted.types, rate_per_second=wanted.rate_per_second
+    )
     headers = {"Location": f"/v1/webhooks/{view.id}"}
     return answer(
         {**_shown(view), "secret": secret}, "The webhook is registered.", status=201, headers=headers
@@ -134,12 +141,17 @@ async def get(request: Request, caller: Reader, webhook_id: UUID) -> JSONRespons
     summary="Change a webhook",
     operation_id="update_webhook",
     response_model=Envelope[WebhookShown],
-    responses=errors("webhook_not_found", *_URL_ERRORS),
+    responses=errors("webhook_not_found", *_FIELD_ERRORS),
 )
 async def update(request: Request, wanted: WebhookChange, caller: Writer, webhook_id: UUID) -> JSONResponse:
     """Change a webhook; disabling skips what waits, enabling forgets past failures."""
     view = await parts_of(request).webhooks.update(
-        caller.account_id, webhook_id, url=wanted.url, types=wanted.types, enabled=wanted.enabled
+        caller.account_id,
+        webhook_id,
+        url=wanted.url,
+        types=wanted.types,
+        enabled=wanted.enabled,
+        rate_per_second=wanted.new_rate,
     )
     return answer(_shown(view), "The webhook is changed.")
 

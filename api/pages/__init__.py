@@ -1,0 +1,3 @@
+"""The pages people look at: server-rendered, one module a subject."""
+
+from __future__ import annotations

@@ -1,0 +1,70 @@
+"""The three cookies of the pages: the session, the anonymous form's token, and a message for the next page.
+
+All are `__Host-` (RFC 6265bis section 4.1.3.2): no other host and no plain HTTP can set them. Chromium and
+Firefox take such cookies over plain HTTP from loopback, as a trustworthy origin.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import json
+from typing import Final
+
+from fastapi import Request
+from starlette.responses import Response
+
+SESSION: Final = "__Host-mailsift"
+FORM: Final = "__Host-mailsift-form"
+FLASH: Final = "__Host-mailsift-flash"
+_LONGEST: Final = 1_000
+
+
+def put(response: Response, name: str, value: str, *, seconds: int | None = None) -> None:
+    """Set a cookie; without `seconds` the browser forgets it when it closes."""
+    response.set_cookie(name, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="lax")
+
+
+def drop(response: Response, name: str) -> None:
+    """Let the browser forget a cookie."""
+    response.delete_cookie(name, path="/", secure=True, httponly=True, samesite="lax")
+
+
+def read(request: Request, name: str) -> str:
+    """Return a cookie's value, "" when there is none or nobody of ours has written it."""
+    value = request.cookies.get(name, "")
+    return value if value.isascii() and len(value) <= _LONGEST else ""
+
+
+def csrf_token(secret: str) -> str:
+    """Return the token that forms of this session, or of this anonymous browser, carry."""
+    return hmac.new(secret.encode(), b"csrf", hashlib.sha256).hexdigest()
+
+
+def write_flash(message: str, kind: str) -> str:
+    """Return the cookie value of a message."""
+    return base64.urlsafe_b64encode(json.dumps([kind, message[:300]]).encode()).decode().rstrip("=")
+
+
+def read_flash(value: str) -> tuple[str, str] | None:
+    """Return kind and text of a message."""
+    try:
+        kind, message = json.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
+    except (ValueError, TypeError):
+        return None
+    return str(kind), str(message)
+
+
+def keeps_cookies(request: Request) -> bool:
+    """Say whether a browser keeps our cookies over this connection: HTTPS, or plain HTTP on loopback."""
+    if request.url.scheme == "https":
+        return True
+    host = request.url.hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,106 @@
+"""How figures and times are written on pages: Jinja filters, and nothing that asks anybody."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from jinja2 import pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+
+NOTHING: Final = "–"
+_SIZES: Final = ("bytes", "kB", "MB", "GB", "TB")
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_UNITS: Final = ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"), (1, "second"))
+_PAIRS: Final = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s"))
+
+
+def number(value: float | None) -> str:
+    """Write 1234567 as 1,234,567; a float keeps one digit after the point."""
+    if value is None:
+        return NOTHING
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def percent(part: float, whole: float = 1.0) -> str:
+    """Write a part of a whole in percent; what is not nothing and not all is never shown as 0 % or 100 %."""
+    if not whole:
+        return NOTHING
+    share = 100 * part / whole
+    if 0 < share < 0.1:
+        return "< 0.1 %"
+    if 99.9 < share < 100:
+        return "> 99.9 %"
+    return f"{share:.0f} %" if share in {0, 100} else f"{share:.1f} %"
+
+
+def moment(at: datetime | None, otherwise: str = NOTHING, zone: str = "UTC") -> str:
+    """Write a time as 21 Nov 2026, 04:31 UTC; or as the clocks of another zone show it."""
+    if at is None:
+        return otherwise
+    there = at.astimezone(ZoneInfo(zone))
+    return _time(at.astimezone(UTC), f"{there.day} {there:%b %Y, %H:%M %Z}")
+
+
+@pass_context
+def ago(context: Context, at: datetime | None, otherwise: str = NOTHING) -> str:
+    """Write a time as its distance from now: 3 minutes ago, in 2 hours."""
+    if at is None:
+        return otherwise
+    now: datetime = context["now"]
+    seconds = (now - at).total_seconds()
+    told = _distance(seconds if seconds > 0 else 60 * round(-seconds / 60) if seconds < -60 else -seconds)
+    shown = "just now" if abs(seconds) < 5 else f"{told} ago" if seconds > 0 else f"in {told}"
+    return _time(at.astimezone(UTC), shown)
+
+
+def duration(seconds: float | None) -> str:
+    """Write a span as 2 h 13 min, 45 s or 300 ms."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 0.9995:
+        return f"{max(seconds, 0) * 1000:.0f} ms"
+    whole = round(seconds)
+    for large, large_name, small, small_name in _PAIRS:
+        if whole >= large:
+            rest = whole % large // small
+            return f"{whole // large} {large_name}" + (f" {rest} {small_name}" if rest else "")
+    return f"{whole} s"
+
+
+def size(count: float | None) -> str:
+    """Write bytes as 1.2 MB; powers of 1000."""
+    if count is None:
+        return NOTHING
+    power = 0
+    while count >= 999.5 and power < len(_SIZES) - 1:
+        count /= 1000
+        power += 1
+    return f"{count:.0f} {_SIZES[power]}" if power == 0 or count >= 99.95 else f"{count:.1f} {_SIZES[power]}"
+
+
+FILTERS: Final[dict[str, Any]] = {
+    "number": number,
+    "percent": percent,
+    "moment": moment,
+    "ago": ago,
+    "duration": duration,
+    "size": size,
+}
+
+
+def _distance(seconds: float) -> str:
+    for length, name in _UNITS:
+        count = int(seconds // length)
+        if count:
+            return f"{count} {name}{'' if count == 1 else 's'}"
+    return "1 second"
+
+
+def _time(at: datetime, shown: str) -> Markup:
+    exact = f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        at.isoformat(timespec="seconds"), exact, shown
+    )

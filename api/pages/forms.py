@@ -1,0 +1,120 @@
+"""Forms as they come in: from our own pages only, every text whole."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from fastapi import Request
+from starlette.datastructures import FormData
+
+from api.pages import cookies
+from api.pages.page import visitor_known
+from api.parts import parts_of
+from pipeline.errors import MailsiftError
+
+HEADER: Final = "X-CSRF-Token"
+_FIELDS, _FIELD_BYTES = 200, 256 * 1024
+_BROKEN: Final = re.compile("[\x00\ud800-\udfff]")
+# C0 and C1 controls, line and paragraph separators, direction marks (CVE-2021-42574)
+_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+async def read_form(request: Request, *, files: int = 1) -> FormData:
+    """Return the form of a POST.
+
+    Args:
+        request: the POST; urlencoded or multipart.
+        files: how many files there may be.
+
+    Raises:
+        MailsiftError: `csrf_failed` when it does not carry the token of the session (field `csrf` or header
+            X-CSRF-Token) or comes from elsewhere; `bad_request`.
+    """
+    check_origin(request)
+    form = await request.form(max_files=files, max_fields=_FIELDS, max_part_size=_FIELD_BYTES)
+    check_token(request, request.headers.get(HEADER) or form.get("csrf"))
+    if any(isinstance(value, str) and _BROKEN.search(value) for _, value in form.multi_items()):
+        raise MailsiftError("bad_request", "A field holds a character that no text has.")
+    return form
+
+
+def check_token(request: Request, given: object) -> None:
+    """Refuse what does not carry the token of the session, or of the anonymous browser.
+
+    Raises:
+        MailsiftError: `csrf_failed`.
+    """
+    secret = cookies.read(request, cookies.SESSION if visitor_known(request) else cookies.FORM)
+    if not secret or not isinstance(given, str) or not _same(cookies.csrf_token(secret), given):
+        raise _refused(request)
+
+
+def check_origin(request: Request) -> None:
+    """Refuse to be changed from another site.
+
+    Browsers say where a request comes from (Fetch Metadata; Origin, RFC 6454 section 7); what says nothing
+    is no browser, and has no cookie that somebody else could use.
+
+    Raises:
+        MailsiftError: `csrf_failed`.
+    """
+    if request.method in _SAFE:
+        return
+    if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+        raise _refused(request)
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc.lower() not in _our_hosts(request):
+        raise _refused(request)
+
+
+def text(form: FormData, name: str, *, most: int = 200) -> str:
+    """Return a field's text without spaces around it, "" when it is missing.
+
+    Raises:
+        MailsiftError: `bad_option` when it is longer than `most` characters, or no line of text.
+    """
+    value = form.get(name, "")
+    if not isinstance(value, str) or len(value) > most:
+        raise MailsiftError("bad_option", f"The field “{name}” is too long.")
+    if _UNPRINTABLE.search(value.strip()):
+        raise MailsiftError("bad_option", f"The field “{name}” holds a character nobody can see.")
+    return value.strip()
+
+
+def secret_text(form: FormData, name: str) -> str:
+    """Return a password as it was typed, spaces and all."""
+    value = form.get(name, "")
+    return value[:1_000] if isinstance(value, str) else ""
+
+
+def choice(form: FormData, name: str, known: Mapping[str, object]) -> str:
+    """Return a field that must be one of the known names.
+
+    Raises:
+        MailsiftError: `bad_option`.
+    """
+    value = form.get(name, "")
+    if not isinstance(value, str) or value not in known:
+        raise MailsiftError("bad_option", f"The field “{name}” is not one of the choices.")
+    return value
+
+
+def _our_hosts(request: Request) -> set[str]:
+    named = parts_of(request).people.public_url
+    return {request.headers.get("host", "").lower(), *([urlsplit(named).netloc.lower()] if named else [])}
+
+
+def _same(wanted: str, given: str) -> bool:
+    return hmac.compare_digest(wanted.encode(), given.encode("utf-8", "replace"))
+
+
+def _refused(request: Request) -> MailsiftError:
+    why = "" if cookies.keeps_cookies(request) else " Browsers keep our cookies only over HTTPS."
+    return MailsiftError(
+        "csrf_failed", f"This form is not from the page as it stands now: load the page again.{why}"
+    )

@@ -1,0 +1,191 @@
+"""/keys: API keys are made, rolled and revoked; each is shown once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Final
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+
+from api.keys import DAY, Minted, Scope
+from api.pages.attempts import attempt, is_mendable
+from api.pages.forms import choice, read_form, text
+from api.pages.page import now_of, render, see
+from api.pages.visitor import Role, Signed, Visitor
+from api.parts import parts_of
+from pipeline.errors import MailsiftError
+from storage.key_rows import KeyRow
+
+router = APIRouter(prefix="/keys", include_in_schema=False)
+
+Reader = Annotated[Visitor, Depends(Signed(Role.VIEWER))]
+Member = Annotated[Visitor, Depends(Signed(Role.MEMBER))]
+
+SCOPES: Final = {
+    Scope.VALIDATE.value: "Validate single addresses",
+    Scope.JOBS_READ.value: "Look at jobs and schedules, download results",
+    Scope.JOBS_WRITE.value: "Start, pause and delete jobs and schedules",
+    Scope.WEBHOOKS_READ.value: "Look at webhooks and their deliveries",
+    Scope.WEBHOOKS_WRITE.value: "Register, change and test webhooks",
+}
+LIFETIMES: Final = {
+    "0": "Never",
+    **{str(days): f"In {days} days" for days in (7, 30, 90, 180)},
+    "365": "In 1 year",
+}
+OVERLAPS: Final = {
+    "0": "Now",
+    "3600": "In 1 hour",
+    "86400": "In 24 hours",
+    "259200": "In 3 days",
+    "604800": "In 7 days",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A key and where it stands: active, expiring, revoked or expired."""
+
+    row: KeyRow
+    state: str
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether nobody can use it any more."""
+        return self.state in {"revoked", "expired"}
+
+
+@router.get("")
+async def keys(request: Request, visitor: Reader) -> Response:
+    """List the account's keys."""
+    now = now_of(request)
+    found = [_shown(row, now) for row in reversed(await parts_of(request).keys.list(visitor.account_id))]
+    return render(
+        request,
+        "keys.html",
+        living=[key for key in found if not key.is_over],
+        over=[key for key in found if key.is_over],
+        scopes=SCOPES,
+    )
+
+
+@router.get("/new")
+async def new(request: Request, _: Member) -> Response:
+    """Show the form for a key."""
+    return _form(request, chosen=tuple(SCOPES))
+
+
+@router.post("/new")
+async def create(request: Request, visitor: Member) -> Response:
+    """Make a key and show it, this once."""
+    form, parts = await read_form(request), parts_of(request)
+    name, lifetime = text(form, "name", most=80), choice(form, "lifetime", LIFETIMES)
+    chosen = [str(scope) for scope in form.getlist("scope") if scope in SCOPES]
+    if not chosen:
+        error = MailsiftError("bad_option", "Choose at least one thing the key may do.")
+        return _form(request, name=name, lifetime=lifetime, error=error)
+    minted = await parts.keys.create(
+        visitor.account_id, name=name, scopes=[Scope(scope) for scope in chosen], lifetime=int(lifetime) * DAY
+    )
+    await parts.people.members.note(
+        visitor, "key.create", minted.row.hint, name=name, scopes=chosen, days=int(lifetime)
+    )
+    return _made(request, minted, "Your new key")
+
+
+@router.get("/{key_id:uuid}/roll")
+async def rolling(request: Request, visitor: Member, key_id: UUID) -> Response:
+    """Ask when the old key ends."""
+    return _rolling(request, await _key(request, visitor, key_id))
+
+
+@router.post("/{key_id:uuid}/roll")
+async def roll(request: Request, visitor: Member, key_id: UUID) -> Response:
+    """Make a successor of a key and show it, this once."""
+    form, parts = await read_form(request), parts_of(request)
+    overlap = choice(form, "overlap", OVERLAPS)
+    key = await _key(request, visitor, key_id)
+    try:
+        minted = await parts.keys.roll(visitor.account_id, key_id, overlap=float(overlap))
+    except MailsiftError as error:
+        if not is_mendable(error):
+            raise
+        return see(request, "/keys", error.message, kind="bad")
+    await parts.people.members.note(
+        visitor, "key.roll", key.hint, successor=minted.row.hint, old_key_ends=OVERLAPS[overlap].lower()
+    )
+    return _made(request, minted, "The successor of your key", old=key, ends=OVERLAPS[overlap])
+
+
+@router.post("/{key_id:uuid}/revoke")
+async def revoke(request: Request, visitor: Member, key_id: UUID) -> Response:
+    """End a key now."""
+    await read_form(request)
+    parts, key = parts_of(request), await _key(request, visitor, key_id)
+
+    async def change() -> None:
+        await parts.keys.revoke(visitor.account_id, key_id)
+        await parts.people.members.note(visitor, "key.revoke", key.hint, name=key.name)
+
+    return await attempt(request, "/keys", change(), "The key is revoked: it opens nothing any more.")
+
+
+async def _key(request: Request, visitor: Visitor, key_id: UUID) -> KeyRow:
+    found: Sequence[KeyRow] = await parts_of(request).keys.list(visitor.account_id)
+    key = next((row for row in found if row.id == key_id), None)
+    if key is None:
+        raise MailsiftError("key_not_found", "There is no such key.")
+    return key
+
+
+def _shown(row: KeyRow, now: datetime) -> Shown:
+    if row.revoked_at is not None:
+        return Shown(row, "revoked")
+    if row.expires_at is not None and row.expires_at <= now:
+        return Shown(row, "expired")
+    return Shown(row, "expiring" if row.rotated_to else "active")
+
+
+def _form(
+    request: Request,
+    *,
+    name: str = "",
+    lifetime: str = "0",
+    chosen: Sequence[str] = (),
+    error: MailsiftError | None = None,
+) -> Response:
+    return render(
+        request,
+        "key_new.html",
+        status=422 if error else 200,
+        name=name,
+        lifetime=lifetime,
+        chosen=chosen,
+        scopes=SCOPES,
+        lifetimes=list(LIFETIMES.items()),
+        error=error,
+    )
+
+
+def _rolling(request: Request, key: KeyRow) -> Response:
+    return render(request, "key_roll.html", key=key, overlaps=list(OVERLAPS.items()))
+
+
+def _made(
+    request: Request, minted: Minted, heading: str, *, old: KeyRow | None = None, ends: str = ""
+) -> Response:
+    address = parts_of(request).people.public_url or str(request.base_url).rstrip("/")
+    return render(
+        request,
+        "key_made.html",
+        heading=heading,
+        secret=minted.secret,
+        row=minted.row,
+        old=old,
+        ends=ends,
+        address=address,
+    )

@@ -1,0 +1,1 @@
+"""The operator console: what flows, what does not and why, and the levers."""

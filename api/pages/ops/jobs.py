@@ -1,0 +1,172 @@
+"""/ops/jobs: the jobs of all accounts, and what is done to one or to all that match."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from api.pages.audit_words import told
+from api.pages.charts import cells
+from api.pages.forms import choice, read_form, text
+from api.pages.ops.entrance import Someone, desk_of, id_from
+from api.pages.page import now_of, render, see
+from jobs.operations.filters import read_filter
+from jobs.operations.job_actions import Applied, JobAction
+from jobs.operations.looks import JobPicture, fate_of
+from jobs.views import TERMINAL, JobId, JobState
+from storage.backlog_rows import ChunkSpan
+
+router = APIRouter(prefix="/ops/jobs", include_in_schema=False)
+
+STATES: Final = {
+    "open": "Open: not ended",
+    "": "All",
+    "ended": "Ended",
+    **{state.value: state.value.capitalize() for state in JobState},
+}
+AGES: Final = {
+    "": "Any age",
+    "<1h": "Younger than an hour",
+    "<24h": "Younger than a day",
+    "<7d": "Younger than a week",
+    ">1h": "Older than an hour",
+    ">24h": "Older than a day",
+    ">7d": "Older than a week",
+}
+ACTIONS: Final = {
+    JobAction.PAUSE.value: "Pause",
+    JobAction.RESUME.value: "Resume",
+    JobAction.CANCEL.value: "Cancel",
+    JobAction.RETRY.value: "Retry what ended unknown",
+    JobAction.RAISE.value: "Priority: high",
+    JobAction.LEVEL.value: "Priority: normal",
+    JobAction.LOWER.value: "Priority: low",
+}
+_DONE: Final = {
+    JobAction.PAUSE: "paused",
+    JobAction.RESUME: "resumed",
+    JobAction.CANCEL: "cancelled",
+    JobAction.RETRY: "started again",
+    JobAction.RAISE: "raised",
+    JobAction.LEVEL: "set to normal",
+    JobAction.LOWER: "lowered",
+}
+_WORDS: Final = ("state", "account", "text", "age")
+_MIGHT: Final = {
+    JobAction.PAUSE: {JobState.QUEUED, JobState.RUNNING},
+    JobAction.RESUME: {JobState.PAUSED},
+    JobAction.CANCEL: set(JobState) - TERMINAL - {JobState.FINALIZING},
+    JobAction.RETRY: set(TERMINAL),
+    JobAction.RAISE: set(JobState) - TERMINAL,
+    JobAction.LOWER: set(JobState) - TERMINAL,
+}
+_CELL: Final = (
+    ("leased", "c-accent"),
+    ("waiting", "c-risky"),
+    ("ready", "c-idle"),
+    ("cancelled", "c-none"),
+    ("done", "c-valid"),
+)
+"""Which state colours a span of chunks: the first that occurs in it."""
+
+
+@router.get("")
+async def jobs(request: Request, _: Someone, cursor: str = "") -> Response:
+    """List jobs that match."""
+    words = {"state": "open", **_words(request.query_params)}
+    page = await desk_of(request).console.jobs(
+        read_filter(words, now=now_of(request).timestamp()), cursor=cursor
+    )
+    asked = urlencode(words)
+    return render(
+        request,
+        "ops/jobs.html",
+        page=page,
+        words=words,
+        states=STATES,
+        ages=AGES,
+        actions=ACTIONS,
+        here=f"/ops/jobs?{asked}",
+        more=f"/ops/jobs?{asked}&{urlencode({'cursor': page.next_cursor})}" if page.next_cursor else "",
+        first=f"/ops/jobs?{asked}" if cursor else "",
+    )
+
+
+@router.post("")
+async def apply(request: Request, visitor: Someone) -> Response:
+    """Do something to every job that matches."""
+    form = await read_form(request)
+    words = {name: text(form, name) for name in _WORDS}
+    action = JobAction(choice(form, "action", ACTIONS))
+    wanted = read_filter(words, now=now_of(request).timestamp())
+    done = await desk_of(request).jobs.all_matching(visitor.email, action, wanted)
+    return see(request, f"/ops/jobs?{urlencode(words)}", _told(action, done), kind=_kind(done))
+
+
+@router.get("/{job_id}")
+async def job(request: Request, _: Someone, job_id: str) -> Response:
+    """Show one job."""
+    return render(request, "ops/job.html", **_context(await _look(request, job_id)))
+
+
+@router.get("/{job_id}/live")
+async def live(request: Request, _: Someone, job_id: str) -> Response:
+    """Return what changes on it."""
+    return render(request, "ops/job_live.html", **_context(await _look(request, job_id)))
+
+
+@router.post("/{job_id}")
+async def act(request: Request, visitor: Someone, job_id: str) -> Response:
+    """Do something to one job."""
+    action = JobAction(choice(await read_form(request), "action", ACTIONS))
+    found = JobId(id_from(job_id))
+    await desk_of(request).jobs.one(visitor.email, action, found)
+    return see(request, f"/ops/jobs/{found}", f"The job was {_DONE[action]}.")
+
+
+async def _look(request: Request, job_id: str) -> JobPicture:
+    return await desk_of(request).console.job(JobId(id_from(job_id)))
+
+
+def _context(seen: JobPicture) -> dict[str, Any]:
+    state = seen.job.view.state
+    return {
+        "seen": seen,
+        "view": seen.job.view,
+        "live": state not in TERMINAL,
+        "possible": [(each.value, ACTIONS[each.value]) for each, states in _MIGHT.items() if state in states],
+        "strip": _strip(seen),
+        "fate_of": fate_of,
+        "audit": [told(row) for row in seen.audit],
+    }
+
+
+def _strip(seen: JobPicture) -> object:
+    colours = [next(colour for name, colour in _CELL if getattr(span, name)) for span in seen.strip]
+    label = f"{sum(span.done for span in seen.strip):,} of {seen.job.view.chunks:,} chunks are done"
+    return cells(colours, label=label, titles=[_title(span) for span in seen.strip])
+
+
+def _title(span: ChunkSpan) -> str:
+    where = f"Chunk {span.first}" if span.first == span.last else f"Chunks {span.first} to {span.last}"
+    counts = ", ".join(f"{count:,} {name}" for name, _ in reversed(_CELL) if (count := getattr(span, name)))
+    return f"{where}: {counts}"
+
+
+def _words(given: Mapping[str, str]) -> dict[str, str]:
+    return {name: given[name] for name in _WORDS if name in given}
+
+
+def _told(action: JobAction, done: Applied) -> str:
+    told = f"{done.done:,} {'job was' if done.done == 1 else 'jobs were'} {_DONE[action]}."
+    if refused := sum(done.refused.values()):
+        told += f" {refused:,} could not be: {', '.join(sorted(done.refused))}."
+    return told
+
+
+def _kind(done: Applied) -> str:
+    return "good" if done.done or not done.refused else "bad"

@@ -1,0 +1,101 @@
+"""Static files, read once, and the place where browsers report what the page's policy has refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import PurePath
+from typing import Any, Final, Self
+
+import structlog
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from api.parts import parts_of
+from pipeline.errors import MailsiftError
+from storage.rate_limit import Zone
+
+router = APIRouter(include_in_schema=False)
+
+_FOR_EVER: Final = "public, max-age=31536000, immutable"
+_A_WHILE: Final = "public, max-age=300"
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_DIRECTIVES: Final = frozenset(
+    {"script-src", "style-src", "img-src", "connect-src", "form-action", "frame-ancestors", "base-uri"}
+)
+_REPORTS: Final = Zone("csp_reports", quota=60, window=60)
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A static file; `version` changes when the content does."""
+
+    content: bytes
+    media_type: str
+    version: str
+
+
+class Assets:
+    """Every static file there is, by name."""
+
+    def __init__(self, found: dict[str, Asset]) -> None:
+        self._found = found
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the files of api/static."""
+        names = (item for item in files("api").joinpath("static").iterdir() if item.is_file())
+        return cls({item.name: _asset(item.name, item.read_bytes()) for item in names if _known(item.name)})
+
+    def address(self, name: str) -> str:
+        """Return where a page loads the file from; browsers keep it until it changes."""
+        return f"/static/{name}?v={self._found[name].version}"
+
+    def get(self, name: str) -> Asset | None:
+        """Return the file."""
+        return self._found.get(name)
+
+
+@router.get("/static/{name}")
+async def static(request: Request, name: str, v: str = "") -> Response:
+    """Return a static file."""
+    asset = request.app.state.look.assets.get(name)
+    if asset is None:
+        raise MailsiftError("not_found", "There is no such file.")
+    kept = _FOR_EVER if v == asset.version else _A_WHILE
+    return Response(
+        asset.content,
+        media_type=asset.media_type,
+        headers={"Cache-Control": kept, "Content-Security-Policy": "default-src 'none'; style-src 'self'"},
+    )
+
+
+@router.post("/csp-report", status_code=204)
+async def csp_report(request: Request) -> Response:
+    """Take a browser's report; written down is only which directive was broken: the rest may be anything."""
+    client = request.client.host if request.client else ""
+    ruling = await parts_of(request).people.limit.take(_REPORTS, client)
+    if ruling is not None and ruling.allowed:
+        _log.warning("page.csp_report", directive=_directive(await request.body()))
+    return Response(status_code=204)
+
+
+def _directive(body: bytes) -> str:
+    try:
+        told: Any = json.loads(body)["csp-report"]
+        named = str(told.get("effective-directive") or told["violated-directive"]).split(" ")[0]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "unreadable"
+    named = named.removesuffix("-elem").removesuffix("-attr")
+    return named if named in _DIRECTIVES else "other"
+
+
+def _known(name: str) -> bool:
+    return PurePath(name).suffix in _TYPES
+
+
+def _asset(name: str, content: bytes) -> Asset:
+    return Asset(content, _TYPES[PurePath(name).suffix], hashlib.sha256(content).hexdigest()[:12])

@@ -1,0 +1,169 @@
+// What pages do beyond links and forms. Everything here only adds: without it the forms still work.
+"use strict";
+
+(() => {
+  const token = () => document.querySelector('meta[name="csrf"]').content;
+
+  // One place where a screen reader is told what has just happened.
+  const voice = document.createElement("p");
+  voice.className = "visually-hidden";
+  voice.setAttribute("aria-live", "polite");
+  document.body.append(voice);
+  const say = (text) => { voice.textContent = ""; requestAnimationFrame(() => { voice.textContent = text; }); };
+
+  // ---- data-copy="id": copy what the element with this id holds ----
+  async function copy(button) {
+    const source = document.getElementById(button.dataset.copy);
+    const text = "value" in source ? source.value : source.textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      source.focus();
+      source.select?.();
+      if (!document.execCommand("copy")) return;
+    }
+    const label = button.querySelector("span") ?? button;
+    const before = label.dataset.before ?? label.textContent;
+    label.dataset.before = before;
+    label.textContent = "Copied";
+    say("Copied");
+    setTimeout(() => { label.textContent = before; }, 2000);
+  }
+
+  // ---- data-confirm="question": asked before a form is sent ----
+  function confirm(form, submitter) {
+    const dialog = document.createElement("dialog");
+    const question = document.createElement("p");
+    question.id = "question";
+    question.textContent = form.dataset.confirm;
+    dialog.setAttribute("aria-labelledby", "question");
+    const buttons = document.createElement("div");
+    buttons.className = "form-end";
+    const no = document.createElement("button");
+    no.className = "btn";
+    no.textContent = "Cancel";
+    no.addEventListener("click", () => dialog.close());
+    const yes = document.createElement("button");
+    yes.className = `btn ${submitter?.classList.contains("danger") ? "danger" : "primary"}`;
+    yes.textContent = submitter?.textContent.trim() || "Go on";
+    yes.addEventListener("click", () => {
+      form.dataset.confirmed = "yes";
+      dialog.close();
+      form.requestSubmit(submitter);
+    });
+    buttons.append(no, yes);
+    dialog.append(question, buttons);
+    dialog.addEventListener("close", () => { dialog.remove(); submitter?.focus(); });
+    document.body.append(dialog);
+    dialog.showModal();
+  }
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.dataset.confirm && form.dataset.confirmed !== "yes") {
+      event.preventDefault();
+      confirm(form, event.submitter);
+      return;
+    }
+    delete form.dataset.confirmed;
+    if (form.method !== "post") return;
+    if (form.dataset.sent) { event.preventDefault(); return; } // a second click is not a second order
+    form.dataset.sent = "yes";
+    setTimeout(() => { delete form.dataset.sent; }, 5000);
+  });
+  window.addEventListener("pageshow", () => {
+    for (const form of document.forms) delete form.dataset.sent;
+  });
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest?.("[data-copy]");
+    if (button) copy(button);
+    const open = document.querySelector("details.menu[open]");
+    if (open && !open.contains(event.target)) open.open = false;
+  });
+  document.addEventListener("keydown", (event) => {
+    const open = document.querySelector("details.menu[open]");
+    if (event.key === "Escape" && open) { open.open = false; open.querySelector("summary").focus(); }
+  });
+  document.addEventListener("focusin", (event) => {
+    if (event.target.matches?.("[data-select]")) event.target.select();
+  });
+
+  // ---- data-autosubmit: a form that is sent when a choice is made ----
+  document.addEventListener("change", (event) => {
+    event.target.closest?.("form[data-autosubmit], [data-autosubmit]")?.closest("form")?.requestSubmit();
+  });
+
+  // ---- data-live="url": server-sent events; data-field takes a text, or data-attr an attribute ----
+  function show(root, told) {
+    for (const [id, value] of Object.entries(told)) {
+      for (const element of root.querySelectorAll(`[data-field="${CSS.escape(id)}"]`)) {
+        if (element.dataset.attr) element.setAttribute(element.dataset.attr, String(value));
+        else if (element.textContent !== String(value)) element.textContent = String(value);
+      }
+    }
+  }
+  function live(root) {
+    const source = new EventSource(root.dataset.live);
+    const take = (event) => { try { show(root, JSON.parse(event.data)); } catch { /* not for us */ } };
+    source.addEventListener("message", take);
+    source.addEventListener("progress", take);
+    source.addEventListener("end", (event) => {
+      take(event);
+      source.close();
+      if (root.dataset.reload !== undefined) location.reload();
+    });
+    window.addEventListener("pagehide", () => source.close());
+  }
+
+  // ---- data-swap="url" data-every="2": fetch the fragment again and put it in place ----
+  async function swap(element) {
+    if (!element.isConnected) return;
+    const again = () => setTimeout(() => swap(element), 1000 * Number(element.dataset.every || 2));
+    if (document.hidden || element.contains(document.activeElement)) { again(); return; }
+    try {
+      const answer = await fetch(element.dataset.swap, { headers: { Accept: "text/html" } });
+      if (answer.redirected) { location.reload(); return; } // signed out
+      if (answer.ok) {
+        const holder = document.createElement("template");
+        holder.innerHTML = await answer.text(); // a page of ours, escaped where it was made
+        const fresh = holder.content.firstElementChild;
+        if (fresh) { element.replaceWith(fresh); start(fresh); return; }
+      }
+    } catch { /* the network is away; the next round may find it */ }
+    again();
+  }
+
+  // ---- data-preview="url" data-preview-into="id": what its fields would do, told while they are filled in ----
+  function preview(group) {
+    let timer, asked = 0;
+    const ask = async () => {
+      const mine = ++asked;
+      const fields = new URLSearchParams();
+      for (const field of group.querySelectorAll("input[name], select[name]")) fields.set(field.name, field.value);
+      try {
+        const answer = await fetch(`${group.dataset.preview}?${fields}`, { headers: { Accept: "text/html" } });
+        if (!answer.ok || answer.redirected) return;
+        const holder = document.createElement("template");
+        holder.innerHTML = await answer.text(); // a page of ours, escaped where it was made
+        if (mine === asked) document.getElementById(group.dataset.previewInto).replaceWith(holder.content.firstElementChild);
+      } catch { /* the form works without it */ }
+    };
+    group.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, 250); });
+    ask();
+  }
+
+  function start(root) {
+    const all = (query) => [...(root.matches?.(query) ? [root] : []), ...root.querySelectorAll(query)];
+    for (const button of all("[data-copy]")) button.hidden = false;
+    for (const button of all("[data-without-js]")) button.hidden = true;
+    for (const element of all("[data-live]")) live(element);
+    for (const group of all("[data-preview]")) preview(group);
+    for (const element of all("[data-swap]")) {
+      setTimeout(() => swap(element), 1000 * Number(element.dataset.every || 2));
+    }
+  }
+  start(document);
+
+  window.mailsift = { say, token, start };
+})();

@@ -1,0 +1,135 @@
+"""/account: members and roles, retention, the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import timedelta
+
+from api.people_views import Role
+from jobs.views import JobOptions
+from mailsift.wiring import open_service
+from tests.integration.api.conftest import Api
+from tests.integration.api.pages.asking import audit_of, sql
+from tests.sessions import browser, csrf_of, person, post, sign_in, signed_in
+
+
+async def ids_of(api: Api) -> dict[str, str]:
+    return {str(email): str(id_) for email, id_ in await sql(api.settings, "SELECT email, id FROM person")}
+
+
+async def test_a_role_counts_from_the_next_request_on(api: Api) -> None:
+    email = await person(api, Role.MEMBER)
+    async with signed_in(api) as owner, browser(api) as member:
+        await sign_in(member, email)
+        assert (await member.get("/keys/new")).status_code == 200
+        person_id = (await ids_of(api))[email]
+        answer = await post(owner, f"/account/members/{person_id}/role", role="viewer")
+        assert answer.headers["location"] == "/account"
+        assert "The role is now viewer." in (await owner.get("/account")).text
+        assert (await member.get("/keys/new")).status_code == 403
+        assert "New key" not in (await member.get("/keys")).text
+    assert ("member.role", email) in await audit_of(api.settings)
+
+
+async def test_who_is_removed_is_out_at_once(api: Api) -> None:
+    email = await person(api, Role.MEMBER)
+    async with signed_in(api) as owner, browser(api) as member:
+        await sign_in(member, email)
+        person_id = (await ids_of(api))[email]
+        await post(owner, f"/account/members/{person_id}/remove")
+        assert (await member.get("/keys")).status_code == 303
+        again = await post(owner, f"/account/members/{person_id}/remove")
+        assert again.status_code == 404
+    assert await audit_of(api.settings) == [("member.remove", email)]
+
+
+async def test_the_last_owner_stays_one(api: Api) -> None:
+    async with signed_in(api) as owner, signed_in(api, Role.MEMBER):
+        (owner_id,) = [id_ for email, id_ in (await ids_of(api)).items() if email.startswith("owner")]
+        for path, fields in [("role", {"role": "member"}), ("remove", {})]:
+            answer = await post(owner, f"/account/members/{owner_id}/{path}", **fields)
+            assert answer.status_code == 303
+            assert "only owner" in (await owner.get("/account")).text
+        assert (await owner.get("/account")).status_code == 200
+        assert (await post(owner, f"/account/members/{owner_id}/role", role="owner")).status_code == 303
+
+
+async def test_two_owners_cannot_remove_each_other_at_once(api: Api) -> None:
+    async with signed_in(api) as one, signed_in(api) as two:
+        ids = list((await ids_of(api)).values())
+        tokens = [csrf_of((await client.get("/account")).text) for client in (one, two)]
+        await asyncio.gather(
+            one.post(f"/account/members/{ids[1]}/remove", data={"csrf": tokens[0]}),
+            two.post(f"/account/members/{ids[0]}/remove", data={"csrf": tokens[1]}),
+        )
+    assert await sql(api.settings, "SELECT count(*) FROM member WHERE role = 'owner'") == [(1,)]
+
+
+async def test_new_jobs_are_kept_as_long_as_the_account_says(api: Api) -> None:
+    source = api.settings.home / "list.csv"
+    source.write_text("email\na@example.com\n")
+    async with signed_in(api) as owner, open_service(api.settings) as service:
+        account = await service.account("alice")
+        before = await service.submit(account, source, JobOptions())
+        await post(owner, "/account/retention", retention=str(30 * 86_400))
+        assert '<option value="2592000" selected>' in (await owner.get("/account")).text
+        default = await service.submit(account, source, JobOptions())
+        own = await service.submit(account, source, JobOptions(retention_s=3_600))
+        views = {job: await service.get(account, job) for job in (before, default, own)}
+    assert views[before].expires_at is None
+    for job, kept in ((default, timedelta(days=30)), (own, timedelta(hours=1))):
+        expires_at = views[job].expires_at
+        assert expires_at is not None
+        assert abs(expires_at - views[job].created_at - kept) < timedelta(seconds=1)
+
+
+async def test_a_viewer_sees_members_but_no_buttons(api: Api) -> None:
+    async with signed_in(api) as owner, signed_in(api, Role.VIEWER) as viewer:
+        await post(owner, "/account/invite", email="grace@example.com", role="member")
+        page = (await viewer.get("/account")).text
+    assert "owner" in page
+    assert "Invite somebody" not in page
+    assert "grace@example.com" not in page
+    forms = re.findall(r'action="([^"]+)"', page)
+    assert set(forms) == {"/logout"}
+
+
+async def test_the_log_is_the_accounts_own_and_goes_page_by_page(api: Api) -> None:
+    async with signed_in(api) as owner, signed_in(api, account="bob") as bob:
+        await sql(
+            api.settings,
+            "INSERT INTO audit (account_id, actor, action, subject, detail)"
+            " SELECT a.id, 'ada@example.com', 'key.create', 'svc_key_' || n || '_', '{\"scopes\": [\"a b\"]}'"
+            " FROM account a, generate_series(1, 120) n WHERE a.name = 'alice'",
+        )
+        seen: list[int] = []
+        path = "/account/log"
+        pages = 0
+        while path:
+            page = (await owner.get(path)).text
+            seen += [int(n) for n in re.findall(r"svc_key_(\d+)_", page)]
+            found = re.search(r'rel="next" href="([^"]+)"', page)
+            path, pages = found[1].replace("&amp;", "&") if found else "", pages + 1
+        assert seen == list(range(120, 0, -1))
+        assert pages == 3
+        assert "made the key" in (await owner.get("/account/log")).text
+        assert "scopes: a b" in (await owner.get("/account/log")).text
+        assert "svc_key_" not in (await bob.get("/account/log")).text
+        assert (await owner.get("/account/log?before=-1")).status_code == 422
+
+
+async def test_what_somebody_else_wrote_is_text(api: Api) -> None:
+    """Hostile names of an account, of a member, in the log."""
+    hostile = "<script>alert(1)</script>"
+    async with signed_in(api, account=hostile) as owner:
+        await sql(
+            api.settings,
+            "INSERT INTO audit (account_id, actor, action, subject, detail)"
+            " SELECT id, :x, :x, :x, jsonb_build_object(CAST(:x AS text), CAST(:x AS text)) FROM account",
+            x=hostile,
+        )
+        for path in ("/account", "/account/log", "/account/you"):
+            page = (await owner.get(path)).text
+            assert hostile not in page
+            assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page

@@ -1,0 +1,130 @@
+"""A list from the door to its start: uploaded by form or script, looked at, chosen from, discarded."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.people_views import Role
+from mailsift.settings import Settings
+from tests.hostile_words import ATTRIBUTE, IMAGE, SCRIPT, TEMPLATE, shown_as_text
+from tests.integration.api.conftest import Api
+from tests.integration.api.pages.asking import audit_of
+from tests.integration.api.pages.listing import CSV, ended, uploaded, words
+from tests.sessions import csrf_of, post, signed_in
+
+HOSTILE = f'"{SCRIPT}","email{TEMPLATE}"\n"{IMAGE.replace(chr(34), chr(34) * 2)}",ann@example.com\n'.encode()
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_list_is_looked_at_before_it_starts(api: Api, settings: Settings) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        href = await uploaded(client)
+        page = (await client.get(href)).text
+        told = words(page)
+        assert "Rows 4 Columns 3 Format CSV utf-8" in told
+        assert "email Addresses" in told
+        assert "2 Bob BOB@example.com" in told
+        assert '<option value="" selected>email (75% look like addresses)</option>' in page
+        assert "Uploaded, not started" in (await client.get("/")).text
+        assert "No list yet" in (await client.get("/jobs")).text
+        fields = {"name": "Spring", "mode": "fast", "what": "all", "priority": "high", "evidence": "on"}
+        answer = await post(client, f"{href}/start", page="/", **fields)
+        again = await post(client, f"{href}/start", page="/", **fields)  # an impatient second click
+        assert answer.headers["location"] == again.headers["location"] == href.replace("lists", "jobs")
+        page = await ended(client, answer.headers["location"])
+        assert "Spring" in page
+        assert "4 of 4" in words(page)
+        assert "Uploaded, not started" not in (await client.get("/")).text
+        assert (await client.get(href)).status_code == 404
+    job_id = href.rpartition("/")[2]
+    assert await audit_of(settings) == [("job.create", job_id)]
+
+
+async def test_without_scripts_a_form_brings_the_list(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        token = csrf_of((await client.get("/")).text)
+        files = {"file": ("..\\..\\Kunden Frühling.csv", CSV, "text/csv")}
+        answer = await client.post("/lists", data={"csrf": token}, files=files)
+        assert answer.status_code == 303
+        page = await client.get(answer.headers["location"])
+        assert "<h1>Kunden Frühling.csv</h1>" in page.text
+        nothing = await client.post("/lists", data={"csrf": token}, files={"file": ("", b"", "text/csv")})
+        assert (nothing.status_code, "Choose a file first" in nothing.text) == (422, True)
+
+
+@pytest.mark.usefixtures("worker")
+async def test_names_of_files_columns_and_cells_are_shown_as_text(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        href = await uploaded(client, HOSTILE, name=f"{IMAGE}{ATTRIBUTE}{TEMPLATE}.csv")
+        look = (await client.get(href)).text
+        start = {"mode": "fast", "what": "all", "priority": "normal"}
+        answer = await post(client, f"{href}/start", page="/", **start)
+        job = answer.headers["location"]
+        pages = [look, await ended(client, job)]
+        addresses = ("/", "/jobs", f"{job}/results", f"{job}/rows/1", f"{job}/runs")
+        pages += [(await client.get(address)).text for address in addresses]
+    row = pages[5]
+    assert shown_as_text(look, SCRIPT)
+    assert shown_as_text(look, IMAGE)
+    assert shown_as_text(row, SCRIPT)
+    assert shown_as_text(row, IMAGE)
+    assert all(shown_as_text(page, f"{IMAGE}{ATTRIBUTE}") for page in (look, pages[1], pages[3], row))
+    for page in pages:
+        assert "<img" not in page.replace('<img src="/static/', "")
+        assert "alert(1)</script>" not in page
+        assert "49" not in words(page) or "{{ 7*7 }}" in page
+
+
+async def test_what_cannot_be_read_is_told_and_can_be_thrown_away(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        href = await uploaded(client, b"%PDF-1.7 not a list", name="report.pdf")
+        page = await client.get(href)
+        assert page.status_code == 200
+        assert "The file is a PDF document." in page.text
+        assert "unsupported_format" in page.text
+        assert f'action="{href}/start"' not in page.text
+        answer = await post(client, f"{href}/discard", page="/")
+        assert answer.headers["location"] == "/"
+        assert "The list is discarded." in (await client.get("/")).text
+        assert (await client.get(href)).status_code == 404
+
+
+async def test_lists_need_the_role_the_token_and_the_account(api: Api) -> None:
+    async with (
+        signed_in(api, Role.MEMBER) as client,
+        signed_in(api, Role.VIEWER) as viewer,
+        signed_in(api, account="bob") as bob,
+    ):
+        href = await uploaded(client)
+        seen = (await viewer.get(href)).text
+        assert "The first rows" in seen
+        assert "/start" not in seen
+        start = {"mode": "fast", "what": "all", "priority": "normal"}
+        assert (await post(viewer, f"{href}/start", page="/", **start)).status_code == 403
+        assert (await bob.get(href)).status_code == 404
+        assert (await post(bob, f"{href}/start", page="/", **start)).status_code == 404
+        assert (await post(bob, f"{href}/discard", page="/")).status_code == 404
+        kind = {"Content-Type": "application/octet-stream", "X-CSRF-Token": "0" * 64}
+        assert (await client.post("/lists", content=CSV, headers=kind)).status_code == 403
+        assert (await client.get(href)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"mode": "deeper"},
+        {"priority": "first"},
+        {"what": "sample", "sample": "many"},
+        {"what": "sample", "sample": "100001"},
+        {"hours": "-1"},
+        {"hours": "1e9"},
+        {"name": "x" * 201},
+    ],
+)
+async def test_options_that_are_none_start_nothing(api: Api, fields: dict[str, str]) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        href = await uploaded(client)
+        chosen = {"mode": "fast", "what": "all", "priority": "normal", **fields}
+        answer = await post(client, f"{href}/start", page="/", **chosen)
+        assert answer.status_code == 422
+        assert (await client.get(href)).status_code == 200

@@ -1,0 +1,167 @@
+"""/schedules: made from a job's list, said in words, paused, run, deleted."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import httpx
+import pytest
+
+from api.people_views import Role
+from jobs.views import JobOptions
+from mailsift.wiring import open_service
+from tests.integration.api.conftest import Api
+from tests.integration.api.pages.asking import audit_of, sql
+from tests.sessions import post, signed_in
+
+GOOD = {
+    "name": "Weekly",
+    "rhythm": "0 6 * * 1",
+    "cron": "",
+    "zone": "Europe/Berlin",
+    "recheck": "all",
+    "overlap": "skip",
+    "catch_up": "latest",
+    "jitter": "0",
+    "failures": "5",
+    "ends": "",
+}
+
+
+@pytest.fixture
+async def job(api: Api) -> str:
+    """A list of alice's that can be scheduled."""
+    source = api.settings.home / "customers.csv"
+    source.write_text("email\na@example.com\n")
+    async with open_service(api.settings) as service:
+        return str(
+            await service.submit(await service.account("alice"), source, JobOptions(name="customers.csv"))
+        )
+
+
+async def made(client: httpx.AsyncClient, job: str, **fields: str) -> str:
+    """Make a schedule; returns its path."""
+    answer = await post(client, "/schedules/new", **{**GOOD, "job": job, **fields})
+    assert answer.status_code == 303, answer.text
+    return str(answer.headers["location"])
+
+
+async def test_a_schedule_is_told_in_words_with_its_next_runs(api: Api, job: str) -> None:
+    async with signed_in(api, Role.MEMBER) as member:
+        form = (await member.get(f"/schedules/new?job={job}")).text
+        assert f'<option value="{job}" selected>customers.csv</option>' in form
+        path = await made(member, job)
+        page = html.unescape((await member.get(path)).text)
+        assert "Every Monday at 06:00" in page
+        assert "Europe/Berlin" in page
+        runs = re.findall(r"<li class=\"spread\"><span><time datetime=\"([^\"]+)\"", page)
+        assert len(runs) == 5
+        assert all(re.search(r"T0[45]:00:00\+00:00$", at) for at in runs), "six o'clock in Berlin"
+        assert "Weekly" in (await member.get("/schedules")).text
+    assert await audit_of(api.settings) == [("schedule.create", "Weekly")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"rhythm": "", "cron": "every day"}, "A cron line has five fields."),
+        ({"rhythm": "", "cron": "0 0 30 2 *"}, "never fires"),
+        ({"zone": "Mars/Olympus"}, "not an IANA name"),
+        ({"ends": "2020-01-01"}, "No run is left"),
+        ({"ends": "tomorrow"}, "not a date"),
+    ],
+)
+async def test_a_mistake_is_told_and_the_form_keeps_what_was_typed(
+    api: Api, job: str, fields: dict[str, str], told: str
+) -> None:
+    async with signed_in(api) as owner:
+        answer = await post(owner, "/schedules/new", **{**GOOD, "job": job, "name": "kept", **fields})
+        assert answer.status_code == 422
+        assert told in html.unescape(answer.text)
+        assert 'value="kept"' in answer.text
+
+
+async def test_the_preview_says_what_the_form_would_do(api: Api) -> None:
+    async with signed_in(api, Role.VIEWER) as viewer:
+        good = await viewer.get("/schedules/preview", params={"rhythm": "0 6 * * 1", "zone": "UTC"})
+        assert "Every Monday at 06:00" in good.text
+        assert good.text.count("<time") == 3
+        assert good.text.strip().startswith('<div class="callout" id="preview">')
+        bad = await viewer.get("/schedules/preview", params={"cron": "<b> 1 2 3 4", "zone": "UTC"})
+        assert "malformed" in bad.text
+        assert "<b>" not in bad.text
+
+
+async def test_a_schedule_is_changed_and_keeps_what_the_form_does_not_know(api: Api, job: str) -> None:
+    async with signed_in(api) as owner:
+        path = await made(owner, job)
+        await sql(
+            api.settings, 'UPDATE schedule SET jitter_seconds = 77, options = options || \'{"mode": "fast"}\''
+        )
+        form = (await owner.get(f"{path}/edit")).text
+        assert '<option value="77" selected>Up to 77 seconds later</option>' in form
+        fields = {
+            **GOOD,
+            "name": "Daily",
+            "rhythm": "",
+            "cron": "5  4 * * *",
+            "jitter": "77",
+            "ends": "2031-12-31",
+        }
+        answer = await post(owner, f"{path}/edit", **fields)
+        assert answer.headers["location"] == path
+        page = (await owner.get(path)).text
+        assert "Every day at 04:05" in page
+        assert "31 Dec 2031, 23:59 CET" in page
+        again = (await owner.get(f"{path}/edit")).text
+        assert 'value="5 4 * * *"' in again
+        assert 'value="2031-12-31"' in again
+    assert await sql(api.settings, "SELECT options->>'mode', jitter_seconds FROM schedule") == [("fast", 77)]
+
+
+async def test_a_schedule_is_paused_resumed_run_and_deleted(api: Api, job: str) -> None:
+    async with signed_in(api) as owner:
+        path = await made(owner, job)
+        await post(owner, f"{path}/pause")
+        assert "nothing runs until it is resumed" in (await owner.get(path)).text
+        assert "Paused" in (await owner.get("/schedules")).text
+        await post(owner, f"{path}/resume")
+        assert "nothing runs until it is resumed" not in (await owner.get(path)).text
+        await post(owner, f"{path}/run")
+        page = (await owner.get(path)).text
+        assert "A run is made." in page
+        assert "run by hand" in page
+        assert (await post(owner, f"{path}/delete")).headers["location"] == "/schedules"
+        assert (await owner.get(path)).status_code == 404
+    assert [action for action, _ in await audit_of(api.settings)] == [
+        "schedule.create",
+        "schedule.pause",
+        "schedule.resume",
+        "schedule.run",
+        "schedule.delete",
+    ]
+    assert await sql(api.settings, "SELECT count(*) FROM job") == [(2,)], "its jobs stay"
+
+
+async def test_a_schedule_that_paused_itself_says_why(api: Api, job: str) -> None:
+    async with signed_in(api) as owner:
+        path = await made(owner, job)
+        await sql(api.settings, "UPDATE schedule SET enabled = false, last_error = 'runs_failed'")
+        for page in (path, "/schedules"):
+            assert "too many runs failed one after the other" in (await owner.get(page)).text
+
+
+async def test_the_empty_list_says_what_to_do_first(api: Api) -> None:
+    async with signed_in(api) as owner:
+        page = (await owner.get("/schedules")).text
+        assert "Validate a list first" in page
+        assert "Validate a list first" in (await owner.get("/schedules/new")).text
+
+
+async def test_another_accounts_list_cannot_be_scheduled(api: Api, job: str) -> None:
+    async with signed_in(api, account="bob") as bob:
+        assert (await bob.get(f"/schedules/new?job={job}")).status_code == 404
+        answer = await post(bob, "/schedules/new", **{**GOOD, "job": job})
+        assert answer.status_code == 404
+        assert (await post(bob, "/schedules/new", **{**GOOD, "job": "nonsense"})).status_code == 404

@@ -1,0 +1,119 @@
+"""One address on the first page: its verdict, with the facts behind it, and nobody's words as markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from api.people_views import Role
+from mailsift.settings import Settings
+from tests.hostile_words import SCRIPT, shown_as_text
+from tests.installation import settings_for
+from tests.integration.api.conftest import Api
+from tests.sessions import csrf_of, post, signed_in
+from tests.unit.pipeline.dns_stub import DnsStub, Says, serving
+from tests.unit.pipeline.smtp_stub import Mailer, mailing
+
+ZONE = {
+    "shop.example": {"MX": Says(["10 mx.shop.example."])},
+    "mx.shop.example": {"A": Says(["127.0.0.1"])},
+}
+
+
+def says(address: str) -> str:
+    if address.startswith("ann@"):
+        return "250 2.1.5 Ok"
+    return f"550 5.1.1 User unknown {SCRIPT}"
+
+
+@pytest.fixture
+async def mailer() -> AsyncIterator[tuple[Mailer, int]]:
+    mailer = Mailer(rcpt=says, banner=f"220 {SCRIPT} ESMTP")
+    async with mailing(mailer) as port:
+        yield mailer, port
+
+
+@pytest.fixture
+async def dns() -> AsyncIterator[DnsStub]:
+    async with serving(ZONE) as stub:
+        yield stub
+
+
+@pytest.fixture
+def settings(
+    tmp_path: Path, database_url: str, redis_url: str, mailer: tuple[Mailer, int], dns: DnsStub
+) -> Settings:
+    return settings_for(
+        tmp_path / "home",
+        database_url=database_url,
+        redis_url=redis_url,
+        sandbox={},
+        api_port=0,
+        dns_servers=(dns.server,),
+        smtp_port=mailer[1],
+        allow_non_public=True,
+        preflight_domains=("shop.example",),
+    )
+
+
+def words(page: str) -> str:
+    """Return what a page says, without its markup."""
+    return " ".join(re.sub(r"<[^>]*>", " ", page).split())
+
+
+async def test_a_verdict_comes_with_facts_that_can_be_checked(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        answer = await post(client, "/", page="/", email="ann@shop.example", mode="deep")
+    told = words(answer.text)
+    assert answer.status_code == 200
+    for fact in (
+        "Deliverable",
+        "DNS says takes mail",
+        "MX 10 mx.shop.example (127.0.0.1)",
+        "Code 250 2.1.5",
+        "A mailbox that cannot exist refused",
+        "Score 95",
+        "The mail server accepts this mailbox and refuses one that cannot exist. 95",
+    ):
+        assert fact in told, fact
+    assert 'class="gauge"' in answer.text
+
+
+async def test_what_a_server_says_is_shown_as_text(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        answer = await post(client, "/", page="/", email="bob@shop.example", mode="deep")
+    assert "mailbox_not_found" in answer.text
+    assert shown_as_text(answer.text, SCRIPT)
+
+
+@pytest.mark.parametrize("mode", ["fast", "medium"])
+async def test_other_modes_say_what_they_did_not_ask(api: Api, mode: str) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        answer = await post(client, "/", page="/", email="info@shop.example", mode=mode)
+    told = words(answer.text)
+    assert ("not asked in fast mode" in told) == (mode == "fast")
+    assert "Role address yes" in told
+    assert "A role address such as info@ or sales@ -5" in told
+    assert "Mailbox The server" not in told
+
+
+async def test_a_script_gets_the_verdict_alone_and_errors_as_json(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        token = csrf_of((await client.get("/")).text)
+        headers = {"X-Fragment": "1", "X-CSRF-Token": token, "Accept": "application/json"}
+        answer = await client.post("/", data={"email": SCRIPT, "mode": "fast"}, headers=headers)
+        assert answer.text.lstrip().startswith("<section")
+        assert shown_as_text(answer.text, SCRIPT)
+        refused = await client.post("/", data={"email": " ", "mode": "fast"}, headers=headers)
+        assert (refused.status_code, refused.json()["code"]) == (422, "bad_option")
+
+
+async def test_a_viewer_is_told_why_there_is_no_form(api: Api) -> None:
+    async with signed_in(api, Role.VIEWER) as client:
+        page = await client.get("/")
+        assert "ask an owner of alice" in page.text
+        assert 'name="email"' not in page.text
+        assert (await post(client, "/", page="/", email="a@b.example", mode="fast")).status_code == 403

@@ -1,0 +1,78 @@
+"""The largest list streams through the API process, which stays small: measured on the process itself."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+from mailsift.serve import open_keyring
+from tests.serving import address, command
+
+if TYPE_CHECKING:
+    from mailsift.settings import Settings
+
+MIB = 2**20
+MOST = 150 * MIB
+LIST = 250 * MIB
+PIECE = b"user@example.com,some words that stand beside it\n" * 20_000
+BOUNDARY = "----between"
+TYPES = {"raw": "text/csv", "form": f"multipart/form-data; boundary={BOUNDARY}"}
+
+
+def _pieces() -> list[bytes]:
+    count, rest = divmod(LIST, len(PIECE))
+    return [PIECE] * count + [PIECE[:rest]]
+
+
+async def _body(kind: str) -> AsyncIterator[bytes]:
+    if kind == "form":
+        yield (
+            f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="mode"\r\n\r\nfast\r\n'
+            f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="list.csv"\r\n'
+            "Content-Type: text/csv\r\n\r\n"
+        ).encode()
+    for piece in _pieces():
+        yield piece
+    if kind == "form":
+        yield f"\r\n--{BOUNDARY}--\r\n".encode()
+
+
+def _peak(pid: int) -> int:
+    """Return the most memory a process has held at once so far, in bytes."""
+    (told,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(told) * 1024
+
+
+async def _upload(url: str, key: str, kind: str) -> str:
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": TYPES[kind]}
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=300) as client:
+        answer = await client.post("/v1/bulk/jobs", content=_body(kind))
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["data"]["job_id"])
+
+
+async def test_250_megabytes_stream_through_a_process_of_less_than_150(
+    settings: Settings, tmp_path: Path
+) -> None:
+    async with open_keyring(settings) as ring:
+        key = (await ring.keys.create(await ring.jobs.account("alice"))).secret
+    digest = hashlib.sha256(b"".join(_pieces())).hexdigest()
+    async with command(settings, tmp_path / "api.log", "api") as served:
+        url = await address(tmp_path / "api.log")
+        idle, peaks = _peak(served.pid), {}
+        for kind in TYPES:
+            job_id = await _upload(url, key, kind)
+            peaks[kind] = _peak(served.pid)
+            source = settings.home / "blobs/jobs" / job_id / "source"
+            assert hashlib.sha256(source.read_bytes()).hexdigest() == digest
+        maps = Path(f"/proc/{served.pid}/maps").read_text()  # noqa: ASYNC240 - a small file
+    assert max(peaks.values()) < MOST, (idle, peaks)
+    assert max(peaks.values()) - idle < 32 * MIB, (idle, peaks)  # nothing of the list stays in memory
+    # Frames are a fifth of a process: nothing that is imported at the start may use them
+    # (mailsift.late; pipeline.frames.Schema for what modules say of frames).
+    assert "polars" not in maps

@@ -1,0 +1,59 @@
+"""Charts are well-formed SVG that says in words what it shows, and nothing in them is code."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from api.pages.charts import Part, cells, columns, nice_top, stack
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(markup: str) -> ET.Element:
+    return ET.fromstring(markup)  # noqa: S314 - our own
+
+
+def test_columns_are_as_high_as_their_values() -> None:
+    chart = drawn(columns([0, 5, 10], label="three minutes", titles=["a", "b", "c"], top=10))
+    bars = [rect for rect in chart.iter("rect") if rect.get("class") == "c-accent"]
+    assert [float(bar.get("height", "")) for bar in bars] == [0.0, 60.0, 120.0]
+    assert [title.text for title in chart.iter("title")] == ["a", "b", "c"]
+    assert (chart.get("role"), chart.get("aria-label")) == ("img", "three minutes")
+
+
+def test_a_small_value_can_still_be_seen_and_a_large_one_stays_inside() -> None:
+    chart = drawn(columns([0.0001, 99], label="", top=10))
+    bars = [rect for rect in chart.iter("rect") if rect.get("class") == "c-accent"]
+    assert [float(bar.get("height", "")) for bar in bars] == [1.0, 120.0]
+
+
+@pytest.mark.parametrize("values", [[], [0.0], [0, 0]])
+def test_nothing_is_drawn_of_nothing(values: list[float]) -> None:
+    assert all(rect.get("height") != "nan" for rect in drawn(columns(values, label="")).iter("rect"))
+
+
+def test_a_stack_fills_its_bar() -> None:
+    rects = [*drawn(stack([Part(1, "a"), Part(0, "b"), Part(3, "c")], label="x")).iter("rect")][1:]
+    assert [(rect.get("class"), rect.get("x"), rect.get("width")) for rect in rects] == [
+        ("a", "0.00", "25.00"),
+        ("c", "25.00", "75.00"),
+    ]
+    assert len([*drawn(stack([Part(0, "a")], label="x")).iter("rect")]) == 1
+
+
+def test_words_are_words_and_no_markup() -> None:
+    hostile = '"><script>alert(1)</script>'
+    for chart in (
+        columns([1], label=hostile, titles=[hostile]),
+        stack([Part(1, "a")], label=hostile),
+        cells(["a"], label=hostile, titles=[hostile]),
+    ):
+        assert "<script" not in chart
+        assert drawn(chart).get("aria-label") == hostile
+
+
+@pytest.mark.parametrize(("value", "top"), [(0, 1), (0.3, 0.5), (1, 1), (101, 200), (240, 250), (2600, 5000)])
+def test_the_upper_edge_is_a_round_number(value: float, top: float) -> None:
+    assert nice_top(value) == pytest.approx(top)
