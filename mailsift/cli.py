@@ -3,47 +3,81 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+from typing_extensions import override
 
-from mailsift.commands.check import check
-from mailsift.commands.demo import demo
-from mailsift.commands.jobs import jobs_app
-from mailsift.commands.keys import keys_app
-from mailsift.commands.operate import doctor, migrate_command, settings_command, worker
-from mailsift.commands.run import run
-from mailsift.commands.serve import api, serve
+from mailsift.late import put_off
 from mailsift.logs import configure_logs
 from pipeline.errors import MailsiftError
-from sandbox.cli import sandbox_app
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
 
+COMMANDS: Final[Mapping[str, str]] = {
+    "run": "mailsift.commands.run:run",
+    "check": "mailsift.commands.check:check",
+    "jobs": "mailsift.commands.jobs:jobs_app",
+    "serve": "mailsift.commands.serve:serve",
+    "api": "mailsift.commands.serve:api",
+    "keys": "mailsift.commands.keys:keys_app",
+    "users": "mailsift.commands.users:users_app",
+    "accounts": "mailsift.commands.accounts:accounts_app",
+    "ops": "mailsift.commands.ops:ops_app",
+    "worker": "mailsift.commands.operate:worker",
+    "sweeper": "mailsift.commands.operate:sweeper",
+    "migrate": "mailsift.commands.operate:migrate_command",
+    "doctor": "mailsift.commands.operate:doctor",
+    "settings": "mailsift.commands.operate:settings_command",
+    "demo": "mailsift.commands.demo:demo",
+    "sandbox": "sandbox.cli:sandbox_app",
+}
+"""Where each command is: a function, or a Typer application with commands of its own."""
+
+
+class _Commands(TyperGroup):
+    """Loads a command when it is called: a worker needs nothing of what serves the API."""
+
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    @override
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        found = getattr(import_module(module), name)
+        if isinstance(found, typer.Typer):
+            command: Any = get_group(found)
+        else:
+            alone = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+            alone.command(cmd_name)(found)
+            command = get_command(alone)
+        command.name = cmd_name
+        return command
+
+
 app = typer.Typer(
-    name="mailsift",
-    help="Self-hosted email list validation: a verdict, a score and a reason for every address.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+    name="mailsift", cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
 )
-app.command("run")(run)
-app.command("check")(check)
-app.add_typer(jobs_app, name="jobs")
-app.command("serve")(serve)
-app.command("api")(api)
-app.add_typer(keys_app, name="keys")
-app.command("worker")(worker)
-app.command("migrate")(migrate_command)
-app.command("doctor")(doctor)
-app.command("settings")(settings_command)
-app.command("demo")(demo)
-app.add_typer(sandbox_app, name="sandbox")
+
+
+@app.callback()
+def about() -> None:
+    """Self-hosted email list validation: a verdict, a score and a reason for every address."""
 
 
 def main() -> None:
     """Run the command line; an expected error is one line with its stable code, and exit status 2."""
     configure_logs()
+    for library in ("polars", "xlsxwriter"):
+        put_off(library)
     try:
         app()
     except MailsiftError as error:

@@ -20,7 +20,7 @@ from pipeline.errors import MailsiftError
 from pipeline.facts import Known
 from storage.database import DatabaseError
 from storage.redis import ClientError
-from storage.schema import current_revision, newest_revision
+from storage.schema import current_revision, newest_revision, serves
 
 _SECONDS = 5.0
 
@@ -67,7 +67,7 @@ async def _database(settings: Settings) -> Finding:
             current = await current_revision(connection)
     finally:
         await database.aclose()
-    if current != newest_revision():
+    if not serves(current):
         detail = (
             f"Schema {current or 'missing'}, this release needs {newest_revision()}: run mailsift migrate."
         )

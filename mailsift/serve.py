@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+import structlog
 import uvicorn
 from typing_extensions import override
 
@@ -15,28 +16,45 @@ from api.app import create_app
 from api.auth import Door, Zones
 from api.keys import KeyService
 from api.parts import ApiParts
+from jobs.browse import Browser
+from jobs.erasure import Eraser
+from jobs.faults import told
+from jobs.history import History
 from jobs.queries import JobQueries
 from jobs.service import JobService
 from jobs.submissions import Submissions
+from mailsift.observed import observed_api
 from mailsift.peppers import peppers
 from mailsift.settings import Settings
 from mailsift.wiring import (
     open_blobs,
     open_database,
     open_redis,
-    open_sifter,
+    open_single,
     open_waker,
     scratch_folder,
 )
-from mailsift.wiring_webhooks import Stores, open_sender, schedule_service, webhook_service
+from mailsift.wiring_operations import operations_desk
+from mailsift.wiring_people import people_service
+from mailsift.wiring_webhooks import (
+    Stores,
+    drafts_service,
+    open_sender,
+    schedule_service,
+    tidier,
+    webhook_service,
+)
 from pipeline.clock import system_clock
 from pipeline.errors import MailsiftError
 from storage.database import Database
 from storage.rate_limit import RateLimit, Zone
-from storage.schema import current_revision, newest_revision
+from storage.schema import current_revision, serves
 
 _POOL = 10
 _DRAIN_SECONDS = 15
+_TIDY_SECONDS = 3_600
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +69,9 @@ class Keyring:
 async def open_parts(settings: Settings) -> AsyncIterator[ApiParts]:
     """Give the parts of the API; needs DATABASE_URL and REDIS_URL."""
     async with AsyncExitStack() as stack:
-        sifter = await stack.enter_async_context(open_sifter(settings))
         database = open_database(settings, pool_size=_POOL)
         stack.push_async_callback(database.aclose)
+        single = await stack.enter_async_context(open_single(settings, database))
         redis = open_redis(settings)
         stack.push_async_callback(redis.aclose)
         limit = RateLimit(redis)
@@ -64,12 +82,18 @@ async def open_parts(settings: Settings) -> AsyncIterator[ApiParts]:
         zones = Zones(requests=Zone("requests", settings.requests_per_minute, 60))
         yield ApiParts(
             door=Door(keys=keys, limit=limit, zones=zones),
-            sifter=sifter,
+            keys=keys,
+            people=people_service(settings, database, limit),
+            single=single,
             jobs=stores.jobs,
-            queries=JobQueries(database=database, blobs=stores.blobs),
+            queries=JobQueries(database=database, eraser=Eraser(database=database, blobs=stores.blobs)),
             submissions=Submissions(database=database, blobs=stores.blobs, waker=stores.waker),
+            drafts=drafts_service(settings, stores),
+            browser=Browser(database=database, blobs=stores.blobs),
+            history=History(database=database),
             webhooks=webhook_service(settings, stores, sender),
             schedules=schedule_service(settings, stores),
+            operations=operations_desk(settings, stores, redis),
             ready=lambda: _ready(database),
             clock=system_clock,
             max_bytes=settings.max_bytes,
@@ -108,7 +132,7 @@ def _keys(settings: Settings, database: Database, limit: RateLimit) -> KeyServic
 async def _ready(database: Database) -> None:
     async with database.begin() as connection:
         found = await current_revision(connection)
-    if found != newest_revision():
+    if not serves(found):
         raise MailsiftError("database_not_migrated", "The database lacks the schema of this release.")
 
 
@@ -139,14 +163,14 @@ async def serve(
         stop: ends it from within the process.
 
     Raises:
-        MailsiftError: `port_in_use`.
+        MailsiftError: `port_in_use`, `otel_missing`.
     """
-    async with open_parts(settings) as parts:
+    async with open_parts(settings) as parts, observed_api(settings), _tidying(settings):
         config = uvicorn.Config(
             create_app(parts),
             host=settings.api_host,
             port=settings.api_port,
-            log_level="warning",
+            log_config=None,  # its words go where ours go
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=_DRAIN_SECONDS,
@@ -161,6 +185,26 @@ async def serve(
             raise MailsiftError("port_in_use", text) from None
         finally:
             stopping.cancel()
+
+
+@asynccontextmanager
+async def _tidying(settings: Settings) -> AsyncIterator[None]:
+    """Delete old files of this machine meanwhile: there may be no worker on it to do so."""
+    files = tidier(settings, open_blobs(settings))
+
+    async def look() -> None:
+        while True:
+            try:
+                await files.sweep()
+            except OSError as error:
+                _log.warning("tidy.error", **told(error))
+            await asyncio.sleep(_TIDY_SECONDS)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        looking.cancel()
 
 
 async def _stop_when(stop: asyncio.Event, server: uvicorn.Server) -> None:

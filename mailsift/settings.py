@@ -6,7 +6,7 @@ import math
 import os
 import socket
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import platformdirs
 from pydantic import (
@@ -20,6 +20,8 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from events.own_hosts import split_hosts
+from events.relay import parse_relay
 from pipeline.errors import MailsiftError
 
 PREFIX = "MAILSIFT_"
@@ -51,12 +53,24 @@ def _scheme(*allowed: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _own_host(value: str) -> str:
+    split_hosts([value])
+    return value
+
+
+def _relay(value: SecretStr) -> SecretStr:
+    parse_relay(value.get_secret_value())
+    return value
+
+
 DatabaseUrl = Annotated[SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres")]
 RedisUrl = Annotated[SecretStr, _scheme("redis", "rediss", "unix")]
 Strings = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Endpoints = Annotated[
     tuple[Annotated[str, BeforeValidator(_endpoint)], ...], NoDecode, BeforeValidator(_split)
 ]
+Hosts = Annotated[tuple[Annotated[str, AfterValidator(_own_host)], ...], NoDecode, BeforeValidator(_split)]
+LogLevel = Literal["debug", "info", "warning", "error"]
 Delays = Annotated[
     tuple[Annotated[float, Field(gt=0)], ...], NoDecode, BeforeValidator(_split), Field(min_length=1)
 ]
@@ -70,6 +84,10 @@ class Settings(BaseSettings):
     home: Path = Field(
         default_factory=lambda: platformdirs.user_data_path("mailsift"),
         description="where data lives that has no address of its own (default: the user's data directory)",
+    )
+    secrets_dir: Path | None = Field(
+        default=None,
+        description="folder with settings in files named like their variables; for what is secret",
     )
     database_url: DatabaseUrl | None = Field(
         default=None, description="PostgreSQL, postgresql+psycopg://...; unset: the embedded one"
@@ -137,16 +155,46 @@ class Settings(BaseSettings):
     api_port: int = Field(
         default=8025, ge=0, le=65535, description="port the API listens on; 0: any free one"
     )
+    public_url: Annotated[str, Field(pattern=r"^(https?://[^/?#\s]+)?$")] = Field(
+        default="", description="how browsers reach the pages, https://mail.example.com; unset: as they say"
+    )
     requests_per_minute: int = Field(
         default=6_000, ge=1, description="API requests of one account in a minute"
     )
     webhook_allow_http: bool = Field(
         default=False, description="webhooks may use plain HTTP and any port; for tests only"
     )
+    own_hosts: Hosts = Field(
+        default=(),
+        description="names and addresses of this installation; no webhook may point there, nor at PUBLIC_URL",
+    )
+    mail_relay: Annotated[SecretStr, AfterValidator(_relay)] | None = Field(
+        default=None,
+        description="SMTP relay for mail to owners whose webhook fails, smtp://[user:password@]host:port or "
+        "smtps://...; unset: none is sent",
+    )
+    mail_sender: Annotated[str, Field(pattern=r"^([^@\s<>,;]+@[^@\s<>,;]+)?$")] = Field(
+        default="", description="address that mail comes from; unset: mailsift@HELO_NAME"
+    )
     secret_keys: SecretStr | None = Field(
         default=None,
         description="keys that seal webhook secrets, name:base64 of 32 bytes, ...: first seals, all open; "
         "unset: one in HOME/secret-key",
+    )
+    log_level: LogLevel = Field(
+        default="info", description="what servers and workers log: debug, info, warning or error"
+    )
+    metrics_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65534,
+        description="port for Prometheus, on API_HOST; the worker of serve takes the next one; unset: none",
+    )
+    otel_endpoint: str | None = Field(
+        default=None,
+        repr=False,  # it may hold a password
+        pattern=r"^https?://[^/]",
+        description="OTLP/HTTP collector for traces, http://host:4318; needs the extra otel; unset: none",
     )
     max_rows: int = Field(default=1_000_000, ge=1, description="rows a list may have")
     max_bytes: int = Field(default=250 * 1024**2, ge=1, description="bytes a list may have, unpacked")
@@ -161,13 +209,16 @@ class Settings(BaseSettings):
 
     @classmethod
     def from_env(cls) -> Self:
-        """Read the environment.
+        """Read the environment, and the files of SECRETS_DIR for what it does not hold.
 
         Raises:
             MailsiftError: `bad_settings`, naming the variables but not their values.
         """
+        secrets_dir = os.environ.get(f"{PREFIX}SECRETS_DIR") or None  # noqa: TID251 - this is where it is read
+        if secrets_dir and not Path(secrets_dir).is_dir():
+            raise MailsiftError("bad_settings", f"{PREFIX}SECRETS_DIR: there is no such folder.")
         try:
-            return cls()
+            return cls(_secrets_dir=secrets_dir)  # type: ignore[call-arg]  # how pydantic-settings takes it
         except ValidationError as error:
             problems = {
                 f"{PREFIX}{str(item['loc'][0]).upper()}: {item['msg'].removeprefix('Value error, ')}"

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from jobs.engine import Engine, EngineConfig
-from jobs.intake import IntakeLimits
+from api.single import SingleValidator
 from jobs.service import JobService
-from jobs.steps import StepPlan, StepWorker
 from jobs.tasks import CeleryWaker, make_app
-from jobs.work import ChunkWorker, WorkPlan
 from mailsift.settings import Settings
-from mailsift.wiring_webhooks import Stores, errands, open_sender
 from pipeline.clock import system_clock
 from pipeline.domains import DnsConfig, DomainFacts
 from pipeline.guard import AddressGuard
 from pipeline.judge import Policy
 from pipeline.lists import Lists
-from pipeline.probe_config import parse_source
+from pipeline.probe_config import PATIENT_SECONDS, parse_source
 from pipeline.prober import ProbeConfig, Prober
 from pipeline.providers import Providers
 from pipeline.reach import Lookout, Reach
-from pipeline.sift import Sifter
 from storage.blobs import Blobs
 from storage.database import Database
 from storage.facts import RedisFactCache
 from storage.redis import Client, connect
 from storage.throttle import RedisThrottle, ThrottleConfig
+from storage.throttle_edits import EditBook, kept_fresh
+
+if TYPE_CHECKING:
+    from pipeline.sift import Sifter
+    from pipeline.single_frame import SingleFrames
 
 
 def scratch_folder(settings: Settings) -> Path:
@@ -87,7 +86,7 @@ class _Outside:
 
 
 @asynccontextmanager
-async def _open_outside(settings: Settings) -> AsyncIterator[_Outside]:
+async def _open_outside(settings: Settings, database: Database | None = None) -> AsyncIterator[_Outside]:
     providers = Providers.load(settings.overrides)
     guard = AddressGuard(allow_non_public=settings.allow_non_public)
     redis = open_redis(settings)
@@ -102,7 +101,10 @@ async def _open_outside(settings: Settings) -> AsyncIterator[_Outside]:
             clock=system_clock,
         )
         stack.push_async_callback(domains.aclose)
-        limits = ThrottleConfig(processes=settings.worker_processes)
+        edits = EditBook()
+        if database is not None:
+            await stack.enter_async_context(kept_fresh(database, edits))
+        limits = ThrottleConfig(processes=settings.worker_processes, edits=edits)
         throttle = RedisThrottle(redis, row=providers.row, config=limits)
         yield _Outside(guard, providers, cache, domains, throttle)
 
@@ -114,17 +116,45 @@ async def open_lookout(settings: Settings) -> AsyncIterator[Lookout]:
         yield outside.lookout(settings)
 
 
+@dataclass(frozen=True, slots=True)
+class _Pipeline:
+    """All that a sifter is made of."""
+
+    outside: _Outside
+    lists: Lists
+    prober: Prober
+    reach: Reach
+    policy: Policy
+
+    def sifter(self) -> Sifter:
+        # Only here: it brings the frames, which not every process needs.
+        from pipeline.sift import Sifter  # noqa: PLC0415
+
+        return Sifter(
+            lists=self.lists,
+            providers=self.outside.providers,
+            domains=self.outside.domains,
+            prober=self.prober,
+            reach=self.reach,
+            policy=self.policy,
+        )
+
+    def frames(self) -> SingleFrames:
+        from pipeline.single_frame import SingleFrames  # noqa: PLC0415 - see sifter
+
+        return SingleFrames(self.sifter())
+
+
 @asynccontextmanager
-async def open_sifter(settings: Settings) -> AsyncIterator[Sifter]:
-    """Give the whole pipeline, with its resolver, throttle and fact cache; needs REDIS_URL."""
-    async with _open_outside(settings) as outside:
+async def _open_pipeline(settings: Settings, database: Database | None) -> AsyncIterator[_Pipeline]:
+    async with _open_outside(settings, database) as outside:
         prober = Prober(
             config=ProbeConfig(
                 port=settings.smtp_port,
                 helo_name=settings.helo_name,
                 mail_from=settings.mail_from,
                 sources=_sources(settings),
-                session_seconds=WorkPlan().patient_s,
+                session_seconds=PATIENT_SECONDS,
             ),
             throttle=outside.throttle,
             providers=outside.providers,
@@ -133,14 +163,30 @@ async def open_sifter(settings: Settings) -> AsyncIterator[Sifter]:
             clock=system_clock,
             token=lambda: secrets.token_hex(16),
         )
-        yield Sifter(
+        yield _Pipeline(
+            outside=outside,
             lists=Lists.load(settings.overrides),
-            providers=outside.providers,
-            domains=outside.domains,
             prober=prober,
             reach=Reach(outside.lookout(settings).look, monotonic=time.monotonic),
             policy=Policy(disposable_invalid=settings.disposable_invalid),
         )
+
+
+@asynccontextmanager
+async def open_sifter(settings: Settings, database: Database | None = None) -> AsyncIterator[Sifter]:
+    """Give the whole pipeline, with its resolver, throttle and fact cache; needs REDIS_URL.
+
+    With a database its throttle obeys what operators changed.
+    """
+    async with _open_pipeline(settings, database) as pipeline:
+        yield pipeline.sifter()
+
+
+@asynccontextmanager
+async def open_single(settings: Settings, database: Database) -> AsyncIterator[SingleValidator]:
+    """Give what judges one address at a time; needs REDIS_URL."""
+    async with _open_pipeline(settings, database) as pipeline:
+        yield SingleValidator(lists=pipeline.lists, policy=pipeline.policy, frames=pipeline.frames)
 
 
 @asynccontextmanager
@@ -158,47 +204,9 @@ async def open_service(settings: Settings) -> AsyncIterator[JobService]:
         await database.aclose()
 
 
-@asynccontextmanager
-async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
-    """Give the engine of one worker process; needs DATABASE_URL and REDIS_URL."""
-    async with AsyncExitStack() as stack:
-        sifter = await stack.enter_async_context(open_sifter(settings))
-        database = open_database(settings, pool_size=settings.chunk_slots)
-        stack.push_async_callback(database.aclose)
-        blobs, waker, scratch = open_blobs(settings), open_waker(settings), scratch_folder(settings)
-        jobs = JobService(database=database, blobs=blobs, waker=waker, scratch=scratch)
-        sender = await stack.enter_async_context(open_sender(settings))
-        engine = Engine(
-            config=EngineConfig(
-                owner=f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}",
-                slots=settings.chunk_slots,
-                survey_slots=settings.survey_slots,
-                lease_s=settings.lease_seconds,
-                heartbeat_s=settings.heartbeat_seconds,
-                sweep_s=settings.sweep_seconds,
-            ),
-            database=database,
-            chunks=ChunkWorker(
-                database=database,
-                blobs=blobs,
-                sifter=sifter,
-                work_plan=WorkPlan(delays=settings.greylist_delays),
-            ),
-            steps=StepWorker(
-                database=database,
-                blobs=blobs,
-                step_plan=StepPlan(
-                    limits=IntakeLimits(
-                        rows=settings.max_rows, bytes=settings.max_bytes, columns=settings.max_columns
-                    )
-                ),
-                scratch=scratch,
-            ),
-            errands=errands(settings, Stores(database, blobs, waker, jobs), sender),
-            waker=waker,
-        )
-        stack.push_async_callback(engine.aclose)
-        yield engine
+def source_labels(settings: Settings) -> tuple[str, ...]:
+    """Return the names of our own addresses, without the credentials some have."""
+    return tuple(parse_source(one, helo_name=settings.helo_name).label for one in _sources(settings))
 
 
 def _sources(settings: Settings) -> tuple[str, ...]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
 import signal
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -16,8 +18,9 @@ from typing_extensions import override
 from jobs.engine import Engine
 from jobs.tasks import QUEUE, make_app, register_pull, send_wake_ups
 from mailsift.loop_thread import LoopThread
+from mailsift.observed import load_tracing, metered_worker, traced
 from mailsift.settings import Settings
-from mailsift.wiring import open_engine
+from mailsift.wiring_engine import open_engine
 from pipeline.providers import Providers
 
 _STOP = signal.SIGUSR2
@@ -31,6 +34,7 @@ class ProcessRuntime:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._crew = secrets.token_hex(8)  # made before the fork: all processes of this pool have it
         self._loop: LoopThread | None = None
         self._engine: Engine | None = None
         self._stack = AsyncExitStack()
@@ -42,7 +46,9 @@ class ProcessRuntime:
         gc.set_threshold(20_000, 50, 100)
         self._loop = LoopThread()
         try:
-            self._engine = self._loop.run(self._stack.enter_async_context(open_engine(self._settings)))
+            self._stack.enter_context(traced(self._settings, "worker"))
+            opening = open_engine(self._settings, crew=self._crew)
+            self._engine = self._loop.run(self._stack.enter_async_context(opening))
         except BaseException:
             # The pool would go on without an engine, look alive and do nothing.
             os.kill(os.getppid(), signal.SIGTERM)
@@ -91,10 +97,15 @@ class Tick(bootsteps.StartStopStep):
 
 
 def _tick(app: Celery, processes: int) -> None:
-    """Send one wake-up a process, unless the queue already holds as many."""
+    """See to it that there is a wake-up for every process."""
     if app.conf.mailsift_parent not in {0, os.getppid()}:
         os.kill(os.getpid(), signal.SIGTERM)
         return
+    top_up(app, processes)
+
+
+def top_up(app: Celery, count: int) -> None:
+    """Send as many wake-ups as the queue lacks of `count`; a broker that is away costs time, not work."""
     try:
         with app.connection_for_write() as connection:
             channel: Any = connection.default_channel
@@ -102,7 +113,7 @@ def _tick(app: Celery, processes: int) -> None:
     except (OperationalError, OSError) as error:
         _log.warning("tick.lost", error=type(error).__qualname__)
         return
-    send_wake_ups(app, max(0, processes - waiting))
+    send_wake_ups(app, max(0, count - waiting))
 
 
 def run_worker(settings: Settings, *, parent: int = 0) -> None:
@@ -113,7 +124,7 @@ def run_worker(settings: Settings, *, parent: int = 0) -> None:
         parent: stop when this process is no longer our parent; 0 = serve on.
 
     Raises:
-        MailsiftError: `bad_overrides`.
+        MailsiftError: `bad_overrides`, `otel_missing`, `port_in_use`.
     """
     Providers.load(settings.overrides)  # a mistake is told here, once, and not by every process
     if settings.redis_url is None:
@@ -125,8 +136,22 @@ def run_worker(settings: Settings, *, parent: int = 0) -> None:
     register_pull(app, runtime.drain)
     signals.worker_process_init.connect(runtime.open, weak=False)
     signals.worker_process_shutdown.connect(runtime.close, weak=False)
+    signals.setup_logging.connect(_keep_our_logs, weak=False)
+    load_tracing(settings)  # same
+    with metered_worker(settings) as show_metrics, Path(os.devnull).open("wb") as nowhere:
+        signals.worker_ready.connect(lambda **_: show_metrics(), weak=False)
+        os.dup2(nowhere.fileno(), 1)  # the library says goodbye there, in words that are no log line
+        _serve(app, settings)
+
+
+def _keep_our_logs(**_: object) -> None:
+    """Being asked is enough: then the library sets up no logging of its own."""
+
+
+def _serve(app: Celery, settings: Settings) -> None:
     app.worker_main(
         [
+            "--quiet",
             "worker",
             f"--concurrency={settings.worker_processes}",
             "--pool=prefork",

@@ -1,10 +1,10 @@
-"""The operator's commands: worker, migrate, doctor, settings."""
+"""The operator's commands: worker, sweeper, migrate, doctor, settings."""
 
 from __future__ import annotations
 
 import json
-import logging
 import sys
+import time
 from typing import Annotated
 
 import typer
@@ -13,12 +13,15 @@ from rich.console import Console
 from rich.table import Table
 
 from mailsift.installation import installation
-from mailsift.logs import configure_logs
+from mailsift.logs import configure_server_logs
 from mailsift.preflight import Finding, Health, examine
 from mailsift.settings import Settings
+from mailsift.sweeper import run_sweeper
 from mailsift.worker import run_worker
-from storage.schema import migrate
+from pipeline.errors import MailsiftError
+from storage.schema import migrate, revision, serves
 
+_LOOK_SECONDS = 1.0
 _MARKS = {Health.OK: "[green]ok[/]", Health.WARNING: "[yellow]warning[/]", Health.FAILED: "[red]failed[/]"}
 
 
@@ -32,20 +35,56 @@ def worker(
     ] = 0,
 ) -> None:
     """Work on jobs until stopped. SIGTERM finishes or gives back what runs."""
-    configure_logs(logging.INFO)
-    settings = Settings.from_env()
+    settings = _server_settings()
     if processes is not None:
         settings = settings.model_copy(update={"worker_processes": processes})
     with installation(settings) as found:
         run_worker(found, parent=with_parent)
 
 
-def migrate_command() -> None:
-    """Bring the database to the schema of this release."""
+def sweeper() -> None:
+    """Mend what dead workers left, wake the living, send webhooks, start schedules; works on no list.
+
+    Workers do the same; this is for machines where none may be up, or where only this may reach webhooks.
+    """
+    with installation(_server_settings()) as settings:
+        uvloop.run(run_sweeper(settings))
+
+
+def _server_settings() -> Settings:
+    settings = Settings.from_env()
+    configure_server_logs(settings.log_level)
+    return settings
+
+
+def migrate_command(
+    *,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Change nothing; wait until somebody else has done it.")
+    ] = False,
+) -> None:
+    """Bring the database to the schema of this release; the release before works on with it."""
     with installation(Settings.from_env()) as settings:
         if settings.database_url is not None:
-            revision = migrate(settings.database_url.get_secret_value())
-            Console().print(f"The database is at revision {revision}.")
+            url = settings.database_url.get_secret_value()
+            found = _awaited(url) if wait else migrate(url)
+            Console().print(f"The database is at revision {found}.")
+
+
+def _awaited(url: str) -> str:
+    while not serves(found := _revision(url)):
+        time.sleep(_LOOK_SECONDS)
+    return found
+
+
+def _revision(url: str) -> str:
+    """Return the database's revision; one that does not answer has none yet."""
+    try:
+        return revision(url)
+    except MailsiftError as error:
+        if not error.retryable:
+            raise
+        return ""
 
 
 def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:

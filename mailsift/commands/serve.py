@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated
@@ -12,10 +11,12 @@ import typer
 import uvloop
 
 from mailsift.installation import LocalWorker, installation
-from mailsift.logs import configure_logs
+from mailsift.logs import configure_server_logs
 from mailsift.progress import PLAIN, console
 from mailsift.serve import serve as serve_api
 from mailsift.settings import Settings
+from mailsift.wiring_people import open_people
+from pipeline.errors import MailsiftError
 
 _LOOK_SECONDS = 2.0
 
@@ -25,31 +26,37 @@ PortOption = Annotated[int | None, typer.Option("--port", "-p", min=0, max=65535
 
 def serve(*, host: HostOption = None, port: PortOption = None) -> None:
     """Serve the API and work on its jobs; starts PostgreSQL and Valkey too when none are configured."""
-    configure_logs(logging.INFO)
     with installation(_settings(host, port)) as settings:
-        worker = LocalWorker(settings)
+        worker = LocalWorker(_beside(settings))
         worker.ensure()
         try:
-            uvloop.run(_serve(settings, worker.ensure))
+            uvloop.run(_serve(settings, worker.ensure, welcome=True))
         finally:
             worker.stop()
 
 
 def api(*, host: HostOption = None, port: PortOption = None) -> None:
     """Serve the API alone; `mailsift worker` runs beside it."""
-    configure_logs(logging.INFO)
     with installation(_settings(host, port)) as settings:
         uvloop.run(_serve(settings, lambda: None))
 
 
 def _settings(host: str | None, port: int | None) -> Settings:
     given = {"api_host": host, "api_port": port}
-    return Settings.from_env().model_copy(
+    settings = Settings.from_env().model_copy(
         update={name: value for name, value in given.items() if value is not None}
     )
+    configure_server_logs(settings.log_level)
+    return settings
 
 
-async def _serve(settings: Settings, keep_alive: Callable[[], None]) -> None:
+def _beside(settings: Settings) -> Settings:
+    """Return the settings of a worker on the same machine: its metrics are on the next port."""
+    port = settings.metrics_port
+    return settings if port is None else settings.model_copy(update={"metrics_port": port + 1})
+
+
+async def _serve(settings: Settings, keep_alive: Callable[[], None], *, welcome: bool = False) -> None:
     async def look() -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -57,13 +64,27 @@ async def _serve(settings: Settings, keep_alive: Callable[[], None]) -> None:
 
     watching = asyncio.create_task(look())
     try:
-        await serve_api(settings, started=_welcome)
+        token = await _first_owner(settings) if welcome else None
+        await serve_api(settings, started=lambda url: _welcome(url, settings.public_url or url, token))
     finally:
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
 
 
-def _welcome(url: str) -> None:
+async def _first_owner(settings: Settings) -> str | None:
+    """Return the token of a link for the first owner; None when somebody can sign in already."""
+    try:
+        async with open_people(settings) as people:
+            return await people.links.first_owner()
+    except MailsiftError:
+        return None  # the pages will say what is wrong
+
+
+def _welcome(url: str, pages: str, token: str | None) -> None:
     console.print(f"Mailsift listens on {url} (operations: {url}/docs)", **PLAIN)
-    console.print("Make a key in another terminal: mailsift keys create --account NAME", **PLAIN)
+    if token is None:
+        console.print(f"Sign in: {pages}/login", **PLAIN)
+        return
+    console.print("Nobody can sign in yet. Become the first owner with this link, which works once:", **PLAIN)
+    console.print(f"{pages}/welcome?token={token}", **PLAIN)

@@ -124,3 +124,27 @@ def test_every_setting_is_described_with_the_default_it_has() -> None:
     assert described["MAILSIFT_HOME"][0] == ""
     assert all(line and "\n" not in line for _, line in described.values())
     assert {"MAILSIFT_" + field.upper() for field in Settings.model_fields} == set(described)
+
+
+def test_secrets_come_from_files_and_the_environment_goes_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "MAILSIFT_DATABASE_URL").write_text("postgresql://file@host/mailsift\n")
+    (tmp_path / "mailsift_redis_url").write_text("redis://file:6379\n")
+    (tmp_path / "of-somebody-else").write_text("nonsense")
+    monkeypatch.setenv("MAILSIFT_SECRETS_DIR", str(tmp_path))
+    monkeypatch.setenv("MAILSIFT_REDIS_URL", "redis://environment:6379")
+    settings = Settings.from_env()
+    assert settings.database_url is not None
+    assert settings.redis_url is not None
+    assert settings.database_url.get_secret_value() == "postgresql://file@host/mailsift"
+    assert settings.redis_url.get_secret_value() == "redis://environment:6379"
+
+
+def test_a_folder_of_secrets_that_is_not_there_is_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MAILSIFT_SECRETS_DIR", str(tmp_path / "gone"))
+    with pytest.raises(MailsiftError, match="MAILSIFT_SECRETS_DIR") as refused:
+        Settings.from_env()
+    assert refused.value.code == "bad_settings"

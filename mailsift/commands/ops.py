@@ -1,0 +1,209 @@
+"""`mailsift ops`: what the operator pages show and do, in the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.live import Live
+
+from jobs.operations.desk import Operations
+from jobs.operations.filters import read_filter
+from jobs.operations.job_actions import Applied, JobAction
+from jobs.operations.looks import Overview, SeenJob
+from mailsift import ops_shapes, ops_tables
+from mailsift.installation import installation
+from mailsift.progress import PLAIN, console
+from mailsift.settings import Settings
+from mailsift.wiring_operations import open_operations
+from pipeline.clock import system_clock
+from pipeline.errors import MailsiftError
+from storage.throttle_edits import ANY_SOURCE
+from storage.worker_rows import Worker
+
+T = TypeVar("T")
+
+ops_app = typer.Typer(
+    help="The operator console in the terminal: what flows, what does not, and why.", no_args_is_help=True
+)
+
+ACTOR: Final = "cli"
+_EVERY_SECONDS: Final = 1.0
+_SHOWN_JOBS: Final = 10
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+StateOption = Annotated[str, typer.Option(help="A state, or open, or ended.")]
+AccountOption = Annotated[str, typer.Option(help="The account's name.")]
+TextOption = Annotated[str, typer.Option(help="Part of the name or file, or how the id begins.")]
+AgeOption = Annotated[str, typer.Option(help="<24h: younger than a day; >7d: older than a week.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def _at_desk(work: Callable[[Operations], Awaitable[T]]) -> T:
+    async def run(settings: Settings) -> T:
+        async with open_operations(settings) as desk:
+            return await work(desk)
+
+    with installation(Settings.from_env()) as settings:
+        return uvloop.run(run(settings))
+
+
+@ops_app.command("top")
+def top(
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Show one picture and end.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Watch the whole installation; Ctrl-C ends it."""
+
+    async def watch(desk: Operations) -> None:
+        if once or as_json:
+            seen, jobs, workers = await _look(desk)
+            if as_json:
+                _print_json(ops_shapes.overview_shape(seen))
+            else:
+                Console().print(ops_tables.top_picture(seen, jobs, workers))
+            return
+        with Live(console=Console(), screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(ops_tables.top_picture(*await _look(desk)), refresh=True)
+                await asyncio.sleep(_EVERY_SECONDS)
+
+    _at_desk(watch)
+
+
+@ops_app.command("jobs")
+def jobs(
+    *,
+    state: StateOption = "open",
+    account: AccountOption = "",
+    text: TextOption = "",
+    age: AgeOption = "",
+    limit: Annotated[int, typer.Option(min=1, max=1_000)] = 50,
+    as_json: JsonOption = False,
+) -> None:
+    """List jobs of all accounts, newest first."""
+    words = {"state": state, "account": account, "text": text, "age": age}
+    wanted = read_filter(words, now=system_clock())
+    page = _at_desk(lambda desk: desk.console.jobs(wanted, limit=limit))
+    if as_json:
+        _print_json(*map(ops_shapes.job_shape, page.jobs))
+        return
+    Console().print(ops_tables.job_table(page.jobs))
+    if page.matching > len(page.jobs):
+        console.print(f"{page.matching:,} match; --limit shows more.")
+
+
+@ops_app.command("do")
+def do(
+    action: Annotated[JobAction, typer.Argument(help="What to do.")],
+    *,
+    state: StateOption = "open",
+    account: AccountOption = "",
+    text: TextOption = "",
+    age: AgeOption = "",
+    yes: YesOption = False,
+) -> None:
+    """Do something to ALL jobs that match."""
+    words = {"state": state, "account": account, "text": text, "age": age}
+    wanted = read_filter(words, now=system_clock())
+
+    async def act(desk: Operations) -> Applied | None:
+        matching = (await desk.console.jobs(wanted, limit=1)).matching
+        if matching and not yes and not typer.confirm(f"{action.value}: {matching:,} jobs. Go on?", err=True):
+            return None
+        return await desk.jobs.all_matching(ACTOR, action, wanted)
+
+    done = _at_desk(act)
+    if done is None:
+        raise typer.Exit(1)
+    refused = "".join(f", {count:,} not: {code}" for code, count in done.refused.items())
+    console.print(f"{action.value}: {done.done:,} jobs{refused}.", **PLAIN)
+
+
+@ops_app.command("workers")
+def workers(
+    *,
+    drain: Annotated[list[str] | None, typer.Option(help="Host or host:pid to drain, or all.")] = None,
+    undrain: Annotated[list[str] | None, typer.Option(help="The same, to let it claim again.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the worker processes; drain some, so that they can be stopped or upgraded."""
+
+    async def act(desk: Operations) -> list[Worker]:
+        for names, on in ((drain, True), (undrain, False)):
+            if names:
+                told = await _drain(desk, names, drain=on)
+                console.print(
+                    f"{told} processes {'drain' if on else 'claim again'} from their next heartbeat."
+                )
+        return list(await desk.console.workers())
+
+    found = _at_desk(act)
+    if as_json:
+        _print_json(*map(ops_shapes.worker_shape, found))
+    else:
+        Console().print(ops_tables.worker_table(found))
+
+
+@ops_app.command("throttles")
+def throttles(
+    *,
+    hold: Annotated[str, typer.Option(help="Ask this provider nothing more.")] = "",
+    minutes: Annotated[float, typer.Option(min=0, help="How long a hold lasts; 0: until --let-go.")] = 0.0,
+    let_go: Annotated[str, typer.Option("--let-go", help="End the hold of this provider.")] = "",
+    reset: Annotated[str, typer.Option(help="Forget what was learned of this provider.")] = "",
+    source: Annotated[str, typer.Option(help="At this source of ours only.")] = ANY_SOURCE,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how providers may be asked; hold one, let go of it, or reset what was learned."""
+
+    async def act(desk: Operations) -> list[Any]:
+        if hold:
+            await desk.brakes.hold(ACTOR, hold, source, seconds=minutes * 60)
+        if let_go and not await desk.brakes.let_go(ACTOR, let_go, source):
+            console.print("It was not held.")
+        if reset:
+            await desk.brakes.reset(ACTOR, reset, source)
+        rows = await desk.console.throttles()
+        if rows is None:
+            raise MailsiftError("redis_unavailable", "Redis does not answer.", retryable=True)
+        return list(rows)
+
+    found = _at_desk(act)
+    if as_json:
+        _print_json(*map(ops_shapes.throttle_shape, found))
+    else:
+        Console().print(ops_tables.throttle_table(found))
+
+
+async def _look(desk: Operations) -> tuple[Overview, list[SeenJob], list[Worker]]:
+    seen = await desk.console.overview()
+    open_jobs = await desk.console.jobs(read_filter({"state": "open"}, now=0.0), limit=_SHOWN_JOBS)
+    return seen, list(open_jobs.jobs), list(seen.numbers.workers)
+
+
+async def _drain(desk: Operations, names: list[str], *, drain: bool) -> int:
+    """Tell the workers that were named; returns how many processes that are.
+
+    Raises:
+        MailsiftError: `worker_not_found`.
+    """
+    known = await desk.console.workers()
+    everywhere = "all" in names
+    hosts = {one.host for one in known} & set(names)
+    owners = [one.owner for one in known if f"{one.host}:{one.pid}" in names]
+    if not everywhere and not hosts and not owners:
+        raise MailsiftError("worker_not_found", "There is no such worker.")
+    told = await desk.actions.drain(ACTOR, drain=drain, owners=owners, hosts=hosts, everywhere=everywhere)
+    return len(told)
+
+
+def _print_json(*shapes: dict[str, Any]) -> None:
+    for shape in shapes:
+        print(json.dumps(shape))  # noqa: T201 - the command's output

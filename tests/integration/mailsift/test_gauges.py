@@ -1,0 +1,130 @@
+"""The gauges of the installation: read when asked, not too often, and honest about what cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from jobs.tasks import CeleryWaker, make_app
+from mailsift import gauges, metrics
+from mailsift.commands.serve import _beside
+from mailsift.gauges import READABLE, InstallationGauges, Readings
+from mailsift.settings import Settings
+from mailsift.sweeper import run_sweeper
+from pipeline.ports import Outcome
+from storage.database import Database
+from storage.redis import connect
+from storage.throttle import RedisThrottle
+from tests.debian import free_port
+from tests.exposition import Exposed, scraped
+from tests.installation import settings_for, until
+from tests.throttling import CONFIG, ask, row, session
+
+GONE = "postgresql://nobody@127.0.0.1:1/gone"
+
+
+@asynccontextmanager
+async def reader(database_url: str, redis_url: str) -> AsyncIterator[InstallationGauges]:
+    database, redis = Database(database_url), connect(redis_url, timeout=0.5)
+    try:
+        yield InstallationGauges(
+            database=database, redis=redis, queue="mailsift", small_bytes=100, job_cap=64
+        )
+    finally:
+        await database.aclose()
+        await redis.aclose()
+
+
+def shown(readings: Readings) -> Exposed:
+    return Exposed(metrics.readings_page(readings).decode())
+
+
+async def test_an_empty_installation_shows_every_gauge_at_rest(database_url: str, redis_url: str) -> None:
+    async with reader(database_url, redis_url) as found:
+        page = shown(await found.read())
+    assert page.value("mailsift_gauges_up") == 2
+    ratios = {gauges.PENALTY.name, gauges.PACE.name}  # of providers that have been asked
+    assert {meter.name for meter in gauges.METERS} - ratios == set(page.samples)
+    for gauge in gauges.METERS:
+        if gauge is not READABLE:
+            assert page.value(gauge.name) == 0, gauge.name
+
+
+@pytest.mark.parametrize(("database_up", "redis_up"), [(True, False), (False, True), (False, False)])
+async def test_what_cannot_be_read_is_left_out_and_said(
+    database_url: str, redis_url: str, database_up: bool, redis_up: bool
+) -> None:
+    urls = database_url if database_up else GONE, redis_url if redis_up else "redis://127.0.0.1:1"
+    async with reader(*urls) as found:
+        page = shown(await found.read())
+    assert page.value("mailsift_gauges_up", source="database") == database_up
+    assert page.value("mailsift_gauges_up", source="redis") == redis_up
+    assert ("mailsift_jobs" in page.samples) == database_up
+    assert ("mailsift_broker_queue_len" in page.samples) == redis_up
+
+
+async def test_wake_ups_in_the_queue_are_counted_once_in_five_seconds_at_most(
+    database_url: str, redis_url: str
+) -> None:
+    waker = CeleryWaker(make_app(redis_url))
+    await waker.wake(3)
+    async with reader(database_url, redis_url) as found:
+        assert shown(await found.read()).value("mailsift_broker_queue_len") == 3
+        await waker.wake(2)
+        assert shown(await found.read()).value("mailsift_broker_queue_len") == 3
+        found._read_at -= gauges._CACHED_SECONDS
+        assert shown(await found.read()).value("mailsift_broker_queue_len") == 5
+
+
+async def test_a_provider_that_asked_for_less_is_shown_and_a_customers_mail_host_is_not(
+    database_url: str, redis_url: str
+) -> None:
+    redis = connect(redis_url)
+    throttle = RedisThrottle(redis, row=row, config=CONFIG)
+    for provider in ("google", "customer.example"):
+        await session(throttle, ask(provider, source="192.0.2.7"), Outcome.RATE)
+    await session(throttle, ask("outlook"))
+    await redis.aclose()
+    async with reader(database_url, redis_url) as found:
+        page = shown(await found.read())
+    assert 25 < page.value("mailsift_throttle_penalty_seconds", provider="google", source="192.0.2.7") < 40
+    assert page.value("mailsift_throttle_pace_ratio", provider="google") == 0.5
+    assert page.value("mailsift_throttle_pace_ratio", provider="outlook", source="default") == 1
+    assert page.values("mailsift_throttle_penalty_seconds", "provider") == {"google", "outlook"}
+
+
+async def test_a_sweeper_shows_when_it_swept(tmp_path: Path, database_url: str, redis_url: str) -> None:
+    settings = settings_for(
+        tmp_path / "home",
+        database_url=database_url,
+        redis_url=redis_url,
+        sandbox={"MAILSIFT_SMTP_PORT": "9"},
+        metrics_port=free_port(),
+    )
+    stop = asyncio.Event()
+    running = asyncio.create_task(run_sweeper(settings, stop=stop))
+    port = settings.metrics_port
+    assert port is not None
+
+    async def swept() -> bool:
+        try:
+            page = await scraped(port)
+        except httpx.TransportError:
+            return False
+        return page.value("mailsift_sweeper_last_tick_timestamp_seconds") > 0
+
+    await until(swept, within=30)
+    assert (await scraped(port)).value("mailsift_build_info", role="sweeper") == 1
+    stop.set()
+    await running
+    assert all(meter._record is None for meter in metrics.SWEEPER)
+
+
+def test_the_worker_beside_an_api_has_the_next_port(tmp_path: Path) -> None:
+    assert _beside(Settings(home=tmp_path, metrics_port=9125)).metrics_port == 9126
+    assert _beside(Settings(home=tmp_path)).metrics_port is None
