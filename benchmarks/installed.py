@@ -15,32 +15,40 @@ from jobs.export import export, format_of
 from jobs.service import JobService
 from jobs.views import AccountId, JobOptions, JobView
 from mailsift.commands.run import working
+from mailsift.installation import LocalWorker
 from mailsift.progress import summary_of
 from mailsift.settings import Settings
 from mailsift.wiring import open_service
 from pipeline.facts import Mode
 
 
-async def finished(service: JobService, account: AccountId, source: Path, mode: Mode) -> JobView:
-    """Hand in the list and wait for the end of its job."""
+async def finished(
+    service: JobService, worker: LocalWorker, account: AccountId, source: Path, mode: Mode
+) -> JobView:
+    """Hand in the list and wait for the end of its job.
+
+    Raises:
+        MailsiftError: `worker_failed` when the worker keeps dying.
+    """
     job_id = await service.submit(account, source, JobOptions(mode=mode))
     while True:
         view = await service.get(account, job_id)
         if view.finished_at is not None:
             return view
+        worker.ensure()
         await asyncio.sleep(0.05)
 
 
-async def time_job(settings: Settings, source: Path, mode: Mode, out: Path) -> None:
+async def time_job(settings: Settings, worker: LocalWorker, source: Path, mode: Mode, out: Path) -> None:
     """Warm up with one address, then time the list and print its summary with the seconds."""
     async with open_service(settings) as service:
         account = await service.account("benchmark")
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as one:
             one.write("known@ordinary.sandbox.test\n")
             one.flush()
-            await finished(service, account, Path(one.name), mode)
+            await finished(service, worker, account, Path(one.name), mode)
         started = time.perf_counter()
-        view = await finished(service, account, source, mode)
+        view = await finished(service, worker, account, source, mode)
         async with service.results(account, view.id) as results:
             export(results, out, format=format_of(out))
         print(json.dumps({**summary_of(view), "seconds": time.perf_counter() - started}))
@@ -49,8 +57,8 @@ async def time_job(settings: Settings, source: Path, mode: Mode, out: Path) -> N
 def main() -> None:
     """Start the servers and a worker, time the job, stop them."""
     source, mode, out = Path(sys.argv[1]), Mode(sys.argv[2]), Path(sys.argv[3])
-    with working(Settings.from_env()) as (settings, _):
-        uvloop.run(time_job(settings, source, mode, out))
+    with working(Settings.from_env()) as (settings, worker):
+        uvloop.run(time_job(settings, worker, source, mode, out))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,20 @@ import pytest
 from psycopg import sql
 
 from mailsift.embedded import EmbeddedServers
+from tests.needed import (
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_runtest_setup,
+    pytest_terminal_summary,
+)
 from tests.servers import RedisServer, Urls
+
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_runtest_setup",
+    "pytest_terminal_summary",
+]
 
 TEMPLATE = "template_mailsift"
 REDIS_DATABASES = 12  # of Valkey's 16; number 0 stays empty

@@ -23,7 +23,8 @@ from jobs.service import JobService
 from jobs.states import Step, target
 from jobs.views import AccountId, JobId, JobOptions, JobView
 from mailsift.settings import Settings
-from mailsift.wiring import open_blobs, open_database, open_engine
+from mailsift.wiring import open_blobs, open_database
+from mailsift.wiring_engine import open_engine
 from pipeline import syntax
 from pipeline.facts import Mode
 from pipeline.frames import ADDRESSES

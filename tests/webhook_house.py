@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID, uuid4
 
 import standardwebhooks
@@ -16,6 +17,7 @@ import svix
 
 from events.delivery import Deliverer, DeliveryConfig
 from events.endpoints import WebhookService
+from events.names import Resolve
 from events.payloads import EventType, envelope
 from events.safe_http import SendConfig, Sender
 from events.vault import Vault
@@ -24,12 +26,16 @@ from pipeline.clock import system_clock
 from pipeline.guard import AddressGuard
 from storage import event_rows, job_rows
 from storage.database import Database
+from storage.delivery_rows import Pace
 from storage.event_rows import EventRow
 from tests.receiver import Request
 
 
 async def _nobody(_name: str) -> Sequence[str]:
     return ()
+
+
+_UNHURRIED = Pace(rate=1e6)  # no test waits for a bucket it did not ask for
 
 
 @dataclass
@@ -40,12 +46,15 @@ class House:
     account: UUID
     now: float = field(default_factory=system_clock)
     woken: int = 0
+    pace: Pace = _UNHURRIED
+    resolve: Resolve = _nobody
+    timeout_s: float = 0.5
 
     def __post_init__(self) -> None:
         sender = Sender(
             guard=AddressGuard(allow_non_public=True),
-            resolve=_nobody,
-            config=SendConfig(allow_http=True, timeout_s=0.5),
+            resolve=self.resolve,
+            config=SendConfig(allow_http=True, timeout_s=self.timeout_s),
         )
         vault = Vault({"k": secrets.token_bytes(32)}, token=secrets.token_bytes)
         self.service = WebhookService(
@@ -62,7 +71,7 @@ class House:
             vault=vault,
             clock=lambda: self.now,
             random=random.Random(1),
-            config=DeliveryConfig(),
+            config=DeliveryConfig(pace=self.pace),
         )
 
     async def _wake(self, count: int) -> None:
@@ -96,12 +105,12 @@ class House:
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[House]:
+async def opened(url: str, **more: Any) -> AsyncIterator[House]:
     database = Database(url)
     try:
         async with database.begin() as connection:
             account = await job_rows.ensure_account(connection, "a")
-        yield House(database, account)
+        yield House(database, account, **more)
     finally:
         await database.aclose()
 

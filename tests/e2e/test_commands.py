@@ -202,8 +202,9 @@ def test_without_its_database_a_command_says_so_in_one_line(
 
 def _commands(group: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     yield words, group
-    for name, command in getattr(group, "commands", {}).items():
-        yield from _commands(command, *words, name)
+    if hasattr(group, "list_commands"):
+        for name in group.list_commands(None):
+            yield from _commands(group.get_command(None, name), *words, name)
 
 
 COMMANDS = dict(_commands(typer.main.get_command(app)))

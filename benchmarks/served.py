@@ -1,0 +1,67 @@
+"""Runs our API, or another web server, as a process of its own for the time of a measurement."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+_LISTENS = re.compile(r"listens on (http://\S+)")
+
+
+@contextmanager
+def installed(**settings: str) -> Iterator[dict[str, str]]:
+    """Give the environment of an installation with embedded servers of its own, which run meanwhile."""
+    from mailsift.embedded import EmbeddedServers  # noqa: PLC0415 - others only want a process
+    from storage.schema import migrate  # noqa: PLC0415 - same
+
+    with (
+        tempfile.TemporaryDirectory(prefix="ms-bench-", dir="/tmp") as folder,
+        EmbeddedServers(Path(folder) / "home") as servers,
+    ):
+        migrate(servers.database_url)
+        yield {
+            **os.environ,  # noqa: TID251 - handed on to a child
+            "MAILSIFT_HOME": f"{folder}/home",
+            "MAILSIFT_DATABASE_URL": servers.database_url,
+            "MAILSIFT_REDIS_URL": servers.redis_url,
+            "MAILSIFT_API_PORT": "0",
+            "MAILSIFT_REQUESTS_PER_MINUTE": "100000000",
+            **settings,
+        }
+
+
+@contextmanager
+def served(*words: str, environment: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Run `python -m words` until the block ends; gives the address it says it listens on.
+
+    Raises:
+        RuntimeError: it ended instead.
+    """
+    with tempfile.NamedTemporaryFile("w+") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *words],
+            env=None if environment is None else dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            yield _address(process, Path(log.name))
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+    while not (found := _LISTENS.search(log.read_text())):
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended: {log.read_text()[-2000:]}")
+        time.sleep(0.05)
+    return found[1]

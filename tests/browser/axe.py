@@ -1,0 +1,40 @@
+"""axe-core, the accessibility judge: fetched once by npm into pytest's cache, known by its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Page
+
+VERSION = "4.14.1"
+DIGEST = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+"""SHA-256 of its axe.min.js."""
+
+_RUN = """async () => {
+  const told = await axe.run(document, {resultTypes: ["violations"]});
+  return told.violations.map(one => ({
+    id: one.id, impact: one.impact, help: one.help,
+    nodes: one.nodes.map(node => node.html.slice(0, 200) + "  " + (node.failureSummary ?? "")),
+  }));
+}"""
+
+
+def fetch(folder: Path) -> str:
+    """Return axe's source, installed into this folder when it is not there."""
+    script = folder / "node_modules" / "axe-core" / "axe.min.js"
+    if not script.exists():
+        switches = ("--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--silent")
+        subprocess.run(["npm", "install", "--prefix", folder, *switches, f"axe-core@{VERSION}"], check=True)
+    source = script.read_bytes()
+    assert hashlib.sha256(source).hexdigest() == DIGEST, "this is not the axe-core that was looked at"
+    return source.decode()
+
+
+async def serious(page: Page, source: str) -> list[dict[str, Any]]:
+    """Return what axe finds on the page that is serious or critical."""
+    await page.evaluate(source)  # by the debugger: the page's own policy lets no script in
+    found: list[dict[str, Any]] = await page.evaluate(_RUN)
+    return [one for one in found if one["impact"] in {"serious", "critical"}]

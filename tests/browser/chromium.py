@@ -1,0 +1,85 @@
+"""Debian's Chromium, driven by Playwright; every page is watched for what must not happen."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, async_playwright
+
+CHROMIUM = Path("/usr/bin/chromium")
+WIDE, NARROW = 1280, 390
+_SWITCHES = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+Scheme = Literal["light", "dark"]
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """Run a headless browser with a profile of its own."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=_SWITCHES, headless=True)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+class Watch:
+    """Writes down what no page may do: errors on the console, broken scripts, dialogs of hostile text."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    async def open(
+        self, browser: Browser, base_url: str, *, width: int = WIDE, scheme: Scheme = "light"
+    ) -> Page:
+        """Return a page of a new profile that is watched."""
+        context = await browser.new_context(
+            base_url=base_url, viewport={"width": width, "height": 900}, color_scheme=scheme
+        )
+        await context.grant_permissions(["clipboard-read", "clipboard-write"], origin=base_url)
+        context.on("console", self._console)
+        context.on("weberror", lambda error: self.seen.append(f"script: {error.error}"))
+        context.on("dialog", self._dialog)
+        return await context.new_page()
+
+    def _console(self, message: ConsoleMessage) -> None:
+        page = message.page
+        # A page that is itself an error, by its status, is told as a resource that failed to load.
+        itself = page is not None and message.location["url"] == page.url and "status of 4" in message.text
+        if message.type in {"error", "warning"} and not itself:
+            self.seen.append(f"console: {message.text} ({message.location['url']})")
+
+    async def _dialog(self, dialog: Dialog) -> None:
+        self.seen.append(f"dialog: {dialog.message}")
+        await dialog.dismiss()
+
+
+async def sign_in(page: Page, email: str, password: str) -> None:
+    """Sign in through the form."""
+    await page.goto("/login?next=/account/you")
+    await page.get_by_label("Email").fill(email)
+    await page.get_by_label("Password").fill(password)
+    await page.get_by_role("button", name="Sign in").click()
+    await page.wait_for_url("**/account/you")
+
+
+async def sideways(page: Page) -> int:
+    """Return by how many pixels the page is wider than its window."""
+    wide: int = await page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    return wide
+
+
+__all__ = ["Browser", "BrowserContext", "Page", "Scheme", "Watch", "chromium", "sideways", "sign_in"]

@@ -1,0 +1,167 @@
+"""Backup and restore as docs/operations.md tells them, with Debian's PostgreSQL 15 and its own tools."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from jobs.service import JobService
+from jobs.views import AccountId, JobId, JobState, JobView
+from mailsift.settings import Settings
+from mailsift.wiring import open_service
+from sandbox.client import SandboxProcess
+from sandbox.listing import write_list
+from sandbox.world import World
+from storage.schema import migrate
+from tests import debian
+from tests.completeness import check_complete, submit
+from tests.installation import ended, settings_for, until
+from tests.workers import ROOT, workers
+
+pytestmark = pytest.mark.needs("postgresql", "redis-server", "rsync")
+SEED, DOMAINS, ROWS = 9, 200, 2_000
+
+
+def commands(heading: str) -> str:
+    """Return what the guide says under a heading."""
+    guide = (ROOT / "docs/operations.md").read_text()
+    found = re.search(rf"^### {heading}\n.*?```sh\n(.*?)```", guide, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@dataclass
+class House:
+    """An installation on servers of its own; everything it has is in its two servers and its home."""
+
+    settings: Settings
+    backup: Path
+
+    def type(self, heading: str) -> None:
+        """Type the commands under a heading of the guide."""
+        assert self.settings.database_url is not None
+        url = self.settings.database_url.get_secret_value()
+        done = subprocess.run(
+            ["bash", "-c", commands(heading)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # noqa: TID251 - for a child
+                "DATABASE_URL": url.replace("+psycopg", ""),
+                "BLOBS": str(self.settings.home / "blobs"),
+                "BACKUP": str(self.backup),
+                **self.settings.environment(),
+            },
+        )
+        assert done.returncode == 0, done.stderr
+
+
+@asynccontextmanager
+async def new_house(home: Path, backup: Path, sandbox: SandboxProcess) -> AsyncIterator[House]:
+    """A PostgreSQL and a Redis that nobody has used, and settings for them."""
+    with debian.postgres() as database, debian.redis() as port:
+        yield House(
+            settings_for(
+                home, database_url=database, redis_url=f"redis://127.0.0.1:{port}", sandbox=sandbox.env
+            ),
+            backup,
+        )
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[SandboxProcess]:
+    with SandboxProcess(seed=SEED, domains=DOMAINS, latency_ms=40) as running:
+        yield running
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "list.csv"
+    write_list(World(seed=SEED, domains=DOMAINS), path, rows=ROWS)
+    return path
+
+
+def migrated(house: House) -> None:
+    assert house.settings.database_url is not None
+    migrate(house.settings.database_url.get_secret_value())
+
+
+async def hurried(house: House, service: JobService, account: AccountId, job_id: JobId) -> JobView:
+    """Return the job once it has ended, without the pauses between attempts."""
+    assert house.settings.database_url is not None
+    url = house.settings.database_url.get_secret_value()
+
+    async def over() -> bool:
+        with psycopg.connect(url) as connection:
+            connection.execute("UPDATE chunk SET ready_at = now() WHERE state = 'ready'")
+        return (await service.get(account, job_id)).finished_at is not None
+
+    await until(over, within=120, every=0.5)
+    return await service.get(account, job_id)
+
+
+async def begin(service: JobService, source: Path) -> tuple[AccountId, JobId]:
+    """Hand in the list and wait until some of it, but not all, has a verdict."""
+    account, job_id = await submit(service, source)
+
+    async def begun() -> bool:
+        return (await service.get(account, job_id)).processed > 0
+
+    await until(begun, within=60)
+    return account, job_id
+
+
+async def test_a_job_goes_on_where_the_backup_found_it_and_comes_out_whole(
+    tmp_path: Path, sandbox: SandboxProcess, source: Path
+) -> None:
+    async with new_house(tmp_path / "old", tmp_path / "backup", sandbox) as old:
+        migrated(old)
+        async with open_service(old.settings) as service:
+            with workers(old.settings, 2, tmp_path / "old.log"):
+                account, job_id = await begin(service, source)
+                await asyncio.to_thread(old.type, "Back up")
+                assert (await service.get(account, job_id)).finished_at is None, "it came too late"
+    async with new_house(tmp_path / "new", tmp_path / "backup", sandbox) as new:
+        await asyncio.to_thread(new.type, "Restore")
+        async with open_service(new.settings) as service:
+            found = await service.get(account, job_id)
+            assert 0 < found.processed < found.total
+            with workers(new.settings, 2, tmp_path / "new.log"):
+                view = await ended(service, account, job_id, within=120)
+            await check_complete(new.settings, service, account, view, source)
+
+
+async def test_a_job_that_lost_its_parts_ends_and_can_be_run_again(
+    tmp_path: Path, sandbox: SandboxProcess, source: Path
+) -> None:
+    async with new_house(tmp_path / "old", tmp_path / "backup", sandbox) as old:
+        migrated(old)
+        async with open_service(old.settings) as service:
+            with workers(old.settings, 2, tmp_path / "old.log"):
+                account, job_id = await begin(service, source)
+                await asyncio.to_thread(old.type, "Back up")
+                await ended(service, account, job_id, within=120)
+        for parts in ("segments", "residual"):  # as if it had begun and ended between two copies
+            for part in (tmp_path / "backup/blobs").rglob(f"{parts}/*"):
+                part.unlink()
+    async with new_house(tmp_path / "new", tmp_path / "backup", sandbox) as new:
+        await asyncio.to_thread(new.type, "Restore")
+        async with open_service(new.settings) as service:
+            with workers(new.settings, 2, tmp_path / "new.log"):
+                view = await hurried(new, service, account, job_id)
+                assert (view.state, view.error_code != "") == (JobState.FAILED, True)
+                again = await service.rerun(account, job_id, view.options)
+                view = await ended(service, account, again, within=120)
+            await check_complete(new.settings, service, account, view, source)

@@ -1,0 +1,129 @@
+"""`mailsift ops`: the operator's pictures in the terminal, for people and for machines, and the orders."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailsift.settings import Settings
+from pipeline.ports import Outcome
+from tests.commands import CommandLine, Keyboard
+from tests.installation import settings_for
+from tests.operating import fill, report_sessions, sql
+from tests.servers import Urls
+
+
+@pytest.fixture(scope="module")
+def settings(short_tmp: Path, shared_servers: Callable[[], Urls]) -> Settings:
+    made = settings_for(short_tmp / "ops", **shared_servers()._asdict(), sandbox={})
+    asyncio.run(fill(made))
+    asyncio.run(report_sessions(made, {"google": [Outcome.CLEAN] * 3 + [Outcome.RATE]}))
+    return made
+
+
+def told(keyboard: Keyboard, settings: Settings, *words: object) -> list[dict[str, Any]]:
+    typed = keyboard.type(settings, "ops", *words, "--json")
+    assert typed.status == 0, typed.err
+    return [json.loads(line) for line in typed.out.splitlines()]
+
+
+def test_top_shows_one_picture_of_everything(settings: Settings, keyboard: Keyboard) -> None:
+    typed = keyboard.type(settings, "ops", "top", "--once")
+    assert typed.status == 0
+    for word in (
+        "throughput",
+        "oldest ready",
+        "time to empty",
+        "schedule is late",
+        "newsletter 1",
+        "worker-0:40",
+    ):
+        assert word in typed.out
+    assert "▁" in typed.out or "█" in typed.out
+
+
+def test_top_for_machines_is_one_object_with_the_same_numbers(settings: Settings, keyboard: Keyboard) -> None:
+    (seen,) = told(keyboard, settings, "top")
+    assert seen["backlog"]["ready"] + seen["backlog"]["waiting"] + seen["backlog"]["leased"] == 240 * 900
+    assert seen["slots"]["all"] == 35
+    assert seen["jobs"]["running"] == 8
+    assert "schedules_late" in {alarm["code"] for alarm in seen["alarms"]}
+    assert seen["today"]["valid"] > 0
+    assert len(seen["minutes"]) == 61
+
+
+def test_top_goes_on_until_it_is_stopped(settings: Settings) -> None:
+    process = CommandLine(settings).start("ops", "top")
+    assert process.stdout is not None
+    pictures = 0
+    while pictures < 3:  # the second comes a second later, from the database again
+        pictures += "throughput" in process.stdout.readline()
+    process.terminate()
+    process.communicate(timeout=30)
+
+
+def test_jobs_are_filtered_by_state_account_text_and_age(settings: Settings, keyboard: Keyboard) -> None:
+    everything = told(keyboard, settings, "jobs", "--state", "", "--limit", 1000)
+    assert len(everything) == 60
+    assert {one["state"] for one in told(keyboard, settings, "jobs", "--state", "ended")} <= {
+        "completed",
+        "failed",
+        "cancelled",
+    }
+    (one,) = told(keyboard, settings, "jobs", "--state", "", "--text", "newsletter 17")
+    assert (one["name"], one["total"]) == ("newsletter 17", 20000)
+    old = told(keyboard, settings, "jobs", "--state", "", "--age", ">8h", "--limit", 1000)
+    assert 0 < len(old) < 10
+    typed = keyboard.type(settings, "ops", "jobs", "--limit", 2)
+    assert "newsletter 1" in typed.out
+    assert "--limit shows more" in typed.err
+
+
+def test_a_filter_nobody_can_mean_is_refused(settings: Settings, keyboard: Keyboard) -> None:
+    typed = keyboard.type(settings, "ops", "jobs", "--age", "yesterday")
+    assert (typed.status, typed.err.startswith("mailsift: bad_filter:")) == (2, True)
+
+
+def test_workers_are_shown_and_drained_by_name(settings: Settings, keyboard: Keyboard) -> None:
+    assert len(told(keyboard, settings, "workers")) == 9
+    typed = keyboard.type(settings, "ops", "workers", "--drain", "worker-0")
+    assert (typed.status, "3 processes drain" in typed.err) == (0, True)
+    assert {one["state"] for one in told(keyboard, settings, "workers") if one["host"] == "worker-0"} <= {
+        "draining",
+        "drained",
+        "gone",
+    }
+    typed = keyboard.type(settings, "ops", "workers", "--undrain", "all")
+    assert "6 processes claim again" in typed.err  # worker-1 was drained from the start
+    typed = keyboard.type(settings, "ops", "workers", "--drain", "nobody")
+    assert (typed.status, "worker_not_found" in typed.err) == (2, True)
+
+
+def test_a_provider_is_held_and_let_go_of(settings: Settings, keyboard: Keyboard) -> None:
+    held = {one["source"]: one for one in told(keyboard, settings, "throttles", "--hold", "google")}
+    assert (held[""]["state"], held["*"]["state"], held[""]["edited_by"]) == ("held", "held", "cli")
+    assert held[""]["mix"] == {"clean": 3, "rate": 1}
+    again = told(keyboard, settings, "throttles", "--let-go", "google", "--reset", "google")
+    assert {one["state"] for one in again if one["provider"] == "google"} == {"open"}
+    assert "google" in keyboard.type(settings, "ops", "throttles").out
+
+
+def test_an_order_asks_first_and_reaches_all_that_match(settings: Settings, keyboard: Keyboard) -> None:
+    words = ("ops", "do", "pause", "--state", "running", "--account", "globex")
+    refused = keyboard.type(settings, *words, stdin=b"n\n")
+    assert refused.status == 1
+    assert "Go on?" in refused.err
+    before = len(told(keyboard, settings, "jobs", "--state", "running", "--account", "globex"))
+    assert before > 0
+    done = keyboard.type(settings, *words, "--yes")
+    assert done.err.strip() == f"pause: {before} jobs."
+    assert told(keyboard, settings, "jobs", "--state", "running", "--account", "globex") == []
+    lines = asyncio.run(sql(settings, "SELECT actor, action FROM audit WHERE action LIKE 'job%'"))
+    assert [(line["actor"], line["action"]) for line in lines] == [("cli", "job.pause")] * before + [
+        ("cli", "jobs.pause")
+    ]

@@ -1,0 +1,16 @@
+"""Texts that break pages which take them for markup, and a way to see that none does."""
+
+from __future__ import annotations
+
+import html
+
+SCRIPT = "<script>alert(1)</script>"
+IMAGE = '"><img src=x onerror=alert(2)>'
+ATTRIBUTE = "' onmouseover='alert(3)"
+TEMPLATE = "{{ 7*7 }}{% raw %}"
+
+
+def shown_as_text(page: str, text: str) -> bool:
+    """Say whether a page holds the text, and only as text."""
+    escaped = page.replace("&#34;", "&quot;").replace("&#39;", "&#x27;")
+    return html.escape(text) in escaped and text not in page

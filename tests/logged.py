@@ -1,0 +1,31 @@
+"""The logs of the product for the time of a test, and everything as it was afterwards."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from mailsift.logs import _Handler, configure_logs
+
+
+@contextmanager
+def our_logs(level: int = logging.INFO) -> Iterator[None]:
+    """Log as a server does, to where stderr goes now."""
+    levels = {name: logging.getLogger(name).level for name in ("", "httpx")}
+    hooks = sys.excepthook, threading.excepthook
+    configure_logs(level)
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+        logging.captureWarnings(capture=False)
+        root = logging.getLogger()
+        root.handlers = [handler for handler in root.handlers if not isinstance(handler, _Handler)]
+        sys.excepthook, threading.excepthook = hooks
+        for name, before in levels.items():
+            logging.getLogger(name).setLevel(before)

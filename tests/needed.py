@@ -1,0 +1,68 @@
+"""Tests say by a mark what they need of a machine; where it is missing they are left out, loudly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+POSTGRES_BIN = Path("/usr/lib/postgresql/15/bin")
+_REQUIRED = os.environ.get("MAILSIFT_REQUIRE_JUDGES") == "1"  # noqa: TID251 - no setting of the product
+_LEFT_OUT = pytest.StashKey[Counter[str]]()
+_WHERE = {
+    "root": "run the tests as root",
+    "postgresql": "apt-get install postgresql-15",
+    "redis-server": "apt-get install redis-server",
+    "unbound": "apt-get install unbound dns-root-data",
+    "unbound-checkconf": "apt-get install unbound dns-root-data",
+    "ip": "apt-get install iproute2",
+    "systemd-analyze": "apt-get install systemd",
+    "promtool": "apt-get install prometheus",
+    "soffice": "apt-get install libreoffice-calc-nogui",
+}
+
+
+def is_missing(need: str) -> bool:
+    """Say whether a program (or `root`, or `postgresql`, Debian's) is not to be had here."""
+    if need == "root":
+        return os.geteuid() != 0
+    if need == "postgresql":
+        return not (POSTGRES_BIN / "postgres").exists()
+    return shutil.which(need) is None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(*programs): judges and servers a test cannot do without")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what cannot run here, unless everything is required."""
+    if _REQUIRED:
+        return
+    lacking = {item: lacks for item in items if (lacks := _missing(item))}
+    config.stash[_LEFT_OUT] = Counter(need for lacks in lacking.values() for need in lacks)
+    config.hook.pytest_deselected(items=list(lacking))
+    items[:] = [item for item in items if item not in lacking]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if lacks := _missing(item):
+        pytest.fail(f"MAILSIFT_REQUIRE_JUDGES=1, and here is no {', '.join(lacks)}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say loudly what was left out."""
+    left_out = config.stash.get(_LEFT_OUT, Counter[str]())
+    if left_out:
+        terminalreporter.section("NOT TESTED: what is missing here", sep="!", red=True, bold=True)
+    for need, count in sorted(left_out.items()):
+        hint = _WHERE.get(need, f"apt-get install {need}")
+        terminalreporter.line(f"{need}: {count} tests were left out; {hint}")
+
+
+def _missing(item: pytest.Item) -> list[str]:
+    needs = [need for mark in item.iter_markers("needs") for need in mark.args]
+    return sorted({need for need in needs if is_missing(need)})
