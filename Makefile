@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 CODE := mailsift api jobs events storage pipeline sandbox tests benchmarks
-BENCHMARKS := syntax replies dns throttle engine
+BENCHMARKS := syntax replies dns throttle engine single_validate download
 
 .DEFAULT_GOAL := help
 .PHONY: help install check test demo bench lock clean
@@ -32,10 +32,10 @@ check: $(READY) ## lint, types and architecture
 	$(BIN)/deptry .
 	$(BIN)/vulture
 
-# What kills processes and counts seconds has the machine for itself; the rest shares it.
+# What kills processes has the machine for itself; the rest shares it.
 test: $(READY) check ## check, then all tests
-	$(BIN)/pytest --quiet --numprocesses=2 --dist=loadfile tests/unit tests/architecture tests/integration
-	$(BIN)/pytest --quiet tests/e2e tests/mta
+	$(BIN)/pytest --quiet --numprocesses=3 --dist=loadfile --ignore=tests/e2e tests
+	$(BIN)/pytest --quiet tests/e2e
 
 demo: $(READY) ## validate a generated list on a mail internet in a box
 	@$(BIN)/python -m mailsift demo

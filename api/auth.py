@@ -108,5 +108,9 @@ class Needs:
 
     async def __call__(self, request: Request, _: Annotated[object, Depends(_SCHEME)]) -> Caller:
         """Return the caller, or raise what Door.enter raises."""
+        return await self.enter(request)
+
+    async def enter(self, request: Request) -> Caller:
+        """Do the same for who calls it without FastAPI."""
         door: Door = request.app.state.parts.door
         return await door.enter(request, self._scope)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,7 +30,7 @@ _REQUEST_ID: Final = re.compile(r"(?:req_)?[A-Za-z0-9.-]{8,64}")
 """What is taken over from the caller, e.g. from a proxy in front; it cannot hold an address or a key."""
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 """W3C Trace Context, section 3.2: the caller's trace, span and flags."""
-_PRIVATE: Final = {"Cache-Control": "private, no-store", "X-Content-Type-Options": "nosniff"}
+_PRIVATE: Final = {"cache-control": "private, no-store", "x-content-type-options": "nosniff"}
 _log = structlog.get_logger()
 logging.getLogger("uvicorn.access").disabled = True  # it would print query strings
 
@@ -140,10 +140,13 @@ class _Passage:
     async def _mark(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers["X-Request-Id"] = self._scope["request_id"]
-            for name, value in {**_PRIVATE, **self._state.get("limit_headers", {})}.items():
-                headers.setdefault(name, value)
+            headers = message["headers"] = list(message["headers"])
+            there = {name.lower() for name, _ in headers}
+            ours = {"x-request-id": self._scope["request_id"], **_PRIVATE}
+            ours |= self._state.get("limit_headers", {})
+            for name, value in ours.items():
+                if (raw := name.lower().encode("latin-1")) not in there:
+                    headers.append((raw, value.encode("latin-1")))
         await self._send(message)
 
     def _too_large(self) -> MailsiftError:

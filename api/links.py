@@ -122,6 +122,7 @@ class Links:
         members = await people_rows.members(connection, offer.account_id)
         if any(one.email == offer.email for one in members):
             raise MailsiftError("already_member", "This person is a member already.")
+        await session_rows.forget_invitations(connection, offer.account_id, offer.email)  # the newest counts
         await people_rows.audit(
             connection,
             account_id=offer.account_id,

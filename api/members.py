@@ -48,6 +48,7 @@ class Members:
         async with self._database.begin() as connection:
             member = await _locked(connection, visitor.account_id, person_id, stays=False)
             await people_rows.remove_member(connection, visitor.account_id, person_id)
+            await session_rows.forget_invitations(connection, visitor.account_id, member.email)
             await _note(connection, visitor, "member.remove", member.email, {"role": member.role})
 
     async def remove_person(self, email: str, *, actor: str) -> None:

@@ -39,7 +39,10 @@ CHUNKS: Final = Gauge(
     "mailsift_chunks", "Chunks that are not done", Label("state", gauge_rows.CHUNK_STATES), _LANE_CLASS
 )
 BACKLOG: Final = Gauge(
-    "mailsift_chunk_addresses", "Addresses in chunks that are not done", Label("state", gauge_rows.CHUNK_STATES), _LANE_CLASS
+    "mailsift_chunk_addresses",
+    "Addresses in chunks that are not done",
+    Label("state", gauge_rows.CHUNK_STATES),
+    _LANE_CLASS,
 )
 OLDEST_CHUNK: Final = Gauge(
     "mailsift_chunk_oldest_ready_seconds",

@@ -48,7 +48,7 @@ def configure_logs(level: int = logging.WARNING) -> None:
     structlog.configure(
         processors=[*_TOLD, _plain, _JSON],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),  # one write a line
     )
     handler = _Handler(sys.stderr)
     handler.setFormatter(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import Final, Literal
 
 from rich.console import Group, RenderableType
@@ -12,11 +11,13 @@ from rich.text import Text
 
 from jobs.operations.alarms import Alarm, Level
 from jobs.operations.looks import Overview, SeenJob, ThrottleRow
+from jobs.views import Priority
 from pipeline.ports import Outcome
 from storage.throughput_rows import Minute
 from storage.worker_rows import Worker
 
 _BARS: Final = " ▁▂▃▄▅▆▇█"
+_BAR_MINUTES: Final = 30  # fit into a line of 80 characters
 _COLOURS: Final = {
     "running": "cyan",
     "active": "green",
@@ -35,43 +36,43 @@ _COLOURS: Final = {
 _Column = tuple[str, Literal["left", "right"]]
 
 
-def top_picture(seen: Overview, jobs: Sequence[SeenJob], workers: Sequence[Worker]) -> RenderableType:
-    """Return everything one looks at first."""
+def top_picture(
+    seen: Overview, jobs: Sequence[SeenJob], workers: Sequence[Worker], *, now: float
+) -> RenderableType:
+    """Return everything one looks at first; `now` is in seconds since the epoch."""
     parts: list[RenderableType] = [_figures(seen), Text()]
     parts += [_alarm(alarm) for alarm in seen.alarms] or [Text("No alarm.", style="green")]
-    parts += [Text(), job_table(jobs), Text(), worker_table(workers)]
+    parts += [Text(), job_table(jobs, now=now), Text(), worker_table(workers)]
     return Group(*parts)
 
 
-def job_table(jobs: Iterable[SeenJob]) -> Table:
-    """Return jobs, one a line."""
-    columns: list[_Column] = [(name, "left") for name in ("job", "account", "list", "state", "priority")]
-    columns += [(name, "right") for name in ("rows", "done", "%", "chunks open")]
-    table = _table([*columns, ("created", "left")])
+def job_table(jobs: Iterable[SeenJob], *, now: float) -> Table:
+    """Return jobs, one a line; `now` is in seconds since the epoch."""
+    columns: list[_Column] = [(name, "left") for name in ("job", "account", "list", "state")]
+    columns += [(name, "right") for name in ("rows", "done", "%", "open", "age")]
+    table = _table(columns)
     for one in jobs:
         view = one.view
         share = 100 * view.processed / view.total if view.total else 0.0
+        urgent = view.options.priority
         table.add_row(
             str(view.id)[:8],
             Text(one.account),
             Text(view.name),
-            _state(view.state.value),
-            view.options.priority.value,
+            _state(view.state.value).append("" if urgent is Priority.NORMAL else f" {urgent.value}"),
             f"{view.total:,}",
             f"{view.processed:,}",
             f"{share:.0f}",
             f"{view.chunks_open:,}",
-            _local(view.created_at),
+            span(now - view.created_at.timestamp()),
         )
     return table
 
 
 def worker_table(workers: Iterable[Worker]) -> Table:
-    """Return worker processes, one a line."""
+    """Return worker processes, one a line; times are since then."""
     columns: list[_Column] = [(name, "left") for name in ("worker", "state", "version")]
-    columns += [
-        (name, "right") for name in ("in hand", "slots", "memory", "loop lag", "heartbeat", "last claim")
-    ]
+    columns += [(name, "right") for name in ("hand", "slots", "memory", "lag", "beat", "claim")]
     table = _table(columns)
     for one in workers:
         table.add_row(
@@ -82,8 +83,8 @@ def worker_table(workers: Iterable[Worker]) -> Table:
             f"{one.slots}" if one.slots else "sweeps",
             f"{one.rss_bytes / 1e6:,.0f} MB",
             f"{one.lag_s * 1000:,.0f} ms",
-            f"{span(one.beat_age)} ago",
-            "never" if one.claim_age is None else f"{span(one.claim_age)} ago",
+            span(one.beat_age),
+            "never" if one.claim_age is None else span(one.claim_age),
         )
     return table
 
@@ -134,8 +135,8 @@ def spark(minutes: Sequence[Minute]) -> str:
 def _figures(seen: Overview) -> Table:
     backlog, numbers = seen.numbers.backlog, seen.numbers
     table = Table(box=None, show_header=False, pad_edge=False, expand=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(no_wrap=True)
+    table.add_column(style="dim", no_wrap=True, min_width=13)
+    table.add_column(overflow="fold")
     empty = "nothing flows" if seen.empty_s is None else span(seen.empty_s)
     valid, invalid, risky = seen.today
     broker = "Redis does not answer"
@@ -143,7 +144,7 @@ def _figures(seen: Overview) -> Table:
         broker = f"{numbers.broker.queued} queued, {numbers.broker.unacked} not acknowledged"
     slots = sum(one.slots for one in numbers.live)
     for name, shown in (
-        ("throughput", f"{seen.rate:,.1f} addresses/s   {spark(numbers.minutes)}"),
+        ("throughput", f"{seen.rate:,.1f} addresses/s   {spark(numbers.minutes[-_BAR_MINUTES:])}"),
         ("backlog", _backlog(seen)),
         ("oldest ready", span(backlog.oldest_ready_s)),
         ("time to empty", empty),
@@ -176,9 +177,6 @@ def _state(state: str) -> Text:
 def _table(columns: Iterable[_Column]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name, justify in columns:
-        table.add_column(name, justify=justify, no_wrap=name != "list", overflow="ellipsis")
+        named = name in {"account", "list", "provider"}  # these give way where there is no room
+        table.add_column(name, justify=justify, no_wrap=True, min_width=6 if named else len(name))
     return table
-
-
-def _local(at: datetime) -> str:
-    return at.astimezone().strftime("%Y-%m-%d %H:%M")

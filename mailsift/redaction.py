@@ -44,6 +44,8 @@ def redacted(value: object, depth: int = 0) -> Plain:
         value: anything; an exception becomes its class, what JSON does not know becomes text.
         depth: how deep inside another value it lies; what lies too deep is left out.
     """
+    if isinstance(value, str):  # first, because most are, and every line of the log passes here
+        return redact(value)
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping | list | tuple | set | frozenset):

@@ -82,7 +82,8 @@ class Tick(bootsteps.StartStopStep):
 
     @override
     def start(self, parent: Any) -> None:
-        """Begin to tick."""
+        """Begin to tick; the processes of the pool are there by now."""
+        parent.app.conf.mailsift_pool_started()
         seconds = parent.app.conf.mailsift_sweep_seconds
         self._timer = parent.timer.call_repeatedly(seconds, _tick, (parent.app, parent.concurrency))
 
@@ -137,9 +138,9 @@ def run_worker(settings: Settings, *, parent: int = 0) -> None:
     signals.worker_process_init.connect(runtime.open, weak=False)
     signals.worker_process_shutdown.connect(runtime.close, weak=False)
     signals.setup_logging.connect(_keep_our_logs, weak=False)
-    load_tracing(settings)  # same
+    load_tracing(settings)  # a missing extra is told here, too
     with metered_worker(settings) as show_metrics, Path(os.devnull).open("wb") as nowhere:
-        signals.worker_ready.connect(lambda **_: show_metrics(), weak=False)
+        app.conf.update(mailsift_pool_started=show_metrics)
         os.dup2(nowhere.fileno(), 1)  # the library says goodbye there, in words that are no log line
         _serve(app, settings)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,7 @@ class Lists:
         self._aliases = changes.alias.apply(ALIASES - changes.disposable.add)
         self._disposable = changes.disposable.apply(frozenset(blocklist))
         self._public = public_suffixes()
+        self._look_up_again = lru_cache(maxsize=4_096)(self._look_up)
 
     @classmethod
     def load(cls, overrides: Path | None = None) -> Lists:
@@ -114,7 +116,7 @@ class Lists:
         if parsed.rule.startswith("domain_"):
             found = _TYPED.search(parsed.address)
             typed = found[1].lower() if found else ""
-        free, disposable, suggested = self._look_up(typed)
+        free, disposable, suggested = self._look_up_again(typed)
         good = bool(parsed.domain)
         return _PLUS.sub("", parsed.local) in self._roles, free and good, disposable and good, suggested
 

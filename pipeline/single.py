@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pipeline.facts import Mode
 from pipeline.judge import Policy, judge
 from pipeline.lists import Lists
-from pipeline.syntax_exact import UNSEEN, Parsed, parse_exact
+from pipeline.syntax_exact import PLAIN, REFUSED_TLD, UNSEEN, Parsed, parse_exact
 from pipeline.verdict import Evidence, Verdict
 
 
@@ -33,6 +34,8 @@ class Wish:
     evidence: bool = False
 
 
+_PLAIN = re.compile(PLAIN)
+_REFUSED = re.compile(REFUSED_TLD)
 _SCHEME = re.compile(r"\A(?i:mailto):")
 _BRACKETS = re.compile(r"\A<([^<>]*)>\Z")
 
@@ -48,20 +51,34 @@ def judge_fast(text: str, lists: Lists, policy: Policy) -> tuple[Verdict, str]:
     Returns:
         The verdict, and the suggestion that belongs to it: it names the whole address.
     """
-    parsed = parse_exact(_tidy(text))
-    role, free, disposable, suggested = lists.describe_one(parsed)
-    verdict = judge(
-        Evidence(
-            mode=Mode.FAST,
-            syntax_rule=parsed.rule,
-            role=role,
-            free=free,
-            disposable=disposable,
-            suggested_domain=suggested,
-        ),
-        policy,
-    )
+    parsed = _plain(text) or parse_exact(_tidy(text))
+    said = lists.describe_one(parsed)
+    verdict, suggested = _judged(parsed.rule, said, policy), said[3]
     return verdict, f"Did you mean {_local(parsed)}@{suggested}?" if suggested else verdict.suggestion
+
+
+@lru_cache(maxsize=4_096)
+def _judged(rule: str, said: tuple[bool, bool, bool, str], policy: Policy) -> Verdict:
+    """Judge by syntax and lists; what they say is nearly always the same."""
+    role, free, disposable, suggested = said
+    evidence = Evidence(
+        mode=Mode.FAST,
+        syntax_rule=rule,
+        role=role,
+        free=free,
+        disposable=disposable,
+        suggested_domain=suggested,
+    )
+    return judge(evidence, policy)
+
+
+def _plain(text: str) -> Parsed | None:
+    """Parse what is a plain ASCII address beyond doubt, as pipeline.syntax.fast_path does."""
+    if not _PLAIN.fullmatch(text) or _REFUSED.search(text):
+        return None
+    address = text.lower()
+    local, _, domain = address.partition("@")
+    return Parsed(address, local, domain, "") if len(local) <= 64 and len(domain) <= 63 else None
 
 
 def _tidy(text: str) -> str:

@@ -8,14 +8,10 @@ from functools import lru_cache
 import polars as pl
 
 from pipeline.frames import PARSED
-from pipeline.syntax_exact import REFUSED_TLDS, UNSEEN, parse_exact
+from pipeline.syntax_exact import PLAIN, PLAIN_LOCAL, REFUSED_TLD, UNSEEN, parse_exact
 
-_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-_LABEL = r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"
-_PLAIN = rf"^{_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.)+[A-Za-z]+$"
-_PLAIN_LOCAL = rf"^({_ATOM}(?:\.{_ATOM})*)@([^@\s]*[^\x00-\x7f][^@\s]*)$"
+_PLAIN_LOCAL = rf"^({PLAIN_LOCAL})@([^@\s]*[^\x00-\x7f][^@\s]*)$"
 _FAR_FROM_LIMITS = 60  # bytes of the whole address: no part of it can be too long
-_REFUSED_TLD = rf"(?i)\.(?:{'|'.join(REFUSED_TLDS)})$"
 
 
 def parse(raw: pl.Series) -> pl.DataFrame:
@@ -54,10 +50,10 @@ def fast_path(text: pl.Expr) -> pl.Expr:
     """
     at = text.str.find("@", literal=True).cast(pl.Int64)
     return (
-        text.str.contains(_PLAIN)
+        text.str.contains(rf"^{PLAIN}$")
         & (at <= 64)
         & (text.str.len_bytes().cast(pl.Int64) - at <= 64)
-        & ~text.str.contains(_REFUSED_TLD)
+        & ~text.str.contains(REFUSED_TLD)
     ).fill_null(value=False)
 
 

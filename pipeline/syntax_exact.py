@@ -19,6 +19,16 @@ REFUSED_TLDS = tuple(name for name in SPECIAL_USE_DOMAIN_NAMES if name != "test"
 says all there is to say about such a domain.
 """
 
+REFUSED_TLD = rf"(?i)\.(?:{'|'.join(REFUSED_TLDS)})$"
+"""Searched in a whole address."""
+
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL = r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"
+PLAIN_LOCAL = rf"{_ATOM}(?:\.{_ATOM})*"
+"""A local part without quotes, in ASCII (RFC 5321 section 4.1.2, Dot-string)."""
+PLAIN = rf"{PLAIN_LOCAL}@(?:{_LABEL}\.)+[A-Za-z]+"
+"""A plain ASCII address; with care for lengths and special-use names it is good beyond doubt."""
+
 # White space and marks nobody sees, which spreadsheets and web pages leave at the ends of a cell.
 UNSEEN = "".join(
     chr(code)

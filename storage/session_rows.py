@@ -122,9 +122,9 @@ async def use_link(connection: Connection, digest: bytes, *, now: datetime) -> R
     return (await connection.execute(statement)).mappings().one_or_none()
 
 
-async def forget_links(connection: Connection, kind: str) -> None:
-    """Delete every link of this kind."""
-    await connection.execute(delete(link).where(link.c.kind == kind))
+async def forget_invitations(connection: Connection, account_id: UUID, email: str) -> None:
+    """Delete the invitations of a person into an account."""
+    await connection.execute(delete(link).where(link.c.account_id == account_id, link.c.email == email))
 
 
 async def links_of(connection: Connection, account_id: UUID, *, now: datetime) -> Sequence[Row]:

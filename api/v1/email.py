@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.auth import Needs
 from api.described import errors
+from api.direct import DirectRoute
 from api.envelope import Envelope, answer
 from api.keys import Caller, Scope
 from api.parts import parts_of
@@ -18,10 +19,18 @@ from api.texts import Email
 from pipeline.facts import Mode
 from pipeline.single import Wish
 
-router = APIRouter(prefix="/v1/email", tags=["email"])
+router = APIRouter(prefix="/v1/email", tags=["email"], route_class=DirectRoute)
 
 LONGEST_MS: Final = 60_000
 _MINIMAL: Final = ("is_valid", "status", "score", "reason")
+
+
+_PREFER: Final = {
+    "name": "Prefer",
+    "in": "header",
+    "description": "`return=minimal` shortens the answer (RFC 7240)",
+    "schema": {"type": "string"},
+}
 
 
 class SingleRequest(BaseModel):
@@ -76,18 +85,18 @@ class MinimalVerdict(BaseModel):
     operation_id="validate_email",
     response_model=Envelope[FullVerdict | MinimalVerdict],
     responses=errors(),
+    openapi_extra={"parameters": [_PREFER]},
 )
 async def single_validate(
     request: Request,
     wanted: SingleRequest,
     caller: Annotated[Caller, Depends(Needs(Scope.VALIDATE))],
-    prefer: Annotated[str, Header(max_length=200)] = "",
 ) -> JSONResponse:
     """Validate one address by the rules of lists; `Prefer: return=minimal` shortens the answer."""
     wish = Wish(wanted.mode, wanted.deadline_ms / 1000, owner=str(caller.account_id))
     data = await parts_of(request).single.judge(wanted.email, wish)
     headers = {}
-    if _wants_minimal(prefer):
+    if _wants_minimal(request.headers.get("prefer", "")):
         data = {name: data[name] for name in _MINIMAL}
         headers = {"Preference-Applied": "return=minimal"}  # RFC 7240
     return answer(data, "The address was validated.", headers=headers)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
 import uvloop
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 
 from jobs.operations.desk import Operations
 from jobs.operations.filters import read_filter
 from jobs.operations.job_actions import Applied, JobAction
-from jobs.operations.looks import Overview, SeenJob
 from mailsift import ops_shapes, ops_tables
 from mailsift.installation import installation
 from mailsift.progress import PLAIN, console
@@ -62,17 +62,15 @@ def top(
     """Watch the whole installation; Ctrl-C ends it."""
 
     async def watch(desk: Operations) -> None:
-        if once or as_json:
-            seen, jobs, workers = await _look(desk)
-            if as_json:
-                _print_json(ops_shapes.overview_shape(seen))
-            else:
-                Console().print(ops_tables.top_picture(seen, jobs, workers))
+        if as_json:
+            _print_json(ops_shapes.overview_shape(await desk.console.overview()))
             return
-        with Live(console=Console(), screen=True, auto_refresh=False) as live:
-            while True:
-                live.update(ops_tables.top_picture(*await _look(desk)), refresh=True)
+        terminal = Console()
+        with _screen(terminal, once=once) as show:
+            show(await _picture(desk))
+            while not once:
                 await asyncio.sleep(_EVERY_SECONDS)
+                show(await _picture(desk))
 
     _at_desk(watch)
 
@@ -94,7 +92,7 @@ def jobs(
     if as_json:
         _print_json(*map(ops_shapes.job_shape, page.jobs))
         return
-    Console().print(ops_tables.job_table(page.jobs))
+    Console().print(ops_tables.job_table(page.jobs, now=system_clock()))
     if page.matching > len(page.jobs):
         console.print(f"{page.matching:,} match; --limit shows more.")
 
@@ -182,10 +180,20 @@ def throttles(
         Console().print(ops_tables.throttle_table(found))
 
 
-async def _look(desk: Operations) -> tuple[Overview, list[SeenJob], list[Worker]]:
-    seen = await desk.console.overview()
-    open_jobs = await desk.console.jobs(read_filter({"state": "open"}, now=0.0), limit=_SHOWN_JOBS)
-    return seen, list(open_jobs.jobs), list(seen.numbers.workers)
+@contextmanager
+def _screen(terminal: Console, *, once: bool) -> Iterator[Callable[[RenderableType], None]]:
+    """Give what shows a picture: in place of the one before, or below it where nobody can watch."""
+    if once or not terminal.is_terminal:
+        yield terminal.print
+        return
+    with Live(console=terminal, screen=True, auto_refresh=False) as live:
+        yield lambda picture: live.update(picture, refresh=True)
+
+
+async def _picture(desk: Operations) -> RenderableType:
+    seen, now = await desk.console.overview(), system_clock()
+    page = await desk.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
+    return ops_tables.top_picture(seen, page.jobs, seen.numbers.workers, now=now)
 
 
 async def _drain(desk: Operations, names: list[str], *, drain: bool) -> int:

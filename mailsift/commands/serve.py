@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated
@@ -15,6 +17,7 @@ from mailsift.logs import configure_server_logs
 from mailsift.progress import PLAIN, console
 from mailsift.serve import serve as serve_api
 from mailsift.settings import Settings
+from mailsift.wiring import scratch_folder
 from mailsift.wiring_people import open_people
 from pipeline.errors import MailsiftError
 
@@ -62,6 +65,7 @@ async def _serve(settings: Settings, keep_alive: Callable[[], None], *, welcome:
             await asyncio.sleep(_LOOK_SECONDS)
             keep_alive()
 
+    tempfile.tempdir = str(scratch_folder(settings))  # of files sent as forms: /tmp may be memory
     watching = asyncio.create_task(look())
     try:
         token = await _first_owner(settings) if welcome else None
@@ -82,6 +86,12 @@ async def _first_owner(settings: Settings) -> str | None:
 
 
 def _welcome(url: str, pages: str, token: str | None) -> None:
+    """Say where the API is, which is ready now: what has been loaded so far stays, and need not be searched.
+
+    Without this the collector walks through every module again and again: a fifth of the time of a request.
+    """
+    gc.collect()
+    gc.freeze()
     console.print(f"Mailsift listens on {url} (operations: {url}/docs)", **PLAIN)
     if token is None:
         console.print(f"Sign in: {pages}/login", **PLAIN)

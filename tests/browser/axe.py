@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,14 @@ _RUN = """async () => {
 
 
 def fetch(folder: Path) -> str:
-    """Return axe's source, installed into this folder when it is not there."""
-    script = folder / "node_modules" / "axe-core" / "axe.min.js"
+    """Return axe's source, fetched into this folder when it is not there."""
+    script = folder / "axe.min.js"
     if not script.exists():
         switches = ("--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--silent")
-        subprocess.run(["npm", "install", "--prefix", folder, *switches, f"axe-core@{VERSION}"], check=True)
+        with tempfile.TemporaryDirectory(dir=folder) as fresh:
+            wanted = f"axe-core@{VERSION}"
+            subprocess.run(["npm", "install", "--prefix", fresh, *switches, wanted], check=True)
+            (Path(fresh) / "node_modules" / "axe-core" / script.name).replace(script)
     source = script.read_bytes()
     assert hashlib.sha256(source).hexdigest() == DIGEST, "this is not the axe-core that was looked at"
     return source.decode()

@@ -18,7 +18,7 @@ from tests.browser.axe import serious
 from tests.browser.chromium import NARROW, WIDE, Scheme, sideways
 from tests.browser.conftest import Visits
 
-LONG = "a-very-long-name-without-any-place-to-break-it-" * 3
+LONG = "averylongnamewithoutanyplacetobreakit" * 4
 
 
 async def furnished(visits: Visits) -> list[str]:

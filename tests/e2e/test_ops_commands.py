@@ -58,13 +58,14 @@ def test_top_for_machines_is_one_object_with_the_same_numbers(settings: Settings
 
 
 def test_top_goes_on_until_it_is_stopped(settings: Settings) -> None:
-    process = CommandLine(settings).start("ops", "top")
-    assert process.stdout is not None
-    pictures = 0
-    while pictures < 3:  # the second comes a second later, from the database again
-        pictures += "throughput" in process.stdout.readline()
-    process.terminate()
-    process.communicate(timeout=30)
+    with CommandLine(settings).start("ops", "top") as process:
+        assert process.stdout is not None
+        pictures = 0
+        while pictures < 3:  # the second comes a second later, from the database again
+            line = process.stdout.readline()
+            assert line, "it ended by itself"
+            pictures += "throughput" in line
+        process.terminate()
 
 
 def test_jobs_are_filtered_by_state_account_text_and_age(settings: Settings, keyboard: Keyboard) -> None:
@@ -105,7 +106,8 @@ def test_workers_are_shown_and_drained_by_name(settings: Settings, keyboard: Key
 
 
 def test_a_provider_is_held_and_let_go_of(settings: Settings, keyboard: Keyboard) -> None:
-    held = {one["source"]: one for one in told(keyboard, settings, "throttles", "--hold", "google")}
+    rows = told(keyboard, settings, "throttles", "--hold", "google")
+    held = {one["source"]: one for one in rows if one["provider"] == "google"}
     assert (held[""]["state"], held["*"]["state"], held[""]["edited_by"]) == ("held", "held", "cli")
     assert held[""]["mix"] == {"clean": 3, "rate": 1}
     again = told(keyboard, settings, "throttles", "--let-go", "google", "--reset", "google")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,13 @@ def _pieces() -> list[bytes]:
     return [PIECE] * count + [PIECE[:rest]]
 
 
-async def _body(kind: str) -> AsyncIterator[bytes]:
+def _open_files(pid: int) -> set[str]:
+    """Return the folders of the files a process has open, without names: so lies what is not to stay."""
+    opened = [handle.readlink() for handle in Path(f"/proc/{pid}/fd").iterdir()]
+    return {str(path.parent) for path in opened if path.name.endswith("(deleted)")}
+
+
+async def _body(kind: str, meanwhile: Callable[[], None]) -> AsyncIterator[bytes]:
     if kind == "form":
         yield (
             f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="mode"\r\n\r\nfast\r\n'
@@ -38,6 +44,7 @@ async def _body(kind: str) -> AsyncIterator[bytes]:
         ).encode()
     for piece in _pieces():
         yield piece
+    meanwhile()
     if kind == "form":
         yield f"\r\n--{BOUNDARY}--\r\n".encode()
 
@@ -48,10 +55,10 @@ def _peak(pid: int) -> int:
     return int(told) * 1024
 
 
-async def _upload(url: str, key: str, kind: str) -> str:
+async def _upload(url: str, key: str, kind: str, meanwhile: Callable[[], None]) -> str:
     headers = {"Authorization": f"Bearer {key}", "Content-Type": TYPES[kind]}
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=300) as client:
-        answer = await client.post("/v1/bulk/jobs", content=_body(kind))
+        answer = await client.post("/v1/bulk/jobs", content=_body(kind, meanwhile))
     assert answer.status_code == 202, answer.text
     return str(answer.json()["data"]["job_id"])
 
@@ -65,12 +72,14 @@ async def test_250_megabytes_stream_through_a_process_of_less_than_150(
     async with command(settings, tmp_path / "api.log", "api") as served:
         url = await address(tmp_path / "api.log")
         idle, peaks = _peak(served.pid), {}
+        opened: set[str] = set()
         for kind in TYPES:
-            job_id = await _upload(url, key, kind)
+            job_id = await _upload(url, key, kind, lambda: opened.update(_open_files(served.pid)))
             peaks[kind] = _peak(served.pid)
             source = settings.home / "blobs/jobs" / job_id / "source"
             assert hashlib.sha256(source.read_bytes()).hexdigest() == digest
         maps = Path(f"/proc/{served.pid}/maps").read_text()  # noqa: ASYNC240 - a small file
+    assert opened == {str(settings.home / "scratch")}  # of the form, on the disk: /tmp may be memory
     assert max(peaks.values()) < MOST, (idle, peaks)
     assert max(peaks.values()) - idle < 32 * MIB, (idle, peaks)  # nothing of the list stays in memory
     # Frames are a fifth of a process: nothing that is imported at the start may use them

@@ -139,7 +139,7 @@ def test_nothing_is_traced_and_nothing_is_imported_when_no_endpoint_is_set() -> 
         "from mailsift.observed import traced\n"
         "from mailsift.settings import Settings\n"
         "with traced(Settings(home=pathlib.Path('/nowhere')), 'api'):\n"
-        "    ours = ('mailsift.otel', 'opentelemetry.exporter', 'opentelemetry.sdk.trace')\n"  # others try too
+        "    ours = ('mailsift.otel', 'opentelemetry.exporter', 'opentelemetry.sdk.trace')\n"
         "    print([name for name in sys.modules if name.startswith(ours)])\n"
     )
     done = subprocess.run(

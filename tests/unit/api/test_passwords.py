@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from typing import Literal
 
 import pytest
 from argon2 import PasswordHasher
+from typing_extensions import override
 
 from api.passwords import Passwords, check_password
 from pipeline.errors import MailsiftError
@@ -33,7 +35,8 @@ class Counting(PasswordHasher):
         super().__init__(time_cost=1, memory_cost=8, parallelism=1)
         self.costs: list[str] = []
 
-    def verify(self, hash: str | bytes, password: str | bytes) -> bool:  # noqa: A002 - the library's name
+    @override
+    def verify(self, hash: str | bytes, password: str | bytes) -> Literal[True]:  # noqa: A002 - the library's name
         self.costs.append(str(hash).split("$")[3])
         return super().verify(hash, password)
 

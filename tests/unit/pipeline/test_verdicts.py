@@ -155,3 +155,10 @@ def test_a_verdict_has_the_13_fields_in_the_contracts_order() -> None:
         "smtp_code": 250,
         "status": "valid",
     }
+
+
+def test_the_provider_of_a_domain_is_told_where_dns_named_one() -> None:
+    judged = assemble(frame({}, {"domain": "b.test"}, {"domain": ""}), FINDINGS, evidence=False)
+    assert judged["provider"].to_list() == ["a.test", "", ""]
+    nobody = Findings(Mode.FAST, {}, {}, {})
+    assert assemble(frame({}), nobody, evidence=False)["provider"].to_list() == [""]

@@ -6,9 +6,12 @@ import asyncio
 import re
 from datetime import timedelta
 
+from sqlalchemy import text
+
 from api.people_views import Role
 from jobs.views import JobOptions
-from mailsift.wiring import open_service
+from mailsift.wiring import open_database, open_service
+from tests.installation import until
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.asking import audit_of, sql
 from tests.sessions import browser, csrf_of, person, post, sign_in, signed_in
@@ -59,11 +62,22 @@ async def test_two_owners_cannot_remove_each_other_at_once(api: Api) -> None:
     async with signed_in(api) as one, signed_in(api) as two:
         ids = list((await ids_of(api)).values())
         tokens = [csrf_of((await client.get("/account")).text) for client in (one, two)]
-        await asyncio.gather(
-            one.post(f"/account/members/{ids[1]}/remove", data={"csrf": tokens[0]}),
-            two.post(f"/account/members/{ids[0]}/remove", data={"csrf": tokens[1]}),
-        )
+        database = open_database(api.settings)
+        async with database.begin() as connection:
+            await connection.execute(text("SELECT id FROM account FOR UPDATE"))  # both come to wait here
+            both = asyncio.gather(
+                one.post(f"/account/members/{ids[1]}/remove", data={"csrf": tokens[0]}),
+                two.post(f"/account/members/{ids[0]}/remove", data={"csrf": tokens[1]}),
+            )
+            await until(lambda: _are_waiting(api, 2), within=20)
+        await both
+        await database.aclose()
     assert await sql(api.settings, "SELECT count(*) FROM member WHERE role = 'owner'") == [(1,)]
+
+
+async def _are_waiting(api: Api, count: int) -> bool:
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    return await sql(api.settings, f"{waiting} AND datname = current_database()") == [(count,)]
 
 
 async def test_new_jobs_are_kept_as_long_as_the_account_says(api: Api) -> None:

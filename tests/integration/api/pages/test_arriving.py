@@ -142,6 +142,15 @@ async def test_an_invitation_can_be_withdrawn_and_runs_out(api: Api) -> None:
         assert "two@example.com" not in (await owner.get("/account")).text
 
 
+async def test_of_two_invitations_of_one_person_the_newest_counts(api: Api) -> None:
+    async with signed_in(api) as owner, browser(api) as client:
+        as_owner = await invited(owner, "grace@example.com", Role.OWNER)
+        as_viewer = await invited(owner, "grace@example.com", Role.VIEWER)
+        assert (await client.get("/invite", params={"token": as_owner})).status_code == 404
+        assert (await take(client, "/invite", as_viewer, password=PASSWORD)).status_code == 303
+        assert "Viewer" in (await client.get("/account")).text
+
+
 async def test_a_member_is_not_invited_twice_and_nobody_without_an_address(api: Api) -> None:
     email = await person(api)
     async with signed_in(api) as owner:

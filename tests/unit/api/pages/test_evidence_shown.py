@@ -1,0 +1,117 @@
+"""Evidence becomes facts in words; whatever the pipeline can write, the page can show."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import polars as pl
+import pytest
+
+from api.pages.evidence import Points, points, sections
+from pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode, MxHost
+from pipeline.frames import VERDICTS
+from pipeline.verdicts import Findings, assemble
+from tests.unit.pipeline.test_verdicts import frame
+
+HOSTS = (MxHost("mx.a.test", 10, ("192.0.2.1", "2001:db8::1")), MxHost("mx2.a.test", 20, ("192.0.2.2",)))
+
+
+def told(findings: Findings, **row: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Let the pipeline judge one row; returns the verdict and the evidence it writes."""
+    judged: pl.DataFrame = assemble(frame(row), findings, evidence=True)
+    found = judged.row(0, named=True)
+    return {name: found[name] for name in VERDICTS}, json.loads(found["evidence"])
+
+
+def findings(
+    mode: Mode = Mode.DEEP,
+    *,
+    domain: DomainFact | None = None,
+    mailbox: MailboxFact | None = None,
+    catch_all: CatchAllFact | None = None,
+) -> Findings:
+    return Findings(
+        mode,
+        {"a.test": domain} if domain else {},
+        {"ann@a.test": mailbox} if mailbox else {},
+        {"a.test": catch_all} if catch_all else {},
+    )
+
+
+def facts(verdict: dict[str, Any], evidence: dict[str, Any]) -> dict[str, dict[str, str]]:
+    return {
+        section.title: {term: str(value) for term, value in section.facts}
+        for section in sections(verdict, evidence)
+    }
+
+
+def test_every_stage_is_told_with_its_facts() -> None:
+    routed = DomainFact(
+        "a.test", DomainState.ROUTED, HOSTS, "google", implicit=True, learned_at=1e9, expires_at=1e9 + 60
+    )
+    accepted = MailboxFact(
+        Answer.ACCEPTED,
+        smtp_code=250,
+        enhanced="2.1.5",
+        text="Ok <b>",
+        stage="rcpt",
+        rule="accepted",
+        host="mx.a.test",
+        address="192.0.2.1",
+        took_ms=1234,
+        asked_at=1e9,
+        expires_at=1e9 + 60,
+        cached=True,
+    )
+    probe = CatchAllFact("a.test", Known.NO, 550, "No such user", learned_at=1e9, expires_at=1e9 + 60)
+    verdict, evidence = told(findings(domain=routed, mailbox=accepted, catch_all=probe), role=True)
+    found = facts(verdict, evidence)
+    assert list(found) == ["Address", "Domain", "Mailbox", "Random probe"]
+    assert found["Address"]["Role address"] == "yes"
+    assert found["Domain"]["MX 10"] == "mx.a.test (192.0.2.1, 2001:db8::1)"
+    assert found["Domain"]["MX 20"] == "mx2.a.test (192.0.2.2)"
+    assert "RFC 5321" in found["Domain"]["Route"]
+    assert found["Domain"]["Mail provider"] == "google"
+    assert found["Mailbox"]["Code"] == "250 2.1.5"
+    assert found["Mailbox"]["Took"] == "1,234 ms"
+    assert found["Mailbox"]["Asked from"] == "this machine's default address"
+    assert "2001-09-09" in found["Mailbox"]["Asked"]
+    assert found["Random probe"]["A mailbox that cannot exist"].startswith("refused")
+    assert [section.quote for section in sections(verdict, evidence)] == ["", "", "Ok <b>", "No such user"]
+    parts = points(evidence)
+    assert parts[1] == Points("A role address such as info@ or sales@", -5)
+    assert sum(part.points for part in parts) == verdict["score"] == 90
+
+
+@pytest.mark.parametrize("answer", list(Answer))
+def test_every_answer_of_a_mail_server_can_be_shown(answer: Answer) -> None:
+    verdict, evidence = told(findings(mailbox=MailboxFact(answer, blanket=True)), answer=answer.value)
+    assert facts(verdict, evidence)["Mailbox"]["The server"]
+    assert sum(part.points for part in points(evidence)) == verdict["score"]
+
+
+@pytest.mark.parametrize("state", list(DomainState))
+def test_every_state_of_a_domain_can_be_shown(state: DomainState) -> None:
+    fact = DomainFact("a.test", state, detail="SERVFAIL")
+    verdict, evidence = told(findings(Mode.MEDIUM, domain=fact), domain_state=state.value)
+    found = facts(verdict, evidence)
+    assert found["Domain"]["DNS answer"] == "SERVFAIL"
+    assert "Mailbox" not in found
+
+
+def test_what_was_not_asked_is_said() -> None:
+    verdict, evidence = told(findings(Mode.FAST), suggested_domain="b.test", domain_state="not_asked")
+    found = facts(verdict, evidence)
+    assert found["Domain"] == {"DNS": "not asked in fast mode"}
+    assert found["Address"]["Probably meant"] == "b.test"
+    broken, evidence = told(findings(), rule="no_at", domain_state="not_asked")
+    assert facts(broken, evidence)["Address"]["Syntax"] == "The address has no @ sign. (no_at)"
+
+
+def test_without_evidence_the_verdict_speaks_alone() -> None:
+    verdict, _ = told(findings(), free=True)
+    assert facts(verdict, {}) == {
+        "Address": {"Role address": "no", "Free provider": "yes", "Throw-away domain": "no"}
+    }
+    assert points({}) == []

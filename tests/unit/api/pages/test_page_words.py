@@ -1,0 +1,66 @@
+"""What pages call things: every state, mode and result has a name, and waiting becomes a sentence."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from api.pages.words import (
+    ANSWERS,
+    DOING,
+    DOMAIN_STATES,
+    MODES,
+    REASON_OF,
+    result_choices,
+    result_name,
+    waits,
+)
+from jobs.views import JobState, Waiting
+from pipeline.facts import Answer, DomainState, Mode
+from pipeline.probe_words import WaitReason
+from pipeline.verdict import Result
+
+NOON = datetime(2026, 11, 21, 12, 3, tzinfo=UTC)
+
+
+def wait(lane: str, reason: str, addresses: int, minutes: int = 0) -> Waiting:
+    return Waiting(lane, reason, addresses, NOON + timedelta(minutes=minutes))
+
+
+def test_everything_there_is_has_a_name() -> None:
+    assert set(DOING) == set(JobState)
+    assert set(MODES) == set(Mode)
+    assert set(REASON_OF) == set(Result)
+    assert set(ANSWERS) == set(Answer)
+    assert set(DOMAIN_STATES) == set(DomainState)
+    assert [value for value, _ in result_choices()] == [result.value for result in Result]
+    assert (result_name("mailbox_not_found"), result_name("null_mx")) == ("Mailbox not found", "Null MX")
+
+
+def test_a_result_of_several_rows_of_the_table_is_explained_for_all_of_them() -> None:
+    assert "neither" not in REASON_OF[Result.PASSED]
+    assert "greylisting" not in REASON_OF[Result.DEFERRED]
+
+
+def test_waiting_is_one_sentence_a_reason() -> None:
+    told = waits(
+        [
+            wait("mx.one.test", "greylisted", 3),
+            wait("slow.test", "deferred", 1),
+            wait("mx.two.test", "greylisted", 309),
+            wait("~", "slow", 2_000, 1),
+            wait("*", "slow", 1, 5),
+        ]
+    )
+    assert told == [
+        "312 addresses wait for greylisting at 2 providers, until 12:03:00 UTC",
+        "1 address waits because the server said later at slow.test, until 12:03:00 UTC",
+        "2,001 addresses wait for slow servers, from 12:04:00 to 12:08:00 UTC",
+    ]
+    assert waits([]) == []
+
+
+def test_every_reason_to_wait_is_told_in_words_and_an_unknown_one_all_the_same() -> None:
+    for reason in WaitReason:
+        (told,) = waits([wait("", reason, 2)])
+        assert f"({reason.value}" not in told
+    assert waits([wait("", "error", 2)]) == ["2 addresses wait (error), until 12:03:00 UTC"]
