@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -69,13 +68,13 @@ class _Passage:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
         self._scope, self._receive, self._send, self._limit = scope, receive, send, limit
-        self._headers = Headers(scope=scope)
+        self._headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         self._state: dict[str, Any] = scope.setdefault("state", {})
         self._taken = self._status = 0
         self._since = time.monotonic()
-        asked = self._headers.get("x-request-id", "")
+        asked = self._headers.get(b"x-request-id", "")
         scope["request_id"] = asked if _REQUEST_ID.fullmatch(asked) else f"req_{secrets.token_hex(12)}"
-        self.parent = self._headers.get("traceparent", "")
+        self.parent = self._headers.get(b"traceparent", "")
         self.ids = {"request_id": str(scope["request_id"])}
         if found := _TRACEPARENT.fullmatch(self.parent):
             self.ids["trace"] = found[1]
@@ -85,11 +84,11 @@ class _Passage:
         if _KEY_IN_QUERY.search(self._scope["query_string"]):
             text = "A key belongs in the Authorization header, never in a URL: this one should be revoked."
             return MailsiftError("key_in_query", text)
-        if len(self._headers.getlist("authorization")) > 1:
+        if [name for name, _ in self._scope["headers"]].count(b"authorization") > 1:
             return MailsiftError("bad_request", "There is more than one Authorization header.")
-        if self._headers.get("content-encoding", "identity").lower() != "identity":
+        if self._headers.get(b"content-encoding", "identity").lower() != "identity":
             return MailsiftError("unsupported_media_type", "Bodies are taken without Content-Encoding.")
-        length = self._headers.get("content-length", "0")
+        length = self._headers.get(b"content-length", "0")
         if length.isdecimal() and int(length[:19]) > self._limit:
             return self._too_large()
         return None

@@ -1,4 +1,4 @@
-"""Numbers and switches as they may come in: what JSON means by them, not all that Python would take for them."""
+"""Numbers and switches as they may come in: what JSON means by them, not all that Python would take."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def __getattr__(name: str) -> Any:
     """Make `app` when it is asked for, so that importing this reads no settings.
 
     Raises:
-        MailsiftError: `bad_settings`, also when MAILSIFT_REDIS_URL is unset: the embedded server is nobody else's.
+        MailsiftError: `bad_settings`, also without MAILSIFT_REDIS_URL: the embedded server is nobody else's.
     """
     if name != "app":
         raise AttributeError(name)

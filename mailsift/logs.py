@@ -16,7 +16,7 @@ from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, Processor, WrappedLogger
 from typing_extensions import override
 
-from mailsift.redaction import redacted
+from mailsift.redaction import is_harmless, redacted
 from mailsift.settings import LogLevel
 from pipeline import spans
 
@@ -131,6 +131,8 @@ def _places(trace: TracebackType | None) -> list[str]:
 
 def _plain(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Make every field something JSON knows, redacted."""
+    if is_harmless(event.values()):
+        return event
     return {str(name): redacted(value) for name, value in event.items()}
 
 

@@ -18,8 +18,22 @@ _DEEPEST: Final = 6
 _SECRET: Final = re.compile(r"(?:svc_key_|whsec_)[^\s\"'<>,;]*", re.IGNORECASE)
 _AT: Final = re.compile(r"[@\uff20\ufe6b]|%(?:25)*40")
 """The sign, of another width, percent-encoded once or more."""
+_SIGNS: Final = ("@", "%", "\uff20", "\ufe6b", "svc_key_", "whsec_")
+"""No text without one of these is changed."""
 _QUOTED: Final = re.compile(rf'"[^"]{{0,80}}"(?:{_AT.pattern})\S*')
 _WORD: Final = re.compile(r"[^\s<>\"]+")
+
+
+def is_harmless(values: Collection[object]) -> bool:
+    """Tell whether redaction would leave these values as they are: plain ones, and no text has a bad sign.
+
+    One look at all of them, for nearly every line of the log is like that.
+    """
+    together = "\n".join([value for value in values if isinstance(value, str)])
+    if len(together) > LONGEST or not all(isinstance(value, str | int | float) for value in values):
+        return False
+    low = together.lower()
+    return not any(map(low.__contains__, _SIGNS))
 
 
 def redact(text: str) -> str:

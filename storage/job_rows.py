@@ -69,7 +69,8 @@ _INSERT = text("""
     VALUES (:id, :account_id, :parent_id, :name, 'uploading', CAST(:options AS jsonb), :source_name,
             :source_sha256, :source_bytes,
             CASE WHEN :deadline_s > 0 THEN clock_timestamp() + make_interval(secs => :deadline_s) END,
-            (SELECT clock_timestamp() + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))
+            (SELECT clock_timestamp()
+                    + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))
              FROM account a WHERE a.id = :account_id AND (:retention_s > 0 OR a.retention_s > 0)))
 """)
 

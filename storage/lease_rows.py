@@ -64,6 +64,7 @@ class TroubledChunk:
     owner: str | None
 
 
+# Counted in a shard of its own: a commit that holds another one may wait for a chunk that is locked here.
 _FREE_EXPIRED = text("""
     WITH freed AS (
         UPDATE chunk SET state = 'ready', lease_token = NULL, lease_owner = NULL, lease_until = NULL,
@@ -74,7 +75,7 @@ _FREE_EXPIRED = text("""
         RETURNING n
     ), told AS (
         INSERT INTO throughput AS t (minute, shard, leases_expired)
-        SELECT date_trunc('minute', clock_timestamp()), 0, count(*) FROM freed HAVING count(*) > 0
+        SELECT date_trunc('minute', clock_timestamp()), -1, count(*) FROM freed HAVING count(*) > 0
         ON CONFLICT (minute, shard) DO UPDATE SET leases_expired = t.leases_expired + excluded.leases_expired
     )
     SELECT count(*) FROM freed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -47,7 +48,7 @@ class Ruling:
 @dataclass(frozen=True, slots=True)
 class _Ask:
     keys: tuple[str, str]
-    args: tuple[str, int, int]
+    terms: tuple[float, int, int]
     answer: asyncio.Future[Ruling | None]
 
 
@@ -76,7 +77,7 @@ class RateLimit:
         """
         keys = (f"{PREFIX}limit:{zone.name}:{holder}", _mark_key(mark) if mark else "")
         window = zone.window * 1000
-        ask = _Ask(keys, (f"{window / zone.quota:.6f}", window, units), _new_future())
+        ask = _Ask(keys, (window / zone.quota, window, units), asyncio.get_running_loop().create_future())
         self._waiting.append(ask)
         if self._calling is None:
             self._calling = asyncio.create_task(self._call())
@@ -87,17 +88,31 @@ class RateLimit:
         try:
             while batch := self._waiting[:_TOGETHER]:
                 del self._waiting[: len(batch)]
-                rulings = await self._rulings(batch)
-                for ask, ruling in zip(batch, rulings, strict=True):
-                    if not ask.answer.done():  # who asked may have gone
-                        ask.answer.set_result(ruling)
+                await self._answer(batch)
         finally:
             self._calling = None
 
+    async def _answer(self, batch: Sequence[_Ask]) -> None:
+        waiting = [ask.answer for ask in batch]
+        try:
+            rulings = await self._rulings(batch)
+        except Exception as error:  # noqa: BLE001 - whoever waits is told, or waits for ever
+            for answer in waiting:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for answer, ruling in zip(waiting, rulings, strict=True):
+            if not answer.done():  # who asked may have gone
+                answer.set_result(ruling)
+
     async def _rulings(self, batch: Sequence[_Ask]) -> Sequence[Ruling | None]:
-        keys = [key for ask in batch for key in ask.keys]
-        args = [arg for ask in batch for arg in ask.args]
-        answers = await self._lifeline.call(lambda: self._script(keys=keys, args=args))
+        places: dict[str, int] = {}
+        asks = [
+            [places.setdefault(key, len(places) + 1) if key else 0 for key in ask.keys] + list(ask.terms)
+            for ask in batch
+        ]
+        told = json.dumps(asks)  # one argument, and every key once: each costs time
+        answers = await self._lifeline.call(lambda: self._script(keys=list(places), args=[told]))
         if answers is None:
             return [None] * len(batch)
         return [
@@ -109,10 +124,6 @@ class RateLimit:
         """Set a mark for some minutes; False when Redis is gone."""
         done = await self._lifeline.call(lambda: self._redis.set(_mark_key(name), "1", ex=_MARK_SECONDS))
         return bool(done)
-
-
-def _new_future() -> asyncio.Future[Ruling | None]:
-    return asyncio.get_running_loop().create_future()
 
 
 def _mark_key(name: str) -> str:

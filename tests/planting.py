@@ -128,6 +128,7 @@ async def engine_on(
     async with open_engine(settings) as engine:
         usual = {"linger_s": 0.0, "poll_s": 0.02}
         engine._config = replace(engine._config, **usual | config)  # type: ignore[arg-type]  # floats and ints
+        engine._pulse._every = engine._config.heartbeat_s
         if sifter is not None:
             engine._chunks._sifter = sifter(engine._chunks._sifter)
         yield engine

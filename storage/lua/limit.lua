@@ -1,15 +1,15 @@
 -- GCRA on the server's clock, and whether marks stand. One round trip for all requests that wait at the time.
--- KEYS: rate clock, mark; rate clock, mark; ... ("" where no mark is asked about)
--- ARGV: milliseconds one unit takes, milliseconds of burst, units wanted; the same of the next; ...
+-- KEYS: rate clocks and marks
+-- ARGV: a JSON list with, for each: [place of its rate clock in KEYS, place of its mark (0: it asks about none),
+--       milliseconds one unit takes, milliseconds of burst, units wanted]
 -- Returns for each: allowed (1/0), units left, milliseconds until all are back, milliseconds to wait, mark (1/0)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local rulings = {}
-for n = 1, #KEYS / 2 do
-  local clock, name = KEYS[2 * n - 1], KEYS[2 * n]
-  local step, burst, cost = tonumber(ARGV[3 * n - 2]), tonumber(ARGV[3 * n - 1]), tonumber(ARGV[3 * n])
+for n, ask in ipairs(cjson.decode(ARGV[1])) do
+  local clock, name, step, burst, cost = KEYS[ask[1]], KEYS[ask[2]], ask[3], ask[4], ask[5]
   local mark = 0
-  if name ~= '' then mark = redis.call('EXISTS', name) end
+  if name then mark = redis.call('EXISTS', name) end
   local due = math.max(tonumber(redis.call('GET', clock) or now), now)
   local after = due + step * cost
   if after - now > burst then

@@ -11,7 +11,7 @@ import httpx
 
 from mailsift.serve import open_keyring
 from mailsift.settings import Settings
-from tests.api_process import api_process
+from tests.serving import address, command
 from tests.workers import workers
 
 
@@ -35,12 +35,15 @@ class House:
 @contextmanager
 def open_house(settings: Settings, *accounts: str) -> Iterator[House]:
     """Run one worker and one API process until the block ends."""
-    keys = asyncio.run(_keys(settings, accounts))
-    with (
-        workers(settings, 1, settings.home / "worker.log"),
-        api_process(settings, settings.home / "api.log") as api,
-    ):
-        yield House(api.url, settings, keys)
+    log = settings.home / "api.log"
+    with workers(settings, 1, settings.home / "worker.log"), asyncio.Runner() as runner:
+        keys = runner.run(_keys(settings, accounts))
+        api = command(settings, log, "api")
+        runner.run(api.__aenter__())
+        try:
+            yield House(runner.run(address(log)), settings, keys)
+        finally:
+            runner.run(api.__aexit__(None, None, None))
 
 
 async def _keys(settings: Settings, accounts: tuple[str, ...]) -> dict[str, str]:

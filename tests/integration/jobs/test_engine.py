@@ -23,7 +23,7 @@ from tests.installation import settings_for, until
 from tests.planting import FAST, Gate, Planter, Poisoned, caught, engine_on, work_until_ended
 
 ADDRESSES = [f"user{n}@example.com" for n in range(7)] + ["no address"]
-SHORT: dict[str, Any] = {"lease_s": 1.0, "heartbeat_s": 0.2, "sweep_s": 0.1}
+SHORT: dict[str, Any] = {"lease_s": 3.0, "heartbeat_s": 0.2, "sweep_s": 0.1}
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ async def test_heartbeats_keep_the_lease_of_work_that_takes_long(
     account, job = await planter.plant(ADDRESSES)
     async with engine_on(settings, Gate, **SHORT) as engine, engine_on(settings, **SHORT) as other:
         gate, draining = await caught(engine)
-        for _ in range(15):
+        for _ in range(40):
             await other.drain()
             await asyncio.sleep(0.1)
         gate.opened.set()

@@ -40,8 +40,10 @@ def flower(settings: Settings, folder: Path) -> Iterator[str]:
             ],
             cwd=ROOT,
             env={
-                "PATH": os.environ["PATH"], "HOME": str(folder),  # noqa: TID251 - for a child
-                "FLOWER_UNAUTHENTICATED_API": "true", **settings.environment(),
+                "PATH": os.environ["PATH"],
+                "HOME": str(folder),  # noqa: TID251 - for a child
+                "FLOWER_UNAUTHENTICATED_API": "true",
+                **settings.environment(),
             },
             stdout=log,
             stderr=log,

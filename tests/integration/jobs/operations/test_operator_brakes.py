@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -34,25 +34,6 @@ from tests.workers import ROOT
 PROVIDER = "ordinary-host.test"  # of ordinary.sandbox.test
 LIST = "email\nknown1@ordinary.sandbox.test\nknown1@exim.sandbox.test\n"
 PATIENCE = 60.0
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with SandboxProcess(domains=20) as running:
-        yield running
-
-
-@pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
-    )
-
-
-@pytest.fixture
-async def desk(settings: Settings) -> AsyncIterator[Operations]:
-    async with open_operations(settings) as opened:
-        yield opened
 
 
 class Asker:

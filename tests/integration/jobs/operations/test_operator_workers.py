@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,55 +12,17 @@ import pytest
 from jobs.operations.desk import Operations
 from jobs.service import JobService
 from mailsift.settings import Settings
-from mailsift.wiring import open_service
 from mailsift.wiring_engine import open_engine
-from mailsift.wiring_operations import open_operations
 from pipeline.errors import MailsiftError
-from sandbox.client import SandboxProcess
 from storage.lease_rows import TAKEN_BACK
 from storage.worker_rows import Worker
-from tests.installation import settings_for, until
+from tests.installation import until
 from tests.operating import fill, sql
 from tests.planting import Gate, Planter, Poisoned, caught, engine_on, work_until_ended
 from tests.workers import workers
 
 ADDRESSES = [f"user{n}@example.com" for n in range(8)]
 QUICK: dict[str, Any] = {"heartbeat_s": 0.2, "sweep_s": 0.2}
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with SandboxProcess(domains=1) as running:
-        yield running
-
-
-@pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home",
-        database_url=database_url,
-        redis_url=redis_url,
-        sandbox=sandbox.env,
-        heartbeat_seconds=0.3,
-        sweep_seconds=0.3,
-    )
-
-
-@pytest.fixture
-def planter(settings: Settings, tmp_path: Path) -> Planter:
-    return Planter(settings, tmp_path)
-
-
-@pytest.fixture
-async def desk(settings: Settings) -> AsyncIterator[Operations]:
-    async with open_operations(settings) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def service(settings: Settings) -> AsyncIterator[JobService]:
-    async with open_service(settings) as opened:
-        yield opened
 
 
 async def only(desk: Operations) -> Worker:
@@ -124,6 +85,7 @@ async def test_who_takes_a_place_in_a_drained_pool_is_drained_from_the_start(
     async with open_engine(settings, crew="pool") as second:
         await second.drain()
         assert (await only(desk)).state == "drained"
+        assert (await service.get(account, job)).processed == 0
     async with engine_on(settings) as stranger:
         assert (await work_until_ended(stranger, service, account, job)).processed == 8
 
