@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from json import JSONDecodeError
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from typing_extensions import override
 
 from api.auth import Needs
+from api.strict_json import read_json
 from pipeline.errors import MailsiftError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -52,8 +54,17 @@ async def body_of(request: Request, model: type[Model]) -> Model:
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
         raise MailsiftError("unsupported_media_type", f"The body is {_JSON}.")
+    body = await request.body()
+    if not body:
+        raise _invalid("Field required", "missing")
     try:
-        return model.model_validate_json(await request.body())
+        return model.model_validate(read_json(body))
+    except JSONDecodeError as error:
+        raise _invalid(error.msg, "json_invalid") from None
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from None
+
+
+def _invalid(text: str, kind: str) -> RequestValidationError:
+    return RequestValidationError([{"loc": ("body",), "msg": text, "type": kind}])

@@ -45,6 +45,7 @@ class Gate:
     def __init__(self, app: ASGIApp, large: Mapping[tuple[str, str], int]) -> None:
         self._app = app
         self._large = large
+        self._log = _log.bind()  # once: to find out how to log takes as long as to log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -60,7 +61,7 @@ class Gate:
                 await passage.answer(refusal)
             else:
                 await passage.through(self._app)
-            passage.log(shown)
+            passage.log(shown, self._log)
 
 
 class _Passage:
@@ -112,7 +113,7 @@ class _Passage:
         """Send an error."""
         await problem(Request(self._scope), error)(self._scope, self._receive, self._mark)
 
-    def log(self, shown: Span) -> None:
+    def log(self, shown: Span, log: structlog.typing.FilteringBoundLogger) -> None:
         """Count it, and write the access log: never a query string, which may hold an address."""
         seconds = time.monotonic() - self._since
         count_request(self._scope, self._status, seconds)
@@ -121,7 +122,7 @@ class _Passage:
         shown.tell(method=method, route=route, status=self._status)
         if self._status >= 500:
             shown.fail(str(self._status))
-        _log.info(
+        log.info(
             "request",
             method=method,
             path=self._scope["path"] if self._status != 404 else "",

@@ -61,6 +61,7 @@ class Asker(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.over.done():
             self.over.set_result(None)
+        self._seen.refused += exc is not None
 
     def _ask(self) -> None:
         self._since = time.perf_counter()

@@ -10,9 +10,25 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 _LISTENS = re.compile(r"listens on (http://\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A running server: the address it says it listens on, and its process."""
+
+    url: str
+    pid: int
+
+    def cpu(self) -> float:
+        """Return the seconds of processor it has used."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
 
 
 @contextmanager
@@ -38,8 +54,8 @@ def installed(**settings: str) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def served(*words: str, environment: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Run `python -m words` until the block ends; gives the address it says it listens on.
+def served(*words: str, environment: Mapping[str, str] | None = None) -> Iterator[Served]:
+    """Run `python -m words` until the block ends.
 
     Raises:
         RuntimeError: it ended instead.
@@ -53,7 +69,7 @@ def served(*words: str, environment: Mapping[str, str] | None = None) -> Iterato
             stderr=log,
         )
         try:
-            yield _address(process, Path(log.name))
+            yield Served(_address(process, Path(log.name)), process.pid)
         finally:
             process.terminate()
             process.wait()

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchmarks.served import installed, served
+from benchmarks.served import Served, installed, served
 
 PATH = "/v1/email/single-validate"
 BODY = json.dumps({"email": "jane.doe@example.com", "mode": "fast"})
@@ -21,9 +21,10 @@ BODY = json.dumps({"email": "jane.doe@example.com", "mode": "fast"})
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one server: requests a second and the slowest of a hundred with many connections, p50 with one."""
+    """Of one server: what it does with many connections, processor included, and p50 with one."""
 
     rate: float
+    cpu_us: float
     p50_ms: float
     p99_ms: float
     alone_ms: float
@@ -44,12 +45,14 @@ def ask(url: str, headers: Mapping[str, str], connections: int, seconds: float) 
     return seen
 
 
-def figures(url: str, headers: Mapping[str, str], connections: int, seconds: float) -> Figures:
+def figures(server: Served, headers: Mapping[str, str], connections: int, seconds: float) -> Figures:
     """Warm up, then measure with one connection and with many."""
-    ask(url, headers, connections, 1)
-    alone = ask(url, headers, 1, seconds / 2)
-    crowd = ask(url, headers, connections, seconds)
-    return Figures(crowd["rate"], crowd["p50_ms"], crowd["p99_ms"], alone["p50_ms"])
+    ask(server.url, headers, connections, 1)
+    alone = ask(server.url, headers, 1, seconds / 2)
+    before = server.cpu()
+    crowd = ask(server.url, headers, connections, seconds)
+    each = 1e6 * (server.cpu() - before) / (crowd["rate"] * seconds)
+    return Figures(crowd["rate"], each, crowd["p50_ms"], crowd["p99_ms"], alone["p50_ms"])
 
 
 def make_key(environment: Mapping[str, str]) -> str:
@@ -75,8 +78,9 @@ def main() -> None:
     mailsift, bare = (max(side, key=lambda one: one.rate) for side in zip(*rounds, strict=True))
     for name, one in (("mailsift", mailsift), ("bare FastAPI", bare)):
         print(
-            f"{name:<14}{one.rate:8,.0f} requests/s, p50 {one.p50_ms:.2f} ms, p99 {one.p99_ms:.2f} ms"
-            f" on {chosen.connections} connections; p50 {one.alone_ms:.2f} ms on one"
+            f"{name:<14}{one.rate:8,.0f} requests/s, {one.cpu_us:4.0f} us of CPU each;"
+            f" p50 {one.p50_ms:.2f} ms, p99 {one.p99_ms:.2f} ms on {load[0]} connections,"
+            f" p50 {one.alone_ms:.2f} ms on one"
         )
     alone = min(ours.alone_ms - echo.alone_ms for ours, echo in rounds)
     print(f"ratio         {100 * mailsift.rate / bare.rate:8.0f} % of the bare rate (goal: 50 % or more)")

@@ -15,6 +15,7 @@ from api.described import errors
 from api.envelope import Envelope, answer
 from api.parts import parts_of
 from api.scalars import WHOLE
+from api.strict_json import StrictRoute
 from api.texts import ShortText
 from api.uploads import ListOptions
 from api.v1.jobs import Reader, Writer
@@ -24,7 +25,7 @@ from jobs.schedule_views import Overlap, Recheck, ScheduleSpec, ScheduleView
 from jobs.timetable import CatchUp
 from jobs.views import JobId
 
-router = APIRouter(prefix="/v1/bulk/schedules", tags=["schedules"])
+router = APIRouter(prefix="/v1/bulk/schedules", tags=["schedules"], route_class=StrictRoute)
 _CLOCK_ERRORS: Final = ("schedule_cron_invalid", "schedule_zone_invalid", "schedule_ended")
 _DAY: Final = 86_400
 

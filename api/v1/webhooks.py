@@ -14,6 +14,7 @@ from api.described import errors
 from api.envelope import Envelope, answer
 from api.keys import Caller, Scope
 from api.parts import parts_of
+from api.strict_json import StrictRoute
 from api.v1.webhook_shapes import (
     Count,
     Deliveries,
@@ -33,7 +34,7 @@ from api.v1.webhook_shapes import (
 )
 from events.views import EndpointView
 
-router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
+router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], route_class=StrictRoute)
 
 Reader = Annotated[Caller, Depends(Needs(Scope.WEBHOOKS_READ))]
 Writer = Annotated[Caller, Depends(Needs(Scope.WEBHOOKS_WRITE))]

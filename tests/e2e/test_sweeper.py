@@ -88,13 +88,15 @@ async def test_a_job_ends_although_its_workers_never_tick_nobody_wakes_them_and_
 
                 both = [one.pid for one in group._running]
 
+                holding: list[int] = []
+
                 async def somebody_holds_some() -> bool:
-                    return any(owners(database_url) & pool_of(worker) for worker in both)
+                    holding[:] = [worker for worker in both if owners(database_url) & pool_of(worker)]
+                    return bool(holding)
 
                 await until(somebody_holds_some, within=60, every=0.01)
-                holder = next(worker for worker in both if owners(database_url) & pool_of(worker))
                 # Nobody takes its place: a worker looks for lost leases once, when it starts.
-                assert kill_group(holder)
+                assert kill_group(holding[0])
                 view = await ended(service, account, job_id, within=90)
     assert (view.state, view.valid, view.total) == (JobState.COMPLETED, 1_280, 1_280)
 

@@ -40,8 +40,8 @@ def flower(settings: Settings, folder: Path) -> Iterator[str]:
             ],
             cwd=ROOT,
             env={
-                "PATH": os.environ["PATH"],
-                "HOME": str(folder),  # noqa: TID251 - for a child
+                "PATH": os.environ["PATH"],  # noqa: TID251 - for a child
+                "HOME": str(folder),
                 "FLOWER_UNAUTHENTICATED_API": "true",
                 **settings.environment(),
             },
