@@ -13,6 +13,7 @@ from storage.database import Connection, Database
 from storage.people_rows import AuditRow, MemberRow
 
 LONGEST_RETENTION: Final = 10 * 366 * 86_400.0
+_DAY: Final = 86_400
 _PAGE: Final = 50
 
 
@@ -91,7 +92,8 @@ class Members:
             raise MailsiftError("bad_option", "Jobs are kept for ten years at most.")
         async with self._database.begin() as connection:
             await people_rows.set_retention(connection, visitor.account_id, seconds)
-            await _note(connection, visitor, "account.retention", "", {"seconds": seconds})
+            kept = f"{seconds / _DAY:g} days" if seconds else "for ever"
+            await _note(connection, visitor, "account.retention", "", {"kept": kept})
 
     async def log(
         self, account_id: UUID, *, before: int | None = None, limit: int = _PAGE

@@ -68,11 +68,11 @@ class _Server(uvicorn.Server):
         print(f"listens on http://127.0.0.1:{port}", flush=True)
 
 
-def main() -> None:
+async def serve(served: FastAPI) -> None:
     """Serve with the settings of `mailsift api` until stopped."""
-    config = uvicorn.Config(app, port=0, log_level="warning", access_log=False, server_header=False)
-    uvloop.run(_Server(config).serve())
+    config = uvicorn.Config(served, port=0, log_level="warning", access_log=False, server_header=False)
+    await _Server(config).serve()
 
 
 if __name__ == "__main__":
-    main()
+    uvloop.run(serve(app))

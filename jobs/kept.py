@@ -27,7 +27,7 @@ async def keep_breakdown(blobs: Blobs, job_id: JobId, addresses: Path, so_far: S
 async def breakdown_of_segments(blobs: Blobs, job_id: JobId, keys: Sequence[str]) -> Breakdown:
     """Do `keep_breakdown` for a job whose segments are still there."""
     addresses = await blobs.fetch(JobBlobs(job_id).addresses)
-    segments = [await blobs.fetch(key) for key in keys]
+    segments = await blobs.fetch_all(keys)
     so_far = SoFar(await asyncio.to_thread(height, addresses))
     await asyncio.to_thread(so_far.take, segments)
     return await keep_breakdown(blobs, job_id, addresses, so_far)

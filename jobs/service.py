@@ -173,7 +173,7 @@ class JobService:
         if not keys:
             raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
         try:
-            rows, *segments = [await self._blobs.fetch(key) for key in (JobBlobs(job_id).rows, *keys)]
+            rows, *segments = await self._blobs.fetch_all((JobBlobs(job_id).rows, *keys))
             evidence = load_options(row["options"]).evidence
             await asyncio.to_thread(join_results, rows, segments, partial, evidence=evidence, partial=True)
         except (MailsiftError, FileNotFoundError):

@@ -158,7 +158,7 @@ class StepWorker:
 async def write_results(blobs: Blobs, step: ClaimedStep, segment_keys: Sequence[str], scratch: Path) -> None:
     """Join the verdicts with the rows of the list and store the result."""
     rows = await blobs.fetch(JobBlobs(step.job_id).rows)
-    segments = [await blobs.fetch(key) for key in segment_keys]
+    segments = await blobs.fetch_all(segment_keys)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="finish-") as folder:
         out = Path(folder) / "results.parquet"
         evidence = load_options(step.options).evidence

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import re
 import shutil
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from storage.local_files import Incoming, clear_old, move_in, prune, publish, se
 _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*", re.ASCII)
 _KEY_LENGTH = 500
 _DOWNLOAD_CHUNK = 1 << 20
+_AT_ONCE = 16  # blobs that are fetched or deleted
 _PARTS_AT_ONCE = 2  # of 5 MiB each, in memory while a file is put
 
 
@@ -85,11 +86,12 @@ class Blobs:
     Args:
         url: `file:///path`, `s3://bucket/prefix`, `gs://…`, `az://…`; credentials come from the environment.
         cache_dir: local folder for downloads and uploads under way; one for each store.
-        cache_bytes: the least recently fetched downloads are dropped beyond this size.
+        cache_bytes: the least recently fetched downloads are dropped beyond about this size.
     """
 
     def __init__(self, url: str, cache_dir: Path, *, cache_bytes: int = 10 * 2**30) -> None:
         self._cache, self._cache_bytes = cache_dir, cache_bytes
+        self._unpruned = cache_bytes  # what a process before us left
         self._store: ObjectStore = (
             from_url(url, mkdir=True, automatic_cleanup=True) if url.startswith("file:") else from_url(url)
         )
@@ -135,6 +137,16 @@ class Blobs:
             await self._download(key, path)
         return path
 
+    async def fetch_all(self, keys: Sequence[str]) -> Sequence[Path]:
+        """Do `fetch` for many blobs, several at a time: a store far away is slow to answer, not to send."""
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(key: str) -> Path:
+            async with room:
+                return await self.fetch(key)
+
+        return await asyncio.gather(*map(one, keys))
+
     async def exists(self, key: str) -> bool:
         """Say whether the blob is there."""
         _checked(key)
@@ -173,15 +185,23 @@ class Blobs:
         return await asyncio.to_thread(clear_old, self._cache, before=before)
 
     async def _delete(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            if self._root is None:
-                await asyncio.to_thread(shutil.rmtree, self._cache / key, ignore_errors=True)
-            try:
-                with _store_errors():
-                    await obstore.delete_async(self._store, key)
-            except MailsiftError as error:
-                if error.code != "blob_not_found":
-                    raise
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(key: str) -> None:
+            async with room:
+                await self._delete_one(key)
+
+        await asyncio.gather(*map(one, keys))
+
+    async def _delete_one(self, key: str) -> None:
+        if self._root is None:
+            await asyncio.to_thread(shutil.rmtree, self._cache / key, ignore_errors=True)
+        try:
+            with _store_errors():
+                await obstore.delete_async(self._store, key)
+        except MailsiftError as error:
+            if error.code != "blob_not_found":
+                raise
 
     async def _put(self, key: str, data: Path | bytes) -> None:
         _checked(key)
@@ -197,7 +217,12 @@ class Blobs:
             async for piece in got.stream(min_chunk_size=_DOWNLOAD_CHUNK):
                 await asyncio.to_thread(file.write, piece)
             await asyncio.to_thread(publish, file, path)
-        await asyncio.to_thread(prune, self._cache, self._cache_bytes)
+        self._unpruned += got.meta["size"]
+        if (
+            self._unpruned > self._cache_bytes // 100
+        ):  # looking through the folder takes longer than a download
+            self._unpruned = 0
+            await asyncio.to_thread(prune, self._cache, self._cache_bytes)
 
 
 def _checked(key: str) -> str:

@@ -92,7 +92,7 @@ async def create(request: Request, visitor: Member) -> Response:
         visitor.account_id, name=name, scopes=[Scope(scope) for scope in chosen], lifetime=int(lifetime) * DAY
     )
     await parts.people.members.note(
-        visitor, "key.create", minted.row.hint, name=name, scopes=chosen, days=int(lifetime)
+        visitor, "key.create", minted.row.hint, name=name, scopes=chosen, ends=LIFETIMES[lifetime].lower()
     )
     return _made(request, minted, "Your new key")
 

@@ -164,11 +164,13 @@ async def _remember(parts: ApiParts, account: AccountId) -> None:
     ada = Visitor(uuid4(), OWNER, account, ACCOUNT, Role.OWNER, operator=True)
     grace = Visitor(uuid4(), "grace@example.com", account, ACCOUNT, Role.MEMBER, operator=False)
     note = parts.people.members.note
-    await note(ada, "key.create", "svc_key_h4Tz…9QpL", name="Newsletter server", scopes=[*Scope], days=0)
+    await note(
+        ada, "key.create", "svc_key_h4Tz…9QpL", name="Newsletter server", scopes=[*Scope], ends="never"
+    )
     await note(grace, "webhook.create", "https://hooks.analytical-engines.example/hook", events="all")
     await note(grace, "webhook.test", "https://hooks.analytical-engines.example/hook", event="webhook.test")
     await note(grace, "schedule.create", "Customers, every week", cron="0 6 * * 1")
-    await note(ada, "account.retention", seconds=90 * int(DAY))
+    await note(ada, "account.retention", kept="90 days")
     await note(
         ada, "key.roll", "svc_key_h4Tz…9QpL", successor="svc_key_Mc0d…x2Ra", old_key_ends="in 24 hours"
     )

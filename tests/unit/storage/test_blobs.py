@@ -54,6 +54,19 @@ async def test_fetching_what_is_not_there_is_an_error_of_ours(blobs: Blobs) -> N
     assert (caught.value.code, caught.value.retryable) == ("blob_not_found", False)
 
 
+async def test_many_are_fetched_in_the_order_they_were_asked_for(blobs: Blobs) -> None:
+    keys = [f"jobs/a/{n}" for n in range(50)]
+    for key in keys:
+        await blobs.put_bytes(key, key.encode())
+    paths = await blobs.fetch_all(keys)
+    assert [path.read_bytes().decode() for path in paths] == keys
+    with pytest.raises(MailsiftError) as caught:
+        await blobs.fetch_all([*keys, "jobs/none"])
+    assert caught.value.code == "blob_not_found"
+    await blobs.delete_prefix("jobs/a")
+    assert await blobs.list("jobs") == ()
+
+
 async def test_a_stream_is_counted_and_hashed_and_stored_at_its_end(blobs: Blobs) -> None:
     async with blobs.stream_in("jobs/a/source") as incoming:
         await incoming.write(b"first ")

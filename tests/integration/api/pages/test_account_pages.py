@@ -88,6 +88,7 @@ async def test_new_jobs_are_kept_as_long_as_the_account_says(api: Api) -> None:
         before = await service.submit(account, source, JobOptions())
         await post(owner, "/account/retention", retention=str(30 * 86_400))
         assert '<option value="2592000" selected>' in (await owner.get("/account")).text
+        assert "kept: 30 days" in (await owner.get("/account/log")).text
         default = await service.submit(account, source, JobOptions())
         own = await service.submit(account, source, JobOptions(retention_s=3_600))
         views = {job: await service.get(account, job) for job in (before, default, own)}
