@@ -32,12 +32,10 @@ check: $(READY) ## lint, types and architecture
 	$(BIN)/deptry .
 	$(BIN)/vulture
 
-# What kills processes has the machine for itself; the rest shares it. What fails in company is tried once more alone:
-# on a busy machine a deadline passes that nobody broke. What fails twice has failed.
-AGAIN := --last-failed --last-failed-no-failures=none
+# What kills processes has the machine for itself; the rest shares it.
 test: $(READY) check ## check, then all tests
-	$(BIN)/pytest --quiet --numprocesses=3 --dist=loadfile --ignore=tests/e2e tests || $(BIN)/pytest --quiet $(AGAIN) --ignore=tests/e2e tests
-	$(BIN)/pytest --quiet tests/e2e || $(BIN)/pytest --quiet $(AGAIN) tests/e2e
+	$(BIN)/pytest --quiet --numprocesses=3 --dist=loadgroup --ignore=tests/e2e tests
+	$(BIN)/pytest --quiet tests/e2e
 
 demo: $(READY) ## validate a generated list on a mail internet in a box
 	@$(BIN)/python -m mailsift demo

@@ -12,10 +12,18 @@ _ALWAYS = (
     "bad_request",
     "unauthorized",
     "insufficient_scope",
+    "method_not_allowed",
     "content_too_large",
     "unsupported_media_type",
 )
 _SERVERS = ("rate_limited", "internal_error", "service_unavailable")
+_HEADERS = {
+    401: {"WWW-Authenticate": "what is needed (RFC 6750)"},
+    403: {"WWW-Authenticate": "the scope that is needed (RFC 6750)"},
+    405: {"Allow": "the methods of this path"},
+    429: {"Retry-After": "seconds to wait", "RateLimit": "what is left", "RateLimit-Policy": "the quota"},
+    503: {"Retry-After": "seconds to wait"},
+}
 _SCHEMA = {"$ref": f"#/components/schemas/{Problem.__name__}"}
 
 
@@ -26,10 +34,20 @@ def errors(*codes: str) -> dict[int | str, dict[str, Any]]:
         status = STATUS_OF[code]
         shape = by_status.setdefault(
             status,
-            {"model": Problem, "description": HTTPStatus(status).phrase, "content": _content()},
+            {
+                "model": Problem,
+                "description": HTTPStatus(status).phrase,
+                "headers": _headers(status),
+                "content": _content(),
+            },
         )
         shape["content"]["application/json"]["examples"][code] = {"value": _example(code, status)}
     return by_status
+
+
+def _headers(status: int) -> dict[str, Any]:
+    told = _HEADERS.get(status, {})
+    return {name: {"description": text, "schema": {"type": "string"}} for name, text in told.items()}
 
 
 def _content() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from pipeline.errors import MailsiftError
@@ -279,14 +280,7 @@ async def _frameworks(request: Request, error: Exception) -> Response:
 
 def _allowed(request: Request) -> list[str]:
     """Return every method of the path; the framework names those of one operation only."""
-    segments = request.url.path.split("/")
-    found = {
-        path: methods
-        for path, methods in request.app.openapi()["paths"].items()
-        if len(parts := path.split("/")) == len(segments)
-        and all(
-            part.startswith("{") or part == segment for part, segment in zip(parts, segments, strict=True)
-        )
-    }
-    path = min(found, key=lambda path: path.count("{"), default="")  # a word goes before a parameter
-    return sorted(method.upper() for method in found.get(path, ()))
+    path = request.url.path
+    routes = iter_route_contexts(request.app.routes)
+    found = [route.methods or () for route in routes if route.path_regex.match(path)]
+    return sorted({method for methods in found for method in methods})

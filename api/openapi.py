@@ -91,6 +91,7 @@ def described(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
         _add_models(made)
+        _add_nulls(made)
         _add_links(made)
         app.openapi_schema = made
     return app.openapi_schema
@@ -104,6 +105,16 @@ def _add_models(made: dict[str, Any]) -> None:
         found = model.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas.update(found.pop("$defs", {}))
         schemas[model.__name__] = found
+
+
+def _add_nulls(made: dict[str, Any]) -> None:
+    """Put into the examples of errors the null that FastAPI leaves out of everything."""
+    for methods in made["paths"].values():
+        for operation in methods.values():
+            for response in operation["responses"].values():
+                told = response.get("content", {}).get("application/json", {}).get("examples", {})
+                for example in told.values():
+                    example["value"] = {"data": None, **example["value"]}
 
 
 def _add_links(made: dict[str, Any]) -> None:

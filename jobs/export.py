@@ -33,6 +33,10 @@ _EXTENSIONS = {**{f".{kind}": kind for kind in ExportFormat}, ".ndjson": ExportF
 # Injection"); `=1+1@example.com` is a valid address.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _FORMULA = f"^[{''.join(map(re.escape, _FORMULA_STARTS))}]"
+# Where semicolons or tabs part the cells, as they do for Excel in much of Europe, our commas and quotes mean
+# nothing: there a cell begins inside a text, too.
+_INNER = r'([;\t\r\n]"*)([=+\-@＝＋－＠])'
+_DEFUSED = "${1}'${2}"
 _BATCH = 16_384
 _SHEET_ROWS = 1_048_576
 _EXACT = 2**53  # spreadsheets keep numbers as binary64
@@ -62,9 +66,10 @@ def export(
     """Write results with the customer's column names, in the customer's row order.
 
     In CSV and XLSX a text cell or column name that a spreadsheet would take for a formula gets an apostrophe
-    in front, and names may repeat as they did in the customer's file. A sheet's cell holds 32,767 characters;
-    what is longer is cut off. JSONL and Parquet hold every value unchanged; a repeated or blank name is made
-    distinct (jobs.columns.distinct_names). Blocks; memory does not grow with the rows.
+    in front (in CSV also what follows a semicolon, tab or line end within it), and names may repeat as they
+    did in the customer's file. A sheet's cell holds 32,767 characters; what is longer is cut off. JSONL and
+    Parquet hold every value unchanged; a repeated or blank name is made distinct
+    (jobs.columns.distinct_names). Blocks; memory does not grow with the rows.
 
     Args:
         results: a results file (jobs.finish).
@@ -117,7 +122,8 @@ def choose_columns(results: Path, wanted: Sequence[str]) -> list[str]:
 def _write_csv(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
     schema = frame.collect_schema()
     header = io.StringIO()
-    csv.writer(header, lineterminator="\n").writerow(_safe_header(schema, names))
+    titles = (re.sub(_INNER, r"\1'\2", name) for name in _safe_header(schema, names))
+    csv.writer(header, lineterminator="\n").writerow(titles)
     out.write(header.getvalue().encode())
     out.flush()
     _cells(frame, sheet=False).sink_csv(out, include_header=False, engine="streaming")
@@ -191,19 +197,18 @@ def _plain(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Expr:
 def _cells(frame: pl.LazyFrame, *, sheet: bool) -> pl.LazyFrame:
     """Make every value fit for CSV or a sheet; no text is left that a spreadsheet takes for a formula."""
     plain = frame.select(_plain(name, dtype, sheet=sheet) for name, dtype in frame.collect_schema().items())
-    return plain.with_columns(
-        _safe(name) for name, dtype in plain.collect_schema().items() if dtype == pl.String
-    )
+    texts = [name for name, dtype in plain.collect_schema().items() if dtype == pl.String]
+    return plain.with_columns(_safe(name, pl.col(name) if sheet else _parted(name)) for name in texts)
 
 
-def _safe(name: str) -> pl.Expr:
+def _safe(name: str, text: pl.Expr) -> pl.Expr:
+    starts = pl.col(name).str.contains(_FORMULA)
+    return pl.when(starts).then(pl.concat_str(pl.lit("'"), text)).otherwise(text).alias(name)
+
+
+def _parted(name: str) -> pl.Expr:
     text = pl.col(name)
-    return (
-        pl.when(text.str.contains(_FORMULA))
-        .then(pl.concat_str(pl.lit("'"), text))
-        .otherwise(text)
-        .alias(name)
-    )
+    return pl.when(text.str.contains(_INNER)).then(text.str.replace_all(_INNER, _DEFUSED)).otherwise(text)
 
 
 def _safe_header(schema: pl.Schema, names: Mapping[str, str]) -> list[str]:

@@ -22,10 +22,12 @@ from tests.needed import (
     pytest_terminal_summary,
 )
 from tests.servers import RedisServer, Urls
+from tests.together import pytest_itemcollected
 
 __all__ = [
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_itemcollected",
     "pytest_runtest_setup",
     "pytest_terminal_summary",
 ]

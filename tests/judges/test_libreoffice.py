@@ -14,7 +14,8 @@ import pytest
 from tests.judges.house import House
 
 JOBS = "/v1/bulk/jobs"
-CSV_AS_PEOPLE_OPEN_IT = "CSV:44,34,76,1"  # comma, double quote, UTF-8, from the first line
+CSV = "--infilter=CSV:{},34,76,1"  # cells parted by this character, double quotes, UTF-8, from the first line
+COMMA, SEMICOLON, TAB = 44, 59, 9
 
 # What a spreadsheet takes for a formula, or for something to be started (OWASP, "CSV Injection"; DDE).
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", "\t=", "\r\n=", "＝＝")
@@ -29,7 +30,18 @@ PAYLOADS = (
     "'quoted'",
 )
 HOSTILE = [start + payload for start in STARTS for payload in PAYLOADS]
-CELLS = [*HOSTILE, "=1", "-2", "+3.5", "ordinary"]
+# Formulas where a semicolon, a tab or a line's end parts cells.
+PARTED = [
+    "a;=1+1;b",
+    'q, r;"=2+2";',
+    "x\n=3+3;y",
+    "x\r\n=4+4",
+    "b\t=5+5\tc",
+    "a;;=6+6",
+    'a";=7+7;"',
+    "a;@SUM(8)",
+]
+CELLS = [*HOSTILE, *PARTED, "=1", "-2", "+3.5", "ordinary"]
 HEADER = ["=cmd|' /C calc'!A0", "email", "@SUM(A1:A9)", "＋1", "\t=1", "-x", "=cmd|' /C calc'!A0"]
 FILE_NAME = '=cmd|" /C calc"!A0\r\n＝1.csv'
 
@@ -55,11 +67,20 @@ def _row(n: int, cell: str) -> list[str]:
     return [cell, f"=1+{n}@example.com", cell.upper(), cell, cell, cell, cell]
 
 
-def _expected() -> list[list[str]]:
+def _expected(kind: str) -> list[list[str]]:
     """Return header and customer's columns as they should be read: an apostrophe before what starts badly."""
     rows = [HEADER, *(_row(n, cell) for n, cell in enumerate(CELLS))]
-    bad = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-    return [["'" + cell if cell.startswith(bad) else cell for cell in row] for row in rows]
+    return [[_defused(cell, inside=kind == "csv") for cell in row] for row in rows]
+
+
+def _defused(text: str, *, inside: bool) -> str:
+    told = ""
+    for place, letter in enumerate(text):
+        before = text[:place].rstrip('"')
+        begins = place == 0 and letter in "=+-@\t\r\n＝＋－＠"
+        begins |= inside and before[-1:] in {";", "\t", "\r", "\n"} and letter in "=+-@＝＋－＠"
+        told += "'" + letter if begins else letter
+    return told
 
 
 def _download(house: House, job_id: str, kind: str) -> httpx.Response:
@@ -111,23 +132,35 @@ def test_a_hostile_list_is_texts_for_libreoffice(house: House, job: str, kind: s
     answer = _download(house, job, kind)
     file = tmp_path / f"download.{kind}"
     file.write_bytes(answer.content)
-    rows = _opened(file, *([f"--infilter={CSV_AS_PEOPLE_OPEN_IT}"] if kind == "csv" else []))
+    rows = _opened(file, *([CSV.format(COMMA)] if kind == "csv" else []))
     assert len(rows) == len(CELLS) + 1
     assert len(rows[0]) == len(HEADER) + 13
     assert set(_formulas(rows)) <= ({"=FALSE()", "=TRUE()"} if kind == "xlsx" else set())  # its booleans
     assert _formulas([row[: len(HEADER)] for row in rows]) == []
-    assert _texts(rows) == [[_line_ends(cell) for cell in row] for row in _expected()]
+    assert _texts(rows) == [[_line_ends(cell) for cell in row] for row in _expected(kind)]
     if kind == "xlsx":
         assert _formulas(_cells(file)) == []
 
 
 @pytest.mark.needs("soffice")
-def test_libreoffice_would_have_made_formulas_of_the_list_as_it_came(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sign", [SEMICOLON, TAB])
+def test_no_formula_either_where_another_sign_parts_the_cells(
+    house: House, job: str, sign: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "download.csv"
+    file.write_bytes(_download(house, job, "csv").content)
+    rows = _opened(file, CSV.format(sign))
+    assert len(rows) > len(CELLS)
+    assert _formulas(rows) == []
+
+
+@pytest.mark.needs("soffice")
+@pytest.mark.parametrize("sign", [COMMA, SEMICOLON, TAB])
+def test_libreoffice_would_have_made_formulas_of_the_list_as_it_came(sign: int, tmp_path: Path) -> None:
     file = tmp_path / "raw.csv"
     with file.open("w", newline="") as out:
         csv.writer(out).writerows(_row(n, cell) for n, cell in enumerate(CELLS))
-    formulas = _formulas(_opened(file, f"--infilter={CSV_AS_PEOPLE_OPEN_IT}"))
-    assert len(formulas) > len(CELLS)
+    assert len(_formulas(_opened(file, CSV.format(sign)))) > len(PARTED)
 
 
 def test_the_downloads_name_is_harmless(house: House, job: str) -> None:

@@ -7,13 +7,16 @@ import os
 import re
 import socket
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+import standardwebhooks
 
 from mailsift.settings import Settings
+from pipeline.clock import system_clock
 
 if TYPE_CHECKING:
     from tests.integration.api.conftest import Api
@@ -64,6 +67,7 @@ async def test_the_session_runs_from_key_to_downloaded_result(api: Api, tmp_path
 
 async def test_the_receiver_takes_a_signed_event_and_refuses_a_forged_one(client: httpx.AsyncClient) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert len([line for line in code.splitlines() if line]) <= 15
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -79,11 +83,27 @@ async def test_the_receiver_takes_a_signed_event_and_refuses_a_forged_one(client
             wanted = {"test_type": kind, "webhook_id": made["id"]}
             outcome = (await client.post("/v1/webhooks/test", json=wanted)).json()["data"]
             assert (outcome["delivered"], outcome["status_code"]) == (True, 204)
-        forged = {"webhook-id": "1", "webhook-timestamp": "1", "webhook-signature": "v1,x"}
-        assert (await client.post(url, content=b"{}", headers=forged)).status_code == 401
+        signed = [_signed(made["secret"], minutes=minutes) for minutes in (0, -6, 6)]
+        told = [(await client.post(url, content=b"{}", headers=headers)).status_code for headers in signed]
+        assert told == [204, 401, 401]
+        forged = {**signed[0], "webhook-signature": "v1,x v2,y"}
+        other = {**signed[0], "webhook-id": "other"}
+        for body, headers in ((b"{ }", signed[0]), (b"{}", forged), (b"{}", other)):
+            assert (await client.post(url, content=body, headers=headers)).status_code == 401
     finally:
         receiver.kill()
         await receiver.wait()
+
+
+def _signed(secret: str, *, minutes: int) -> dict[str, str]:
+    """Sign the body `{}` with a library that is not ours."""
+    at = datetime.fromtimestamp(system_clock(), UTC) + timedelta(minutes=minutes)
+    signature = standardwebhooks.Webhook(secret).sign("msg", at, "{}")
+    return {
+        "webhook-id": "msg",
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": signature,
+    }
 
 
 async def _listening(port: int) -> None:

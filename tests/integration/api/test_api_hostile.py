@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -162,6 +163,10 @@ async def test_nothing_there_and_methods_that_are_not(client: httpx.AsyncClient,
     _checked(refused, 405, "method_not_allowed")
     assert refused.headers["allow"] == "POST"
     assert (await client.put(JOBS)).headers["allow"] == "GET, POST"
+    assert (await client.delete(f"{HOOKS}/test")).headers["allow"] == "POST"
+    assert (await client.post("/docs")).headers["allow"] == "GET"
+    nobody = "00000000-0000-4000-8000-000000000000"
+    assert (await client.put(f"{HOOKS}/{nobody}")).headers["allow"] == "DELETE, GET, PATCH"
     problem = await client.get("/v1/nothing", headers={"accept": "application/problem+json"})
     assert problem.headers["content-type"] == "application/problem+json"
     async with httpx.AsyncClient(base_url=api.url) as stranger:
@@ -205,6 +210,17 @@ async def test_keys_open_exactly_what_they_should(api: Api, client: httpx.AsyncC
         assert 'scope="validate:write"' in lacking.headers["www-authenticate"]
 
 
+EVERYWHERE = {"400", "401", "403", "405", "413", "415", "422", "429", "500", "503"}
+
+
+def _check_examples(status: str, response: dict[str, Any]) -> None:
+    content = response["content"]
+    assert set(content) == {"application/json", "application/problem+json"}
+    for code, example in content["application/json"]["examples"].items():
+        assert set(example["value"]) == MEMBERS
+        assert (example["value"]["code"], str(example["value"]["status"])) == (code, status)
+
+
 async def test_every_operation_is_described_with_its_errors(client: httpx.AsyncClient) -> None:
     told = (await client.get("/openapi.json")).json()
     operations = [
@@ -213,7 +229,23 @@ async def test_every_operation_is_described_with_its_errors(client: httpx.AsyncC
     assert len(operations) > 30
     for path, _, shape in operations:
         if path.startswith("/v1"):
-            assert {"400", "401", "403", "413", "415", "422", "429", "500", "503"} <= set(shape["responses"])
+            assert shape["responses"].keys() >= EVERYWHERE
+            assert ("404" in shape["responses"]) >= ("{" in path)
             assert shape["security"]
+            for status, response in shape["responses"].items():
+                if status >= "4":
+                    _check_examples(status, response)
+    linked = {
+        (link["operationId"], parameter.removeprefix("path."))
+        for _, _, shape in operations
+        for response in shape["responses"].values()
+        for link in response.get("links", {}).values()
+        for parameter in link.get("parameters", {})
+    }
+    in_paths = {
+        (shape["operationId"], name) for path, _, shape in operations for name in re.findall(r"{(\w+)}", path)
+    }
+    assert len(in_paths) > 20
+    assert in_paths <= linked  # every id has an operation it comes from
     refs = {part.split('"')[0] for part in json.dumps(told).split('"#/components/schemas/')[1:]}
     assert refs <= set(told["components"]["schemas"])

@@ -74,6 +74,26 @@ def test_csv_keeps_rows_order_and_repeated_names_and_defuses_formulas_in_every_c
     assert {row[header.index("mailsift_suggestion")] for row in rows} == {"'=cmd()"}
 
 
+def test_csv_has_no_formula_where_semicolons_or_tabs_part_the_cells_either(tmp_path: Path) -> None:
+    nasty = ["a;=1+1;b", 'q, r;"=2";', "x\n=3;y", "x\r\n@4", "b\t\t=5", ";+6", "\t=7", "a;＝8", "one;-9;+10"]
+    safe = [
+        "a;'=1+1;b",
+        'q, r;"\'=2";',
+        "x\n'=3;y",
+        "x\r\n'@4",
+        "b\t\t'=5",
+        ";'+6",
+        "'\t'=7",
+        "a;'＝8",
+        "one;'-9;'+10",
+    ]
+    path = results(tmp_path, {"name;=cmd()": pl.Series(nasty)})
+    header, *rows = read_csv(path)
+    assert header[0] == "name;'=cmd()"
+    assert [row[0] for row in rows] == safe
+    assert [row[0].value for row in sheet(path)[1:4]] == nasty[:3]
+
+
 def test_xlsx_has_no_formulas_or_links_and_the_same_cells(tmp_path: Path) -> None:
     header, *rows = sheet(texts(tmp_path))
     assert [cell.value or "" for cell in header] == [*HEADER, *OURS]
