@@ -34,7 +34,7 @@ check: $(READY) ## lint, types and architecture
 
 # What kills processes has the machine for itself; the rest shares it.
 test: $(READY) check ## check, then all tests
-	$(BIN)/pytest --quiet --numprocesses=3 --dist=loadgroup --ignore=tests/e2e tests
+	$(BIN)/pytest --quiet --numprocesses=3 --no-loadscope-reorder --ignore=tests/e2e tests
 	$(BIN)/pytest --quiet tests/e2e
 
 demo: $(READY) ## validate a generated list on a mail internet in a box

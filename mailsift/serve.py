@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -137,11 +138,19 @@ async def _ready(database: Database) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Says where it listens, once it does."""
+    """Says where it listens, once it does, and ends in good order."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
         super().__init__(config)
         self._told = started
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take SIGTERM as done: raised once more, it would end the process before its parts are closed."""
+        with super().capture_signals():
+            yield
+            self._captured_signals = [one for one in self._captured_signals if one != signal.SIGTERM]
 
     @override
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]  # sockets are never given

@@ -22,14 +22,14 @@ from tests.needed import (
     pytest_terminal_summary,
 )
 from tests.servers import RedisServer, Urls
-from tests.together import pytest_itemcollected
+from tests.together import pytest_xdist_make_scheduler
 
 __all__ = [
     "pytest_collection_modifyitems",
     "pytest_configure",
-    "pytest_itemcollected",
     "pytest_runtest_setup",
     "pytest_terminal_summary",
+    "pytest_xdist_make_scheduler",
 ]
 
 TEMPLATE = "template_mailsift"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import subprocess
@@ -25,7 +24,6 @@ from tests.installation import settings_for
 from tests.workers import ROOT, kill_group
 
 BUCKET = "mailsift"
-_NUMBERS = itertools.count(1)
 
 
 class MachinesError(Exception):
@@ -51,7 +49,9 @@ def network(machines: int) -> Iterator[Network]:
     Raises:
         MachinesError: not root, no iproute2, or the kernel refuses.
     """
-    name, third = f"ms{os.getpid() % 100_000}", 100 + next(_NUMBERS) % 100
+    name, taken = f"ms{os.getpid() % 100_000}", _ip("-oneline", "-4", "address")
+    # A run that was killed has left its bridge: whoever took the same net would be sent there.
+    third = next(number for number in range(100, 200) if f"10.213.{number}." not in taken)
     host = f"10.213.{third}.1"
     with ExitStack() as stack:
         _ip("link", "add", f"{name}br", "type", "bridge")
@@ -72,13 +72,15 @@ def network(machines: int) -> Iterator[Network]:
         yield Network(host, tuple(namespaces))
 
 
-def _ip(*words: str) -> None:
+def _ip(*words: str) -> str:
+    """Return what `ip` says."""
     try:
         done = subprocess.run(["ip", *words], check=False, capture_output=True, text=True)
     except FileNotFoundError:
         raise MachinesError("`ip` is missing; Debian has it in iproute2.") from None
     if done.returncode:
         raise MachinesError(f"`ip {' '.join(words)}` says: {done.stderr.strip()}")
+    return done.stdout
 
 
 def _quietly(*words: str) -> None:

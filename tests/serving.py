@@ -32,7 +32,7 @@ async def command(settings: Settings, log: Path, *words: str) -> AsyncIterator[s
     try:
         yield process
         process.terminate()
-        assert await asyncio.to_thread(process.wait, 60) is not None
+        assert await asyncio.to_thread(process.wait, 60) == 0
     finally:
         kill_group(process.pid)
         process.wait()

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
+from typing_extensions import override
+from xdist.scheduler import LoadScopeScheduling
 
-_ALONE = "tests/mta"  # one name server at port 53, one spool
+_ALONE: Final = "tests/mta/"  # one name server at port 53, one spool
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Name the group for xdist's `--dist=loadgroup`."""
-    file = item.nodeid.partition("::")[0]
-    item.add_marker(pytest.mark.xdist_group(_ALONE if file.startswith(_ALONE) else file))
+class ByServers(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Gives out whole files, so that what a file has started serves all its tests."""
+
+    @override
+    def _split_scope(self, nodeid: str) -> str:
+        return _ALONE if nodeid.startswith(_ALONE) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    """Be asked by xdist, whatever `--dist` says."""
+    return ByServers(config, log)

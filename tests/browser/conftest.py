@@ -17,9 +17,11 @@ from mailsift.settings import Settings
 from tests.browser import axe as axe_core
 from tests.browser.chromium import WIDE, Browser, Page, Scheme, Watch, chromium, sign_in
 from tests.installation import settings_for
-from tests.integration.api.conftest import NO_NETWORK, Api, running
+from tests.integration.api.conftest import NO_NETWORK, Api, quick_passwords, running
 from tests.sessions import PASSWORD, person
 from tests.workers import workers
+
+__all__ = ["quick_passwords"]
 
 HERE = Path(__file__).parent
 

@@ -11,8 +11,7 @@ from api.people_views import Role
 from jobs.views import TERMINAL, AccountId, JobId, JobOptions
 from mailsift.serve import open_parts
 from pipeline.facts import Mode
-from tests.browser.axe import serious
-from tests.browser.chromium import NARROW, WIDE, Scheme, sideways
+from tests.browser.axe import check_looks
 from tests.browser.conftest import Visits
 from tests.installation import until
 
@@ -60,26 +59,17 @@ async def furnished(visits: Visits) -> list[str]:
 
 @pytest.mark.needs("npm")
 @pytest.mark.usefixtures("worker")
-@pytest.mark.parametrize(("scheme", "width"), [("light", WIDE), ("dark", WIDE), ("light", NARROW)])
-async def test_axe_finds_nothing_serious(visits: Visits, axe: str, scheme: Scheme, width: int) -> None:
+async def test_axe_finds_nothing_serious_and_no_page_is_wider_than_its_window(
+    visits: Visits, axe: str
+) -> None:
     paths = await furnished(visits)
-    page = await visits.as_role(Role.MEMBER, scheme=scheme, width=width)
+    page = await visits.as_role(Role.MEMBER)
     for path in paths:
         await page.goto(path)
-        assert await serious(page, axe) == [], path
+        await check_looks(page, axe)
     await page.goto("/")
     await page.get_by_label("Email address").fill("info@gmial.com")
     await page.get_by_label("Fast").check()
     await page.get_by_role("button", name="Validate").click()
     await page.get_by_role("heading", name="How the score adds up").wait_for()
-    assert await serious(page, axe) == [], "a verdict"
-
-
-@pytest.mark.usefixtures("worker")
-async def test_no_page_is_wider_than_its_window(visits: Visits) -> None:
-    paths = await furnished(visits)
-    for width in (WIDE, 768, 320):
-        page = await visits.as_role(Role.MEMBER, width=width)
-        for path in paths:
-            await page.goto(path)
-            assert await sideways(page) == 0, (width, path)
+    await check_looks(page, axe)

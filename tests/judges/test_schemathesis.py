@@ -77,9 +77,9 @@ _ALWAYS = """\
 [phases.stateful.inference]  # only the links that we document
 algorithms = []
 [phases.stateful.generation]
-max-examples = 40
+max-examples = 20
 [phases.fuzzing.generation]
-max-examples = 12
+max-examples = 6
 """
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 
+from api import passwords
 from api.keys import Scope
 from mailsift.serve import open_keyring, serve
 from mailsift.settings import Settings
@@ -17,6 +20,15 @@ from tests.installation import settings_for
 from tests.workers import workers
 
 NO_NETWORK = {"MAILSIFT_SMTP_PORT": "9"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_passwords() -> Iterator[None]:
+    """Hashes are slow by intent; their real cost is looked at in tests/unit/api/test_passwords.py."""
+    cheap = partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "PasswordHasher", cheap)
+        yield
 
 
 @dataclass(frozen=True)

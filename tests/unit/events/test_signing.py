@@ -16,8 +16,12 @@ from events.vault import Vault
 from pipeline.errors import MailsiftError
 
 BODY = '{"id":"1","data":{"name":"Zoë"}}'.encode()
-NOW = int(time.time())  # noqa: TID251 - the judges read the wall clock themselves
 JUDGES = [standardwebhooks.Webhook, svix.Webhook]
+
+
+@pytest.fixture
+def now() -> int:
+    return int(time.time())  # noqa: TID251 - the judges read the wall clock themselves
 
 
 def judge(kind: type, secret: bytes, body: bytes, headers: dict[str, str]) -> None:
@@ -25,27 +29,27 @@ def judge(kind: type, secret: bytes, body: bytes, headers: dict[str, str]) -> No
 
 
 @pytest.mark.parametrize("kind", JUDGES)
-def test_a_judge_verifies_the_signature(kind: type) -> None:
+def test_a_judge_verifies_the_signature(kind: type, now: int) -> None:
     secret = secrets.token_bytes(32)
-    judge(kind, secret, BODY, signed_headers(str(uuid4()), NOW, BODY, [secret]))
+    judge(kind, secret, BODY, signed_headers(str(uuid4()), now, BODY, [secret]))
 
 
 @pytest.mark.parametrize("kind", JUDGES)
-def test_during_a_rotation_both_secrets_verify(kind: type) -> None:
+def test_during_a_rotation_both_secrets_verify(kind: type, now: int) -> None:
     new, old = secrets.token_bytes(32), secrets.token_bytes(32)
-    headers = signed_headers(str(uuid4()), NOW, BODY, [new, old])
+    headers = signed_headers(str(uuid4()), now, BODY, [new, old])
     judge(kind, new, BODY, headers)
     judge(kind, old, BODY, headers)
 
 
 @pytest.mark.parametrize("kind", JUDGES)
 @pytest.mark.parametrize("change", ["body", "id", "timestamp", "secret", "age"])
-def test_a_judge_refuses_what_was_changed(kind: type, change: str) -> None:
+def test_a_judge_refuses_what_was_changed(kind: type, change: str, now: int) -> None:
     secret = secrets.token_bytes(32)
-    moment = NOW - 301 if change == "age" else NOW
+    moment = now - 301 if change == "age" else now
     headers = signed_headers("msg", moment, BODY, [secret])
     if change in {"id", "timestamp"}:
-        headers[f"webhook-{change}"] = str(NOW + 1)
+        headers[f"webhook-{change}"] = str(now + 1)
     body = BODY.replace(b"1", b"2") if change == "body" else BODY
     with pytest.raises((standardwebhooks.WebhookVerificationError, svix.WebhookVerificationError)):
         judge(kind, secrets.token_bytes(32) if change == "secret" else secret, body, headers)
