@@ -32,10 +32,8 @@ check: $(READY) ## lint, types and architecture
 	$(BIN)/deptry .
 	$(BIN)/vulture
 
-# What kills processes has the machine for itself; the rest shares it.
 test: $(READY) check ## check, then all tests
-	$(BIN)/pytest --quiet --numprocesses=3 --no-loadscope-reorder --ignore=tests/e2e tests
-	$(BIN)/pytest --quiet tests/e2e
+	$(BIN)/pytest --quiet --numprocesses=3 --no-loadscope-reorder tests
 
 demo: $(READY) ## validate a generated list on a mail internet in a box
 	@$(BIN)/python -m mailsift demo

@@ -22,7 +22,7 @@ from tests.workers import workers
 NO_NETWORK = {"MAILSIFT_SMTP_PORT": "9"}
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def quick_passwords() -> Iterator[None]:
     """Hashes are slow by intent; their real cost is looked at in tests/unit/api/test_passwords.py."""
     cheap = partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1)
