@@ -22,7 +22,6 @@ _ABOUT: Final = (
 )
 _FORM_OVERHEAD: Final = 64 * 1024
 _ROUTERS: Final = (
-    email.router,
     jobs.router,
     results.router,
     previews.router,
@@ -45,6 +44,7 @@ def create_app(parts: ApiParts) -> FastAPI:
     )
     app.state.parts = parts
     app.state.look = make_look()
+    app.router.routes.extend(email.router.routes)  # it is asked so often that a router between costs too much
     for router in (*_ROUTERS, *PAGES):
         app.include_router(router)
     large = dict.fromkeys((("POST", "/v1/bulk/jobs"), ("POST", "/lists")), parts.max_bytes + _FORM_OVERHEAD)

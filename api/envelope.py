@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from typing_extensions import override
 
 T = TypeVar("T")
 
@@ -45,9 +46,20 @@ class Problem(BaseModel):
     errors: list[Broken]
 
 
+_JSON: Final = TypeAdapter[Any](Any)
+
+
+class _Answer(JSONResponse):
+    """Written by pydantic: of all we do for a small answer, Python's own JSON took the most time."""
+
+    @override
+    def render(self, content: Any) -> bytes:
+        return _JSON.dump_json(content)
+
+
 def answer(
     data: Any, message: str = "OK", *, status: int = 200, headers: dict[str, str] | None = None
 ) -> JSONResponse:
     """Return a good answer; `data` holds JSON types only."""
     body = {"data": data, "message": message, "status": status, "success": True}
-    return JSONResponse(body, status, headers)
+    return _Answer(body, status, headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from fastapi import Request
 from fastapi.responses import Response
@@ -19,7 +19,7 @@ def read_json(body: bytes) -> Any:
         json.JSONDecodeError: it is none; its text says nothing of the body.
     """
     try:
-        return json.loads(body, object_pairs_hook=_once, parse_constant=_refuse)
+        return _DECODE(body.decode(json.detect_encoding(body)))
     except (ValueError, RecursionError):  # numbers of thousands of digits, and nesting without end
         raise json.JSONDecodeError("not JSON", "", 0) from None
 
@@ -33,6 +33,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(_: str) -> None:
     raise ValueError("no number")
+
+
+_DECODE: Final = json.JSONDecoder(
+    object_pairs_hook=_once, parse_constant=_refuse
+).decode  # made once, not by request
 
 
 class _StrictRequest(Request):
