@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 CODE := mailsift api jobs events storage pipeline sandbox tests benchmarks
-BENCHMARKS := syntax replies dns throttle engine single_validate download
+BENCHMARKS := syntax replies dns throttle engine single_validate download pages
 
 .DEFAULT_GOAL := help
 .PHONY: help install check test demo bench lock clean

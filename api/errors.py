@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
+import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
@@ -16,6 +17,8 @@ from pipeline.errors import MailsiftError
 
 PROBLEM_TYPE: Final = "application/problem+json"
 _RETRY_SECONDS: Final = "5"
+
+_log = structlog.get_logger()
 
 STATUS_OF: Final[Mapping[str, int]] = {
     # the request
@@ -243,6 +246,8 @@ def install(app: FastAPI, face: Face) -> None:
 async def _ours(request: Request, error: Exception) -> Response:
     if not isinstance(error, MailsiftError):
         raise error
+    if error.code not in STATUS_OF:  # nobody who asks can do anything about it; an operator may
+        _log.error("request.broken", error=error.code)
     return problem(request, error, headers=error.headers if isinstance(error, RefusedError) else None)
 
 

@@ -1,8 +1,6 @@
-"""Pages with many things on them take little work: under 100 ms of a processor."""
+"""Pages with many things on them stay small; how long they take is for benchmarks/pages.py."""
 
 from __future__ import annotations
-
-import time
 
 import pytest
 
@@ -24,15 +22,10 @@ MANY = {
 
 
 @pytest.mark.parametrize("path", MANY)
-async def test_a_full_page_takes_under_100_ms_and_100_kb(api: Api, path: str) -> None:
+async def test_a_full_page_has_less_than_100_kb(api: Api, path: str) -> None:
     async with signed_in(api) as client:
+        empty = len((await client.get(path)).content)
         await sql(api.settings, MANY[path])
-        await client.get(path)
-        spent = []
-        for _ in range(3):
-            before = time.process_time()  # of server and client: what others do on the machine counts not
-            answer = await client.get(path)
-            spent.append(time.process_time() - before)
-            assert answer.status_code == 200
-            assert len(answer.content) < 100_000
-        assert min(spent) < 0.1
+        answer = await client.get(path)
+        assert answer.status_code == 200
+        assert empty + 2_000 < len(answer.content) < 100_000

@@ -1,0 +1,141 @@
+"""How long every page takes and how large it is: 1,000 jobs of 20 chunks, one of them with 1,000,000 rows."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from pydantic import SecretStr
+
+from benchmarks.served import installed, served
+from benchmarks.syntax import realistic
+from jobs.views import JobId, JobOptions
+from mailsift.settings import Settings
+from mailsift.wiring import open_service
+from pipeline.facts import Mode
+from tests.installation import ended
+from tests.operating import fill, sql
+from tests.sessions import browser, person, sign_in
+from tests.workers import workers
+
+ACCOUNT = "benchmark"
+PAGES = (
+    *(
+        "/",
+        "/jobs",
+        "/jobs?state=failed",
+        "/jobs?q=newsletter+9",
+        "/keys",
+        "/webhooks",
+        "/schedules",
+        "/account",
+    ),
+    *("{job}", "{job}/results", "{job}/results?status=invalid", "{job}/results?q=a9", "{job}/rows/999999"),
+    *(f"/ops{page}" for page in ("", "/jobs", "/workers", "/leases", "/throttles", "/deliveries", "/broker")),
+    *(f"/ops{page}" for page in ("/poison", "/schedules", "/audit")),
+)
+MOST_MS, MOST_BYTES = 100, 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """The API, and the settings it runs with."""
+
+    url: str
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One page: milliseconds of each request, and its bytes as they are sent."""
+
+    path: str
+    times: list[float]
+    size: int
+
+    @property
+    def ms(self) -> float:
+        """The median."""
+        return statistics.median(self.times)
+
+
+def settings_of(environment: Mapping[str, str]) -> Settings:
+    """Return the settings that the API reads from this environment."""
+    return Settings(
+        home=Path(environment["MAILSIFT_HOME"]),
+        database_url=SecretStr(environment["MAILSIFT_DATABASE_URL"]),
+        redis_url=SecretStr(environment["MAILSIFT_REDIS_URL"]),
+    )
+
+
+async def finished_job(settings: Settings, folder: Path, rows: int) -> JobId:
+    """Have a worker do a list in mode fast."""
+    source = folder / "list.csv"
+    source.write_text("\n".join(("email", *realistic(rows))))
+    async with open_service(settings) as service:
+        account = await service.account(ACCOUNT)
+        job = await service.submit(account, source, JobOptions(mode=Mode.FAST))
+        with workers(settings, 1, folder / "worker.log"):
+            await ended(service, account, job, within=600)
+    return job
+
+
+async def timed(client: httpx.AsyncClient, path: str, times: int) -> Timed:
+    """Ask for a page once, and then so many times more.
+
+    Raises:
+        RuntimeError: the answer was not 200.
+    """
+    spent = []
+    answer = await client.get(path)
+    for _ in range(times):
+        began = time.perf_counter()
+        answer = await client.get(path)
+        spent.append(1000 * (time.perf_counter() - began))
+    if answer.status_code != 200:
+        raise RuntimeError(f"{path} answered {answer.status_code}")
+    return Timed(path, spent, len(answer.content))
+
+
+async def measure(house: House, job: str, times: int) -> list[Timed]:
+    """Fill the installation and look at every page as an owner who is an operator, too."""
+    for cleared in ("UPDATE job SET chunks = 0", "DELETE FROM throughput", "DELETE FROM worker"):
+        await sql(house.settings, cleared)  # what the job has left is in the way of what is made up
+    await fill(house.settings, jobs=1_000, chunks=20)
+    move = "UPDATE job SET account_id = (SELECT id FROM account WHERE name = :name)"
+    await sql(house.settings, move, name=ACCOUNT)
+    email = await person(house, operator=True, account=ACCOUNT)
+    async with browser(house) as client:
+        await sign_in(client, email)
+        return [await timed(client, page.format(job=f"/jobs/{job}"), times) for page in PAGES]
+
+
+def main() -> None:
+    """Print every page, the slowest last; fail when one is slower or larger than it may be."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rows", type=int, default=1_000_000)
+    options.add_argument("--times", type=int, default=15)
+    chosen = options.parse_args()
+    with installed() as environment, tempfile.TemporaryDirectory(prefix="ms-bench-") as folder:
+        settings = settings_of(environment)
+        job = asyncio.run(finished_job(settings, Path(folder), chosen.rows))
+        with served("mailsift", "api", environment=environment) as server:
+            pages = asyncio.run(measure(House(server.url, settings), str(job), chosen.times))
+    for page in sorted(pages, key=lambda page: page.ms):
+        shown = page.path.replace(str(job), "1m-rows")
+        print(f"{page.ms:6.1f} ms  worst {max(page.times):6.1f} ms  {page.size / 1000:6.1f} kB  {shown}")
+    print(f"goal: {MOST_MS} ms and {MOST_BYTES // 1000} kB")
+    good = all(page.ms <= MOST_MS and page.size <= MOST_BYTES for page in pages)
+    sys.exit(0 if good else "a page is too slow or too large")
+
+
+if __name__ == "__main__":
+    main()
