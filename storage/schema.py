@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 _MIGRATION_LOCK = 0x6D736966  # any constant: one migration at a time in one database
-_LOCK_NOT_AVAILABLE = "55P03"
+_IN_THE_WAY = ("55P03", "40P01")  # lock_not_available; deadlock_detected, with one who goes on without us
 _LOCK_SECONDS = 2  # how long one try may hold up the others
 _PAUSE_SECONDS = 1.0
 
@@ -55,7 +55,7 @@ def migrate(url: str, *, patience: float = 600.0) -> str:
         try:
             return _upgrade(connection, url)
         except OperationalError as error:
-            if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+            if getattr(error.orig, "sqlstate", None) not in _IN_THE_WAY:
                 raise
             if time.monotonic() > ends_at:
                 told = "Another transaction keeps a table the migration must change."

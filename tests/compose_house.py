@@ -27,9 +27,11 @@ _MOUNTS = """\
 set -e
 mount --bind "$1" %s
 mount --bind "$2" %s
+mount --bind "$3" /mnt
 mount -o remount,bind,ro /
 mount -t tmpfs -o mode=1777 tmpfs /tmp
-shift 2
+case "$3" in /tmp/*) mkdir -p "$3" && mount --bind /mnt "$3" ;; esac
+shift 3
 exec "$@"
 """
 OVERRIDES = "[limits]\nrate = 5000\nburst = 500\n"
@@ -85,7 +87,7 @@ class ComposeHouse:
         mounts = _MOUNTS % (_HOME, _SECRETS)
         return [
             *("unshare", "--mount", "--propagation=private", "sh", "-c", mounts, "sh"),
-            *(str(self.folder / "data"), str(self.folder / "secrets")),
+            *(str(self.folder / "data"), str(self.folder / "secrets"), str(ROOT)),
             *(*unprivileged, sys.executable, "-m", "mailsift", *words),
         ]
 

@@ -107,7 +107,7 @@ async def _ended_jobs(parts: ApiParts, account: AccountId, home: Path) -> tuple[
     async def submit(name: str, rows: int, options: JobOptions) -> JobId:
         return await parts.jobs.submit(account, _list(home, name, rows), options)
 
-    deep = JobOptions(mode=Mode.DEEP)
+    deep = JobOptions(mode=Mode.DEEP, evidence=True)
     first = await submit("customers-2026.csv", 1_200, deep)
     leads = await submit("trade-fair-leads.csv", 400, JobOptions(mode=Mode.MEDIUM))
     empty = home / "export-without-addresses.csv"

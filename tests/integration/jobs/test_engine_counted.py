@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -102,30 +103,26 @@ async def test_leases_of_the_dead_and_work_that_was_stopped(settings: Settings, 
     planter = Planter(settings, tmp_path)
     await planter.plant(PEOPLE, chunk=30)
     with counted(*COUNTED) as counts:
-        async with engine_on(settings, Gate) as engine:
+        async with engine_on(settings, Gate, heartbeat_s=0.2, sweep_s=3_600.0) as engine:
             _, draining = await caught(engine)
             assert counts["worker_inflight", "survey"] == 1
             await planter.sql(  # a lease of somebody who is dead: nobody renews it
                 """UPDATE chunk SET lease_token = gen_random_uuid(),
                        lease_until = clock_timestamp() - interval '1 s'"""
             )
-
             await draining  # a heartbeat finds the lease lost and stops the work
             assert counts["chunk_attempts_total", "stopped"] == 1
-
-            async def drain_again() -> None:  # a drain finds nothing to do while no sweep is due
-                while counts["worker_inflight", "survey"] == 0:
-                    await engine.drain()
-                    await asyncio.sleep(0.05)
+            assert counts["lease_expired_total", "chunk"] == 0
+            engine._config = replace(engine._config, sweep_s=0.0)
+            draining = asyncio.create_task(engine.drain())
 
             async def swept() -> bool:
                 return counts["lease_expired_total", "chunk"] == 1
 
-            draining = asyncio.create_task(drain_again())
             await until(swept, within=30)
             engine.stop()
             await engine.aclose(grace_s=0)
-            draining.cancel()
+            await draining
     assert counts["chunk_attempts_total", "done"] == 0
 
 

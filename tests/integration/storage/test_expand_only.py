@@ -212,3 +212,20 @@ def test_a_migration_that_never_gets_its_turn_says_so(
         assert refused.value.code == "database_busy"
         backup.rollback()
     assert revision(database_url) == newest_revision()
+
+
+def test_a_migration_that_stands_in_a_circle_with_a_worker_steps_back(
+    database_url: str, tmp_path: Path, reader: Callable[[], psycopg.Connection[tuple[object, ...]]]
+) -> None:
+    with reader() as worker, reader() as onlooker:
+        onlooker.autocommit = True
+        worker.execute("LOCK TABLE chunk IN ROW EXCLUSIVE MODE")  # as a commit takes it, the chunk first
+        migrating = threading.Thread(target=migrate_to_next, args=(database_url, tmp_path / "next"))
+        migrating.start()
+        waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'chunk'::regclass"
+        while onlooker.execute(waits).fetchone() == (0,):
+            assert migrating.is_alive()
+        worker.execute("LOCK TABLE job IN ROW EXCLUSIVE MODE")  # which the migration holds
+        worker.commit()
+        migrating.join(60)
+    assert revision(database_url) == REVISION
