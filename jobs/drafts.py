@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from jobs.intake import IntakeLimits
+from jobs.intake.plan import IntakeLimits
 from jobs.intake.run import ask_child
 from jobs.options import dump_options
 from jobs.ports import Waker

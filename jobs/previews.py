@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from jobs.columns import ADDRESS_N, names_metadata, read_names
-from jobs.intake import ChunkSlice, Intake
+from jobs.intake.plan import ChunkSlice, Intake
 
 _Z = 1.959964  # of the normal distribution, for 95 %
 _START = 0.5  # of the first step: the same list gives the same sample

@@ -13,7 +13,8 @@ import structlog
 from jobs.commit import LeaseLostError, end_job
 from jobs.faults import told
 from jobs.finish import join_results
-from jobs.intake import Intake, IntakeLimits, IntakeOptions, take_in
+from jobs.intake.plan import Intake, IntakeLimits, IntakeOptions
+from jobs.intake.run import take_in
 from jobs.kept import breakdown_of_segments
 from jobs.meters import JOBS_ENDED
 from jobs.options import load_options

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from jobs.engine import Engine, EngineConfig
-from jobs.intake import IntakeLimits
+from jobs.intake.plan import IntakeLimits
 from jobs.pulse import process_name
 from jobs.service import JobService
 from jobs.steps import StepPlan, StepWorker

@@ -19,7 +19,7 @@ from events.safe_http import SendConfig, Sender
 from jobs.drafts import Drafts
 from jobs.erasure import Eraser
 from jobs.errands import Errands
-from jobs.intake import IntakeLimits
+from jobs.intake.plan import IntakeLimits
 from jobs.ports import Waker
 from jobs.schedule_runs import ScheduleRuns
 from jobs.schedules import ScheduleService

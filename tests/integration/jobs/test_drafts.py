@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobs.drafts import Draft, Drafts, Look
-from jobs.intake import IntakeLimits
+from jobs.intake.plan import IntakeLimits
 from jobs.service import JobService
 from jobs.views import AccountId, JobId, JobOptions, JobState
 from mailsift.settings import Settings

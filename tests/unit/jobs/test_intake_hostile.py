@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs.intake import Intake, IntakeLimits, IntakeOptions, take_in
+from jobs.intake.plan import Intake, IntakeLimits, IntakeOptions
+from jobs.intake.run import take_in
 from pipeline.errors import MailsiftError
 from tests.hostile_files import BAD, HEADER, LINE
 
