@@ -72,14 +72,20 @@ def list_jobs(*, limit: Annotated[int, typer.Option(min=1)] = 20, as_json: JsonO
             print(json.dumps(_told(view)))  # noqa: T201 - the command's output
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("job", "state", "list", "mode", "rows", "done", "valid", "risky", "invalid", "created"):
-        justify: Any = "right" if name in {"rows", "done", "valid", "risky", "invalid"} else "left"
+    for name in ("job", "state", "list", "mode", "rows", "valid", "risky", "invalid", "created"):
+        justify: Any = "right" if name in {"rows", "valid", "risky", "invalid"} else "left"
         table.add_column(name, justify=justify, no_wrap=name != "list", overflow="fold")
     for view in views:
-        counts = (f"{n:,}" for n in (view.total, view.processed, view.valid, view.risky, view.invalid))
-        created = view.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
-        table.add_row(str(view.id)[:8], view.state.value, Text(view.name), view.mode.value, *counts, created)
+        counts = (f"{n:,}" for n in (view.total, view.valid, view.risky, view.invalid))
+        created = view.created_at.astimezone().strftime("%Y-%m-%d")
+        table.add_row(str(view.id)[:8], _state(view), Text(view.name), view.mode.value, *counts, created)
     Console().print(table)
+
+
+def _state(view: JobView) -> str:
+    """Say how far a job is that has begun and not ended."""
+    begun = view.finished_at is None and view.total
+    return f"{view.state.value} {100 * view.processed // view.total} %" if begun else view.state.value
 
 
 @jobs_app.command("show")
