@@ -15,7 +15,7 @@ from tests.installation import ended, until
 from tests.machines import network, servers, sides
 
 pytestmark = [pytest.mark.needs("root", "ip", "postgresql", "redis-server"), pytest.mark.timeout(400)]
-SEED, DOMAINS, ROWS = 13, 2_000, 20_000
+SEED, DOMAINS, ROWS = 13, 2_000, 100_000
 WORLD = {"seed": SEED, "domains": DOMAINS, "latency_ms": 40}
 
 
