@@ -122,7 +122,7 @@ class Settings(BaseSettings):
         description="seconds before each new try when a server says later without a time",
     )
     lease_seconds: float = Field(
-        default=60.0, gt=0, description="a chunk is given to another worker after this silence"
+        default=60.0, gt=0, description="what a worker holds, chunks and sessions, is free after this silence"
     )
     heartbeat_seconds: float = Field(default=10.0, gt=0, description="how often a worker renews its leases")
     sweep_seconds: float = Field(

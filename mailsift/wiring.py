@@ -29,6 +29,7 @@ from storage.blobs import Blobs
 from storage.database import Database
 from storage.facts import RedisFactCache
 from storage.redis import Client, connect
+from storage.repeating import repeating
 from storage.throttle import RedisThrottle, ThrottleConfig
 from storage.throttle_edits import EditBook, kept_fresh
 
@@ -104,8 +105,11 @@ async def _open_outside(settings: Settings, database: Database | None = None) ->
         edits = EditBook()
         if database is not None:
             await stack.enter_async_context(kept_fresh(database, edits))
-        limits = ThrottleConfig(processes=settings.worker_processes, edits=edits)
+        limits = ThrottleConfig(
+            lease_seconds=settings.lease_seconds, processes=settings.worker_processes, edits=edits
+        )
         throttle = RedisThrottle(redis, row=providers.row, config=limits)
+        await stack.enter_async_context(repeating(throttle.renew, every=settings.heartbeat_seconds))
         yield _Outside(guard, providers, cache, domains, throttle)
 
 

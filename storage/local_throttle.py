@@ -38,7 +38,8 @@ class ThrottleConfig:
     """What holds beside the providers' own limits.
 
     Attributes:
-        lease_seconds: a session that is not reported is over after this; no session may last longer.
+        lease_seconds: a session is over when its process has not renewed it for so long.
+        session_seconds: no session may last longer: one that is not reported by then is over.
         busy_seconds: when to ask again if all sessions are taken (they end when they end).
         learned_seconds: how long a slower pace is remembered after the last lesson.
         address_sessions, address_rate, address_burst: limits of one destination IP, whoever's it is and
@@ -47,7 +48,8 @@ class ThrottleConfig:
         edits: what operators changed.
     """
 
-    lease_seconds: float = 120.0
+    lease_seconds: float = 60.0
+    session_seconds: float = 120.0
     busy_seconds: float = 0.5
     learned_seconds: float = 86_400.0
     address_sessions: int = 20
@@ -221,7 +223,7 @@ class LocalThrottle(Throttle):
         lease = f"{LEASE_PREFIX}{next(self._numbers)}"
         for gate, limit in parts:
             gate.take(limit, count, now)
-            gate.leases[lease] = now + self._config.lease_seconds
+            gate.leases[lease] = now + self._config.session_seconds
         return Grant(count, lease)
 
 

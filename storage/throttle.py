@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 from random import Random
+from typing import NamedTuple
 
 from redis.asyncio import Redis
 from typing_extensions import override
@@ -42,6 +43,13 @@ KEPT_MIXES = 200  # providers x sources whose outcomes are counted: those with t
 MIX_SECONDS = 86_400.0  # then the counts start again
 
 
+class _Session(NamedTuple):
+    """A session under way, and when it is over at the latest by our clock."""
+
+    ask: Ask
+    until: float
+
+
 class RedisThrottle(Throttle):
     """Rate (GCRA), sessions (leases that expire) and penalties per provider x source and per destination.
 
@@ -53,6 +61,8 @@ class RedisThrottle(Throttle):
     Every call is one script on the server, so no two clients ever decide at the same time. It reads the
     server's own clock: the workers' clocks may differ as they like. A destination is an IPv4 address or an
     IPv6 /64.
+
+    A session's lease lives as long as its process renews it, so what a dead process held is soon free again.
 
     A rate reply halves the pace, down to one recipient a minute, and closes the provider for 30 s, then twice
     as long for every further one in a row, at most 15 minutes; afterwards one session at a time until one is
@@ -79,11 +89,14 @@ class RedisThrottle(Throttle):
         self._row = row
         self._config = config or ThrottleConfig()
         self._clock = clock
+        self._monotonic = clock or time.monotonic
         self._lifeline = lifeline or Lifeline("The throttle")
         self._random = random or Random(secrets.randbits(64))
-        self._local = LocalThrottle(row, self._config, clock=clock or time.monotonic, random=self._random)
+        self._local = LocalThrottle(row, self._config, clock=self._monotonic, random=self._random)
         self._grant = redis.register_script(_script("grant"))
         self._report = redis.register_script(_script("report"))
+        self._renew = redis.register_script(_script("renew"))
+        self._running: dict[str, _Session] = {}
 
     @override
     async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
@@ -102,7 +115,13 @@ class RedisThrottle(Throttle):
         answers = await self._lifeline.call(lambda: self._grant(keys=keys, args=args))
         if answers is None:
             return await self._local.grant(asks)
-        terms = zip(answers[::3], answers[1::3], answers[2::3], strict=True)
+        terms = list(zip(answers[::3], answers[1::3], answers[2::3], strict=True))
+        until = self._monotonic() + config.session_seconds
+        self._running.update(
+            (f"{name}{number}", _Session(asks[number], until))
+            for number, (count, *_) in enumerate(terms)
+            if count
+        )
         return [
             Grant(count, f"{name}{number}")
             if count
@@ -114,6 +133,8 @@ class RedisThrottle(Throttle):
     async def report(self, reports: Sequence[Report]) -> None:
         if not reports:
             return
+        for report in reports:
+            self._running.pop(report.lease, None)
         keys = [SEEN_KEY, MIX_KEY]
         for report in reports:
             keys.extend((*_provider_keys(report.ask), _address_keys(report.ask)[0]))
@@ -125,6 +146,16 @@ class RedisThrottle(Throttle):
             tell_of_hold(reports[place].ask)
         mine = reports if holds is None else [one for one in reports if one.lease.startswith(LEASE_PREFIX)]
         await self._local.report(mine)
+
+    async def renew(self) -> None:
+        """Renew the leases of all sessions of this process that have not been reported. One round trip."""
+        now = self._monotonic()
+        self._running = {lease: one for lease, one in self._running.items() if one.until > now}
+        if self._running:
+            asks = [one.ask for one in self._running.values()]
+            keys = [key for ask in asks for key in (_provider_keys(ask)[1], _address_keys(ask)[0])]
+            args: list[str | float] = [self._now(), self._config.lease_seconds, *self._running]
+            await self._lifeline.call(lambda: self._renew(keys=keys, args=args))
 
     def _now(self) -> str:
         return "" if self._clock is None else f"{self._clock():.6f}"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -16,6 +15,7 @@ from pipeline.errors import MailsiftError
 from pipeline.ports import Ask
 from pipeline.providers import Provider
 from storage.database import Connection, Database, DatabaseError
+from storage.repeating import repeating
 
 ANY_SOURCE: Final = "*"
 MOST_RAISE: Final = 2.0
@@ -184,19 +184,13 @@ async def kept_fresh(
     While the database does not answer, what is known holds on.
     """
     known = await _refresh(database, book, known=True)
-    task = asyncio.create_task(_refresh_again(database, book, every, known=known))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
-
-async def _refresh_again(database: Database, book: EditBook, every: float, *, known: bool) -> None:
-    while True:
-        await asyncio.sleep(every)
+    async def again() -> None:
+        nonlocal known
         known = await _refresh(database, book, known=known)
+
+    async with repeating(again, every=every):
+        yield
 
 
 async def _refresh(database: Database, book: EditBook, *, known: bool) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import signal
 import tempfile
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -35,6 +36,11 @@ __all__ = [
 TEMPLATE = "template_mailsift"
 REDIS_DATABASES = 12  # of Valkey's 16; number 0 stays empty
 SHARED_REDIS_DATABASES = (13, 14, 15)
+
+
+def pytest_sessionstart() -> None:
+    """Undo what a shell does to what it runs in the background: SIGINT is ignored, by the children, too."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

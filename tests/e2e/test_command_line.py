@@ -224,9 +224,9 @@ def test_a_job_can_be_looked_at_paused_cancelled_and_retried(
     source.write_text("\n".join([*decided, *unknown, *waiting]))
     job = _submitted(settings, source)
     limit = time.monotonic() + 30
-    while not (shown := _shown(keyboard, settings, job))["waiting"]:
+    while not ((shown := _shown(keyboard, settings, job))["waiting"] and shown["processed"] == 23):
         assert time.monotonic() < limit, shown
-    assert (shown["status"], shown["processed"], shown["valid"], shown["risky"]) == ("running", 23, 20, 3)
+    assert (shown["status"], shown["valid"], shown["risky"]) == ("running", 20, 3)
     (wait,) = shown["waiting"]
     assert (wait["reason"], wait["addresses"]) == ("deferred", 5)
     assert "[red]list.txt" in keyboard.type(settings, "jobs", "show", job).out

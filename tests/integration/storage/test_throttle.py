@@ -73,13 +73,52 @@ async def test_no_more_sessions_than_the_row_says_until_one_ends(throttle: Throt
     assert (await one(throttle, ask())).recipients == 1
 
 
-async def test_the_lease_of_a_crashed_worker_ends_by_itself(throttle: Throttle, time: Time) -> None:
+async def test_a_session_that_is_never_reported_ends_by_itself(throttle: Throttle, time: Time) -> None:
     for _ in range(2):
         await one(throttle, ask())
-    time.now += CONFIG.lease_seconds - 1
+    for _ in range(7):  # renewed as often as it may be
+        time.now += CONFIG.session_seconds / 8
+        await _renew(throttle)
     assert (await one(throttle, ask())).recipients == 0
-    time.now += 1.001
+    time.now += CONFIG.session_seconds / 8
+    await _renew(throttle)
+    time.now += CONFIG.lease_seconds
     assert (await one(throttle, ask())).recipients == 1
+
+
+async def _renew(throttle: Throttle) -> None:
+    if isinstance(throttle, RedisThrottle):
+        await throttle.renew()
+
+
+async def test_the_sessions_of_a_process_that_fell_silent_are_free_long_before(
+    redis: Redis, shared: RedisThrottle, time: Time
+) -> None:
+    dead = RedisThrottle(redis, row=row, config=CONFIG, clock=time, random=Random(1))
+    await one(dead, ask())
+    alive = await one(shared, ask())
+    time.now += CONFIG.lease_seconds - 1
+    await shared.renew()
+    assert (await one(shared, ask())).recipients == 0
+    time.now += 1.001
+    assert (await one(shared, ask())).recipients == 1, "of the dead"
+    assert (await one(shared, ask())).recipients == 0, "the other one was renewed"
+    await end(shared, ask(), alive)
+    await shared.renew()
+    assert (await one(shared, ask())).recipients == 1, "what is reported is not renewed"
+
+
+async def test_a_lease_that_ran_out_is_not_taken_back(
+    redis: Redis, shared: RedisThrottle, time: Time
+) -> None:
+    late = RedisThrottle(redis, row=row, config=CONFIG, clock=time, random=Random(1))
+    for _ in range(2):
+        await one(late, ask())
+    time.now += CONFIG.lease_seconds + 1
+    assert [(await one(shared, ask())).recipients for _ in range(2)] == [1, 1]
+    await late.renew()
+    for key in await redis.keys("ms:throttle:sessions:*"):
+        assert await redis.zcard(key) == 2
 
 
 async def test_sources_and_providers_do_not_share_a_limit(throttle: Throttle) -> None:

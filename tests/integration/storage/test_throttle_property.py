@@ -22,7 +22,13 @@ from storage.throttle import RedisThrottle, ThrottleConfig
 
 START = 1_800_000_000.0
 ROOMY = 10**6
-CONFIG = ThrottleConfig(lease_seconds=30, address_sessions=ROOMY, address_rate=1e6, address_burst=ROOMY)
+CONFIG = ThrottleConfig(
+    lease_seconds=30,
+    session_seconds=30,
+    address_sessions=ROOMY,
+    address_rate=1e6,
+    address_burst=ROOMY,
+)
 STEPS = st.lists(
     st.tuples(
         st.one_of(st.just(0.0), st.floats(0, 1), st.floats(0, 40)),  # seconds that pass
