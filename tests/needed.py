@@ -12,6 +12,7 @@ import pytest
 POSTGRES_BIN = Path("/usr/lib/postgresql/15/bin")
 _REQUIRED = os.environ.get("MAILSIFT_REQUIRE_JUDGES") == "1"  # noqa: TID251 - no setting of the product
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
+_AS_WELL = {"chromium": ("chromium-headless-shell",)}
 _WHERE = {
     "root": "run the tests as root",
     "postgresql": "apt-get install postgresql-15",
@@ -31,7 +32,7 @@ def is_missing(need: str) -> bool:
         return os.geteuid() != 0
     if need == "postgresql":
         return not (POSTGRES_BIN / "postgres").exists()
-    return shutil.which(need) is None
+    return not any(shutil.which(one) for one in (need, *_AS_WELL.get(need, ())))
 
 
 def pytest_configure(config: pytest.Config) -> None:
