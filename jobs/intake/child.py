@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import resource
 import signal
 import sys
@@ -10,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, astuple
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from jobs.intake.plan import IntakeLimits, IntakeOptions
 from pipeline.errors import MailsiftError
@@ -23,8 +25,9 @@ def main() -> None:
     answer(_take_in)
 
 
-def answer(work: Callable[[Mapping[str, Any], IntakeLimits], dict[str, Any]]) -> None:
-    """Do the work inside its limits; say what came of it, or which rule the file broke."""
+def answer(work: Callable[[Mapping[str, Any], IntakeLimits], dict[str, Any]]) -> NoReturn:
+    """Do the work inside its limits, say what came of it or which rule the file broke, and end."""
+    gc.disable()  # this process ends too soon for rubbish to matter
     request = json.load(sys.stdin)
     limits = IntakeLimits(**request["limits"])
     _bound(limits)
@@ -35,6 +38,10 @@ def answer(work: Callable[[Mapping[str, Any], IntakeLimits], dict[str, Any]]) ->
     except Exception as error:  # noqa: BLE001 - its text may quote the file, so only its name may leave
         said = {"code": "intake_crashed", "message": f"Reading the file failed ({type(error).__name__})."}
     json.dump(said, sys.stdout)
+    sys.stdout.flush()
+    os._exit(
+        0
+    )  # all is said and written: taking every module apart would take as long as loading half of them
 
 
 def _take_in(request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:
