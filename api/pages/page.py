@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
 
 from fastapi import Request
@@ -41,8 +42,9 @@ class Look:
     assets: Assets
 
 
+@cache
 def make_look() -> Look:
-    """Read the templates and the static files."""
+    """Read the templates and the static files, once a process."""
     templates = Environment(
         loader=PackageLoader("api"),
         autoescape=True,
