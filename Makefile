@@ -7,6 +7,9 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 CODE := mailsift api jobs events storage pipeline sandbox tests benchmarks
 BENCHMARKS := syntax replies dns throttle engine single_validate download pages
 
+# Compiled once: a machine where this is set would compile the tests in every process of theirs.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help install check test demo bench lock clean
 

@@ -6,6 +6,7 @@ import gc
 import os
 import secrets
 import signal
+import sys
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -150,16 +151,14 @@ def _keep_our_logs(**_: object) -> None:
 
 
 def _serve(app: Celery, settings: Settings) -> None:
-    app.worker_main(
-        [
-            "--quiet",
-            "worker",
-            f"--concurrency={settings.worker_processes}",
-            "--pool=prefork",
-            f"--queues={QUEUE}",
-            "--without-gossip",
-            "--without-mingle",
-            "--without-heartbeat",
-            "--loglevel=WARNING",
-        ]
+    worker = app.Worker(  # the library's command line would load what a worker never needs
+        concurrency=settings.worker_processes,
+        queues=[QUEUE],
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+        loglevel="WARNING",
+        quiet=True,
     )
+    worker.start()
+    sys.exit(worker.exitcode)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 from mailsift.settings import Settings
 from tests.installation import until
 from tests.workers import ROOT, kill_group
+
+NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients of plain HTTP: to load whom the system trusts takes longer than what most of them ask."""
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ import httpx
 from api.people_views import Role
 from mailsift.settings import Settings
 from mailsift.wiring_people import open_people
+from tests.serving import NO_TLS
 
 PASSWORD = "correct horse battery staple"
 _numbers = itertools.count(1)
@@ -80,7 +81,7 @@ def browser(served: Served) -> httpx.AsyncClient:
     jar = _Jar()
     hooks: dict[str, list[Callable[..., Any]]] = {"request": [jar.send], "response": [jar.keep]}
     return httpx.AsyncClient(
-        base_url=served.url, headers={"Accept": "text/html"}, event_hooks=hooks, timeout=30
+        base_url=served.url, headers={"Accept": "text/html"}, event_hooks=hooks, timeout=30, verify=NO_TLS
     )
 
 

@@ -17,6 +17,7 @@ from api.keys import Scope
 from mailsift.serve import open_keyring, serve
 from mailsift.settings import Settings
 from tests.installation import settings_for
+from tests.serving import NO_TLS
 from tests.workers import workers
 
 NO_NETWORK = {"MAILSIFT_SMTP_PORT": "9"}
@@ -44,7 +45,7 @@ class Api:
 
     def client(self, key: str) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {key}"}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30, verify=NO_TLS)
 
 
 @pytest.fixture
