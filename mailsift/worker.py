@@ -83,9 +83,10 @@ class Tick(bootsteps.StartStopStep):
 
     @override
     def start(self, parent: Any) -> None:
-        """Begin to tick; the processes of the pool are there by now."""
+        """Tick at once and then again and again; the processes of the pool are there by now."""
         parent.app.conf.mailsift_pool_started()
         seconds = parent.app.conf.mailsift_sweep_seconds
+        _tick(parent.app, parent.concurrency)
         self._timer = parent.timer.call_repeatedly(seconds, _tick, (parent.app, parent.concurrency))
 
     @override
