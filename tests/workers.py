@@ -33,10 +33,15 @@ class WorkerGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for worker in self._running:
+        self.kill_all()
+        self._log.close()
+
+    def kill_all(self) -> None:
+        """SIGKILL every worker for good."""
+        while self._running:
+            worker = self._running.pop()
             kill_group(worker.pid)
             worker.wait()
-        self._log.close()
 
     def kill(self, place: int, *, whole_group: bool) -> int:
         """SIGKILL one worker: its whole process group, or only a process that works.

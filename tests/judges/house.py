@@ -12,7 +12,7 @@ import httpx
 from mailsift.serve import open_keyring
 from mailsift.settings import Settings
 from tests.serving import address, command
-from tests.workers import workers
+from tests.workers import WorkerGroup, workers
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,13 @@ class House:
 
     Attributes:
         keys: a key with every scope of each account, by the account's name.
+        crew: its worker.
     """
 
     url: str
     settings: Settings
     keys: dict[str, str]
+    crew: WorkerGroup
 
     def client(self, account: str) -> httpx.Client:
         headers = {"Authorization": f"Bearer {self.keys[account]}"}
@@ -36,12 +38,12 @@ class House:
 def open_house(settings: Settings, *accounts: str) -> Iterator[House]:
     """Run one worker and one API process until the block ends."""
     log = settings.home / "api.log"
-    with workers(settings, 1, settings.home / "worker.log"), asyncio.Runner() as runner:
+    with workers(settings, 1, settings.home / "worker.log") as crew, asyncio.Runner() as runner:
         keys = runner.run(_keys(settings, accounts))
         api = command(settings, log, "api")
         runner.run(api.__aenter__())
         try:
-            yield House(runner.run(address(log)), settings, keys)
+            yield House(runner.run(address(log)), settings, keys, crew)
         finally:
             runner.run(api.__aexit__(None, None, None))
 
