@@ -1,4 +1,4 @@
-"""Fixtures: one embedded PostgreSQL and Valkey for the whole run, a fresh database for every test."""
+"""Fixtures: one embedded PostgreSQL and Valkey for the whole run, a database without rows for every test."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import itertools
 import shutil
 import signal
 import tempfile
-import urllib.parse
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
-import psycopg
 import pytest
-from psycopg import sql
 
 from mailsift.embedded import EmbeddedServers
+from tests.databases import Databases
 from tests.needed import (
     pytest_collection_modifyitems,
     pytest_configure,
@@ -33,7 +31,6 @@ __all__ = [
     "pytest_xdist_make_scheduler",
 ]
 
-TEMPLATE = "template_mailsift"
 REDIS_DATABASES = 12  # of Valkey's 16; number 0 stays empty
 SHARED_REDIS_DATABASES = (13, 14, 15)
 
@@ -59,13 +56,8 @@ def servers(short_tmp: Path) -> Iterator[EmbeddedServers]:
 
 
 @pytest.fixture(scope="session")
-def template(servers: EmbeddedServers) -> str:
-    """Name of a migrated, empty database."""
-    from storage.schema import migrate  # noqa: PLC0415 - tests without a database do not pay for it
-
-    _admin(servers, "CREATE DATABASE {}", TEMPLATE)
-    migrate(_named(servers.database_url, TEMPLATE))
-    return TEMPLATE
+def databases(servers: EmbeddedServers) -> Databases:
+    return Databases(servers)
 
 
 @pytest.fixture(scope="session")
@@ -74,31 +66,25 @@ def numbers() -> Iterator[int]:
 
 
 @pytest.fixture
-def database_url(servers: EmbeddedServers, template: str, numbers: Iterator[int]) -> Iterator[str]:
-    """SQLAlchemy address of a fresh, migrated database."""
-    with _migrated(servers, template, numbers) as url:
+def database_url(databases: Databases) -> Iterator[str]:
+    """SQLAlchemy address of a migrated database without rows."""
+    with databases.migrated() as url:
         yield url
 
 
 @pytest.fixture(scope="module")
-def shared_servers(
-    servers: EmbeddedServers, template: str, numbers: Iterator[int]
-) -> Iterator[Callable[[], Urls]]:
+def shared_servers(servers: EmbeddedServers, databases: Databases) -> Iterator[Callable[[], Urls]]:
     """Gives a migrated database and an empty Redis that tests of one module share, up to three times."""
     places = iter(SHARED_REDIS_DATABASES)
     with ExitStack() as stack:
-        yield lambda: Urls(
-            stack.enter_context(_migrated(servers, template, numbers)), _emptied(servers, next(places))
-        )
+        yield lambda: Urls(stack.enter_context(databases.migrated()), _emptied(servers, next(places)))
 
 
 @pytest.fixture
-def empty_database_url(servers: EmbeddedServers, numbers: Iterator[int]) -> Iterator[str]:
-    """SQLAlchemy address of a fresh database without tables."""
-    name = f"test_{next(numbers)}"
-    _admin(servers, "CREATE DATABASE {}", name)
-    yield _named(servers.database_url, name)
-    _admin(servers, "DROP DATABASE {} WITH (FORCE)", name)
+def empty_database_url(databases: Databases) -> Iterator[str]:
+    """SQLAlchemy address of a new database without tables."""
+    with databases.empty() as url:
+        yield url
 
 
 @pytest.fixture
@@ -115,14 +101,6 @@ def redis_server(short_tmp: Path, numbers: Iterator[int]) -> Iterator[RedisServe
     server.stop()
 
 
-@contextmanager
-def _migrated(servers: EmbeddedServers, template: str, numbers: Iterator[int]) -> Iterator[str]:
-    name = f"test_{next(numbers)}"
-    _admin(servers, "CREATE DATABASE {} TEMPLATE {}", name, template)
-    yield _named(servers.database_url, name)
-    _admin(servers, "DROP DATABASE {} WITH (FORCE)", name)
-
-
 def _emptied(servers: EmbeddedServers, number: int) -> str:
     import redis  # noqa: PLC0415 - tests without Redis do not pay for it
 
@@ -130,16 +108,3 @@ def _emptied(servers: EmbeddedServers, number: int) -> str:
     with redis.Redis.from_url(url) as client:
         client.flushdb()
     return url
-
-
-def _named(url: str, database: str) -> str:
-    return urllib.parse.urlsplit(url)._replace(path=f"/{database}").geturl()
-
-
-def _admin(servers: EmbeddedServers, statement: str, *names: str) -> None:
-    """Run one statement on the maintenance database; `{}` stands for a name."""
-    address = _named(servers.database_url, "postgres").replace("+psycopg", "")
-    with psycopg.connect(address, autocommit=True) as connection:
-        # the statements are literals of this file
-        query = sql.SQL(statement).format(*map(sql.Identifier, names))
-        connection.execute(query)
