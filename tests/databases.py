@@ -17,8 +17,10 @@ _TEMPLATE: Final = "template_mailsift"
 _ROOM: Final = 4 * 1024 * 1024  # bytes a test may leave; a database with more is not used again
 
 _SHAPE: Final = """
-SELECT md5(string_agg(format('%s %s %s %s %s %s', relname, attname, atttypid, attnotnull, atthasdef, rules), ','
-    ORDER BY relname, attnum))
+SELECT md5(string_agg(
+    format('%s %s %s %s %s %s', relname, attname, atttypid, attnotnull, atthasdef, rules), ','
+    ORDER BY relname, attnum
+))
 FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0
 LEFT JOIN (SELECT conrelid, string_agg(conname, ' ' ORDER BY conname) AS rules FROM pg_constraint GROUP BY 1)
     ON conrelid = pg_class.oid
