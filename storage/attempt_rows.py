@@ -43,9 +43,13 @@ async def of_delivery(connection: Connection, delivery_id: UUID) -> Sequence[Row
     return (await connection.execute(statement)).mappings().all()
 
 
+# Materialized, here and wherever rows are locked up to a limit: a subquery of IN may run again for every row,
+# and then it passes over those just deleted and takes the next ones.
 _PURGE = text("""
-    DELETE FROM attempt WHERE (delivery_id, n) IN (
-        SELECT delivery_id, n FROM attempt WHERE at < :before ORDER BY at LIMIT :limit FOR UPDATE SKIP LOCKED)
+    WITH old AS MATERIALIZED (
+        SELECT delivery_id, n FROM attempt WHERE at < :before ORDER BY at LIMIT :limit FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM attempt USING old WHERE attempt.delivery_id = old.delivery_id AND attempt.n = old.n
 """)
 
 

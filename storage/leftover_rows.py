@@ -38,11 +38,13 @@ _LEAVE = text("""
 
 # Whoever dies over it leaves the row for the next one.
 _SEAL = text("""
-    UPDATE leftover SET sealed = true, due_at = clock_timestamp() + interval '1 minute'
-    WHERE job_id IN (
+    WITH due AS MATERIALIZED (
         SELECT job_id FROM leftover WHERE due_at <= clock_timestamp()
-        ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED)
-    RETURNING job_id
+        ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
+    )
+    UPDATE leftover SET sealed = true, due_at = clock_timestamp() + interval '1 minute'
+    FROM due WHERE leftover.job_id = due.job_id
+    RETURNING leftover.job_id
 """)
 
 _FORGET = text("DELETE FROM leftover WHERE job_id = :job_id AND sealed")

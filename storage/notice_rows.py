@@ -60,7 +60,7 @@ async def insert(connection: Connection, new: NewNotice) -> bool:
 _CLAIM = text("""
     WITH taken AS (
         UPDATE notice SET tries = tries + 1, next_try_at = :again
-        WHERE id IN (
+        WHERE id = (
             SELECT id FROM notice WHERE state = 'pending' AND next_try_at <= :now
             ORDER BY next_try_at LIMIT 1 FOR UPDATE SKIP LOCKED)
         RETURNING *
