@@ -28,7 +28,7 @@ class Office:
         latency: seconds of a round trip.
         tarpit: seconds a reply of Pace.TARPIT takes.
         drip: seconds a byte of Pace.DRIP takes.
-        tls: the certificate's context, None when none could be made.
+        tls: the certificate's context.
         dropped: addresses of the servers whose first session has been dropped.
     """
 
@@ -38,7 +38,7 @@ class Office:
     latency: float
     tarpit: float
     drip: float
-    tls: ssl.SSLContext | None
+    tls: ssl.SSLContext
     dropped: set[str]
 
 
@@ -127,7 +127,7 @@ class Conversation:
         return [name for name, yes in offered.items() if yes]
 
     def _has_tls(self) -> bool:
-        return self._habits.tls is not Tls.NONE and self._office.tls is not None and not self._secure
+        return self._habits.tls is not Tls.NONE and not self._secure
 
     def _starttls(self, _text: str) -> Turn:
         if not self._has_tls():

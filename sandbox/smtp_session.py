@@ -146,7 +146,6 @@ class SmtpSession(asyncio.Protocol):
         self._handshake = self._loop.create_task(self._upgrade())
 
     async def _upgrade(self) -> None:
-        assert self._office.tls is not None  # noqa: S101 - STARTTLS is not offered without
         try:
             transport = await self._loop.start_tls(self._transport, self, self._office.tls, server_side=True)
         except (OSError, ssl.SSLError):

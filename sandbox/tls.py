@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import shutil
 import ssl
-import subprocess
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
-_NAME = "mx.sandbox.test"
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+_NAME: Final = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "mx.sandbox.test")])
+_SINCE, _UNTIL = datetime(2020, 1, 1, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)
 
 
-def server_context() -> ssl.SSLContext | None:
-    """Return a TLS context with a fresh self-signed certificate; None when there is no `openssl` command."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        key, certificate = Path(folder, "key.pem"), Path(folder, "certificate.pem")
-        subprocess.run(  # noqa: S603 - fixed arguments
-            [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-             "-days", "30", "-subj", f"/CN={_NAME}", "-keyout", str(key), "-out", str(certificate)],
-            check=True, capture_output=True,
-        )  # fmt: skip
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
+def server_context() -> ssl.SSLContext:
+    """Return a TLS context with a fresh self-signed certificate."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    number = x509.random_serial_number()
+    certificate = (
+        x509.CertificateBuilder(_NAME, _NAME, key.public_key(), number, _SINCE, _UNTIL)
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.NamedTemporaryFile() as both:  # the ssl module reads files only
+        Path(both.name).write_bytes(secret + certificate)
+        context.load_cert_chain(both.name)
     return context

@@ -19,6 +19,7 @@ from tests.needed import (
     pytest_configure,
     pytest_runtest_setup,
     pytest_terminal_summary,
+    pytest_testnodedown,
 )
 from tests.servers import RedisServer, Urls
 from tests.together import pytest_xdist_make_scheduler
@@ -28,6 +29,7 @@ __all__ = [
     "pytest_configure",
     "pytest_runtest_setup",
     "pytest_terminal_summary",
+    "pytest_testnodedown",
     "pytest_xdist_make_scheduler",
 ]
 

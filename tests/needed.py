@@ -1,4 +1,7 @@
-"""Tests say by a mark what they need of a machine; where it is missing they are left out, loudly."""
+"""Tests say by a mark what they need of a machine; where it is missing they are left out, loudly.
+
+With MAILSIFT_REQUIRE_JUDGES=1 nothing is left out: a test that lacks something fails.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,14 @@ from pathlib import Path
 import pytest
 
 POSTGRES_BIN = Path("/usr/lib/postgresql/15/bin")
+MAIL_SERVERS = Path(os.environ.get("MAILSIFT_MTAS", "/opt/mailsift-mtas"))  # noqa: TID251 - no setting of the product
 _REQUIRED = os.environ.get("MAILSIFT_REQUIRE_JUDGES") == "1"  # noqa: TID251 - no setting of the product
-_LEFT_OUT = pytest.StashKey[Counter[str]]()
+_LEFT_OUT = pytest.StashKey[dict[str, int]]()
+_REPORTED = "left_out"
 _AS_WELL = {"chromium": ("chromium-headless-shell",)}
 _WHERE = {
     "root": "run the tests as root",
+    "mail-servers": "run .ci/install-mail-servers (it installs nothing on the system) and the tests as root",
     "postgresql": "apt-get install postgresql-15",
     "redis-server": "apt-get install redis-server",
     "unbound": "apt-get install unbound dns-root-data",
@@ -27,9 +33,11 @@ _WHERE = {
 
 
 def is_missing(need: str) -> bool:
-    """Say whether a program (or `root`, or `postgresql`, Debian's) is not to be had here."""
+    """Say whether a program (or `root`, `mail-servers`, or `postgresql`, Debian's) is not to be had here."""
     if need == "root":
         return os.geteuid() != 0
+    if need == "mail-servers":
+        return not (MAIL_SERVERS / ".ready").exists() or is_missing("root")
     if need == "postgresql":
         return not (POSTGRES_BIN / "postgres").exists()
     return not any(shutil.which(one) for one in (need, *_AS_WELL.get(need, ())))
@@ -44,7 +52,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if _REQUIRED:
         return
     lacking = {item: lacks for item in items if (lacks := _missing(item))}
-    config.stash[_LEFT_OUT] = Counter(need for lacks in lacking.values() for need in lacks)
+    counts = Counter(need for lacks in lacking.values() for need in lacks)
+    config.stash[_LEFT_OUT] = counts
+    if hasattr(
+        config, "workeroutput"
+    ):  # of several processes, only the one that collects nothing has a voice
+        config.workeroutput[_REPORTED] = dict(counts)
     config.hook.pytest_deselected(items=list(lacking))
     items[:] = [item for item in items if item not in lacking]
 
@@ -54,9 +67,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.fail(f"MAILSIFT_REQUIRE_JUDGES=1, and here is no {', '.join(lacks)}")
 
 
+def pytest_testnodedown(node: object) -> None:
+    """Take over what a process of ours has left out; they all leave out the same."""
+    config: pytest.Config = node.config  # type: ignore[attr-defined]  # xdist has no types
+    config.stash[_LEFT_OUT] = getattr(node, "workeroutput", {}).get(_REPORTED, {})
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say loudly what was left out."""
-    left_out = config.stash.get(_LEFT_OUT, Counter[str]())
+    left_out = config.stash.get(_LEFT_OUT, {})
     if left_out:
         terminalreporter.section("NOT TESTED: what is missing here", sep="!", red=True, bold=True)
     for need, count in sorted(left_out.items()):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,37 +11,13 @@ from tests.mta.asking import World
 from tests.mta.chroot import Chroot, free_port
 from tests.mta.name_server import name_server
 from tests.mta.world import zone_of
+from tests.needed import MAIL_SERVERS
 
-_HERE = Path(__file__).parent
-_ROOT = Path(os.environ.get("MAILSIFT_MTAS", "/opt/mailsift-mtas"))  # noqa: TID251 - no setting of the product
-_REQUIRED = os.environ.get("MAILSIFT_REQUIRE_MTAS") == "1"  # noqa: TID251 - no setting of the product
-_HINT = "run .ci/install-mail-servers (Debian or Ubuntu, as root; it installs nothing on the system)"
-_LEFT_OUT = pytest.StashKey[int]()
 _CHROOT = pytest.StashKey[Chroot]()
 
 
-def _are_there() -> bool:
-    return (_ROOT / ".ready").exists() and os.geteuid() == 0
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave these tests out where the servers are not; the summary says so."""
-    if _REQUIRED or _are_there():
-        return
-    left_out = [item for item in items if item.path.is_relative_to(_HERE)]
-    config.stash[_LEFT_OUT] = len(left_out)
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not item.path.is_relative_to(_HERE)]
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say loudly what was left out."""
-    count = config.stash.get(_LEFT_OUT, 0)
-    if count:
-        terminalreporter.section("NOT TESTED: real mail servers", sep="!", red=True, bold=True)
-        terminalreporter.line(
-            f"{count} tests against Postfix, Postgrey, Exim and OpenSMTPD were left out: {_HINT}."
-        )
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.needs("mail-servers"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -60,9 +34,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def chroot(pytestconfig: pytest.Config) -> Iterator[Chroot]:
-    if not _are_there():
-        pytest.fail(f"no mail servers in {_ROOT}, or not root: {_HINT}")
-    with Chroot(_ROOT, free_port()) as running:
+    with Chroot(MAIL_SERVERS, free_port()) as running:
         pytestconfig.stash[_CHROOT] = running
         yield running
 
