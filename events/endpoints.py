@@ -29,13 +29,14 @@ from pipeline.clock import Clock
 from pipeline.errors import MailsiftError
 from storage import attempt_rows, delivery_rows, endpoint_rows
 from storage.database import Database
+from storage.delivery_rows import Pace
 from storage.endpoint_rows import EndpointHealth, NewEndpoint
 from storage.event_rows import EventRow
 
 MAX_ENDPOINTS = 50
 MAX_OVERLAP_S = 7 * 86_400
-SLOWEST, FASTEST = 0.1, 100.0
-"""Attempts a second that an endpoint may be given at least and at most."""
+SLOWEST, FASTEST, USUAL = 0.1, 100.0, Pace().rate
+"""Attempts a second that an endpoint may be given at least and at most, and what it has when given none."""
 
 
 class WebhookService:

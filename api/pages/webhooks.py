@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Annotated, Final
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Request
@@ -16,6 +17,7 @@ from api.pages.page import render, see
 from api.pages.visitor import Role, Signed, Visitor
 from api.pages.webhook_words import REASONS, STATES, WRONG
 from api.parts import parts_of
+from events.endpoints import FASTEST, SLOWEST, USUAL
 from events.payloads import EventType
 from events.samples import Sample
 from events.views import EndpointView
@@ -38,6 +40,27 @@ SAMPLES: Final = {
 OVERLAPS: Final = {"0": "Not at all", "3600": "For 1 hour", "86400": "For 24 hours", "604800": "For 7 days"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """The form as it was filled in; no types are all of them, `rate` is a number or "" for the usual."""
+
+    url: str = ""
+    types: Sequence[str] = ()
+    rate: str = ""
+
+    @classmethod
+    def of(cls, form: FormData) -> Self:
+        chosen = [str(one) for one in form.getlist("type") if one in EVENTS]
+        types = [] if len(chosen) == len(EVENTS) else chosen
+        return cls(text(form, "url", most=2_000), types, text(form, "rate"))
+
+    def attempts_a_second(self) -> float | None:
+        try:
+            return float(self.rate) if self.rate else None
+        except ValueError:
+            raise MailsiftError("webhook_rate_invalid", "Requests a second are a number.") from None
+
+
 @router.get("")
 async def webhooks(request: Request, visitor: Reader) -> Response:
     """List the account's webhooks."""
@@ -48,20 +71,22 @@ async def webhooks(request: Request, visitor: Reader) -> Response:
 @router.get("/new")
 async def new(request: Request, _: Member) -> Response:
     """Show the form for a webhook."""
-    return _form(request)
+    return _form(request, _Filled())
 
 
 @router.post("/new")
 async def create(request: Request, visitor: Member) -> Response:
     """Register a webhook and show its secret, this once."""
     form, parts = await read_form(request), parts_of(request)
-    url, types = text(form, "url", most=2_000), _types(form)
+    filled = _Filled.of(form)
     try:
-        view, secret = await parts.webhooks.create(visitor.account_id, url, types)
+        view, secret = await parts.webhooks.create(
+            visitor.account_id, filled.url, filled.types, rate_per_second=filled.attempts_a_second()
+        )
     except MailsiftError as error:
         if not is_mendable(error):
             raise
-        return _form(request, url=url, types=types, error=error)
+        return _form(request, filled, error=error)
     await parts.people.members.note(visitor, "webhook.create", view.url, events=list(view.types) or "all")
     return _secret(request, view, secret, "Your new webhook")
 
@@ -79,6 +104,7 @@ async def webhook(
         request,
         "webhook.html",
         webhook=view,
+        rate=view.rate_per_second or USUAL,
         deliveries=deliveries,
         tested=tested,
         outcome=outcome[-1] if outcome else None,
@@ -94,21 +120,28 @@ async def webhook(
 async def editing(request: Request, visitor: Member, webhook_id: UUID) -> Response:
     """Show the form to change a webhook."""
     view = await parts_of(request).webhooks.get(visitor.account_id, webhook_id)
-    return _form(request, webhook=view, url=view.url, types=view.types)
+    rate = view.rate_per_second
+    return _form(request, _Filled(view.url, view.types, f"{rate:g}" if rate else ""), webhook=view)
 
 
 @router.post("/{webhook_id:uuid}/edit")
 async def edit(request: Request, visitor: Member, webhook_id: UUID) -> Response:
     """Change a webhook."""
     form, parts = await read_form(request), parts_of(request)
-    url, types = text(form, "url", most=2_000), _types(form)
+    filled = _Filled.of(form)
     view = await parts.webhooks.get(visitor.account_id, webhook_id)
     try:
-        view = await parts.webhooks.update(visitor.account_id, webhook_id, url=url, types=types)
+        view = await parts.webhooks.update(
+            visitor.account_id,
+            webhook_id,
+            url=filled.url,
+            types=filled.types,
+            rate_per_second=filled.attempts_a_second() or 0.0,
+        )
     except MailsiftError as error:
         if not is_mendable(error):
             raise
-        return _form(request, webhook=view, url=url, types=types, error=error)
+        return _form(request, filled, webhook=view, error=error)
     await parts.people.members.note(visitor, "webhook.update", view.url, events=list(view.types) or "all")
     return see(request, f"/webhooks/{webhook_id}", "The webhook is changed.")
 
@@ -181,18 +214,11 @@ async def _changed(
     return await attempt(request, f"/webhooks/{webhook_id}", noted(), told[1])
 
 
-def _types(form: FormData) -> list[str]:
-    """Return the events that were ticked; all of them are the same as none."""
-    chosen = [str(one) for one in form.getlist("type") if one in EVENTS]
-    return [] if len(chosen) == len(EVENTS) else chosen
-
-
 def _form(
     request: Request,
+    filled: _Filled,
     *,
     webhook: EndpointView | None = None,
-    url: str = "",
-    types: list[str] | tuple[str, ...] = (),
     error: MailsiftError | None = None,
 ) -> Response:
     return render(
@@ -200,8 +226,10 @@ def _form(
         "webhook_form.html",
         status=422 if error else 200,
         webhook=webhook,
-        url=url,
-        types=types or tuple(EVENTS),
+        filled=filled,
+        types=filled.types or tuple(EVENTS),
+        rates={"min": SLOWEST, "max": FASTEST},
+        usual=USUAL,
         events=EVENTS,
         error=error,
     )

@@ -21,12 +21,12 @@ from pydantic import (
 from api.scalars import Whole
 from api.texts import Url
 from api.v1.shown import moment
-from events.endpoints import FASTEST, SLOWEST
+from events.endpoints import FASTEST, SLOWEST, USUAL
 from events.payloads import EventType
 from events.samples import Sample
 
 Rate = Annotated[StrictFloat, Field(ge=SLOWEST, le=FASTEST, allow_inf_nan=False)]
-_RATE = "attempts a second at most, in the long run; null = 10"
+_RATE = f"attempts a second at most, in the long run; null = {USUAL:g}"
 Types = Annotated[list[EventType], Field(max_length=20, description="events; none = all")]
 
 

@@ -111,6 +111,28 @@ async def test_a_webhook_is_changed_disabled_enabled_and_deleted(api: Api) -> No
     ]
 
 
+@pytest.mark.parametrize("rate", ["fast", "0.01", "nan", "inf", "1000"])
+async def test_a_pace_that_is_none_is_refused_in_words_and_kept_in_the_form(api: Api, rate: str) -> None:
+    async with receiving() as receiver, signed_in(api) as owner:
+        path, _ = await registered(owner, receiver)
+        for form in ("/webhooks/new", f"{path}/edit"):
+            answer = await post(owner, form, url=receiver.url, rate=rate)
+            assert answer.status_code == 422
+            assert f'value="{rate}"' in answer.text
+            assert 'role="alert"' in answer.text
+        assert "At most 10 requests a second" in (await owner.get(path)).text
+
+
+async def test_the_pace_of_a_webhook_is_set_and_taken_back(api: Api) -> None:
+    async with receiving() as receiver, signed_in(api) as owner:
+        path, _ = await registered(owner, receiver)
+        await post(owner, f"{path}/edit", url=receiver.url, rate="2.5")
+        assert "At most 2.5 requests a second" in (await owner.get(path)).text
+        assert 'type="number" value="2.5"' in (await owner.get(f"{path}/edit")).text
+        await post(owner, f"{path}/edit", url=receiver.url, rate="")
+        assert "At most 10 requests a second" in (await owner.get(path)).text
+
+
 async def test_a_new_secret_signs_from_now_on_and_the_old_one_too_for_a_while(api: Api) -> None:
     async with receiving() as receiver, signed_in(api) as owner:
         path, old = await registered(owner, receiver)
