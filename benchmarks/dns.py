@@ -23,7 +23,7 @@ import uvloop
 from typing_extensions import override
 
 from pipeline.clock import system_clock
-from pipeline.domains import DnsConfig, DomainFacts
+from pipeline.dns.domains import DnsConfig, DomainFacts
 from pipeline.guard import AddressGuard
 from pipeline.ports import CacheEntry, FactCache, FactKind
 from pipeline.providers import Providers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from pipeline.replies import Reply, Stage, classify, redact
+from pipeline.replies.classifier import Reply, Stage, classify, redact
 
 _WORDS = (
     (250, "2.1.5", "Ok"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from pipeline.dns_client import DnsClient
-from pipeline.dns_rules import DnsAnswer, Outcome, Question
+from pipeline.dns.client import DnsClient
+from pipeline.dns.rules import DnsAnswer, Outcome, Question
 from pipeline.errors import MailsiftError
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]

@@ -25,7 +25,7 @@ class Eraser:
     """Deletes jobs and accounts of one installation.
 
     Facts about mailboxes are not looked for: they hold no address, nobody without the account's id can tell
-    whose they are, and they live for a day (pipeline.probe_cache).
+    whose they are, and they live for a day (pipeline.probe.cache).
 
     Args:
         database: where the rows are.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from jobs.states import Step, sources, target
-from pipeline.judge_table import ROWS
+from pipeline.judge.table import ROWS
 from pipeline.meter import LONG_SECONDS, Counter, Gauge, Histogram, Label, Merge, Meter
-from pipeline.probe_words import SURVEY, WaitReason
+from pipeline.probe.words import SURVEY, WaitReason
 from pipeline.verdict import Result, Status
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from jobs.stopwatch import Stopwatch
 from jobs.views import JobOptions
 from pipeline.errors import MailsiftError
 from pipeline.frames import SEGMENT
-from pipeline.probe_config import PATIENT_SECONDS
 from pipeline.sift import Request, Sifted, Sifter
+from pipeline.smtp.config import PATIENT_SECONDS
 from pipeline.verdict import Result, Status
 from storage.blobs import Blobs, JobBlobs
 from storage.chunk_rows import SLOW_LANE, ClaimedChunk, NewChunk

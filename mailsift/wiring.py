@@ -17,14 +17,14 @@ from jobs.service import JobService
 from jobs.tasks import CeleryWaker, make_app
 from mailsift.settings import Settings
 from pipeline.clock import system_clock
-from pipeline.domains import DnsConfig, DomainFacts
+from pipeline.dns.domains import DnsConfig, DomainFacts
 from pipeline.guard import AddressGuard
-from pipeline.judge import Policy
+from pipeline.judge.decision import Policy
 from pipeline.lists import Lists
-from pipeline.probe_config import PATIENT_SECONDS, parse_source
-from pipeline.prober import ProbeConfig, Prober
+from pipeline.probe.prober import ProbeConfig, Prober
+from pipeline.probe.reach import Lookout, Reach
 from pipeline.providers import Providers
-from pipeline.reach import Lookout, Reach
+from pipeline.smtp.config import PATIENT_SECONDS, parse_source
 from storage.blobs import Blobs
 from storage.database import Database
 from storage.facts import RedisFactCache

@@ -47,7 +47,7 @@ class Answer(StrEnum):
     TEMPORARY = "temporary"  # another 4xx, a 421, a dropped session
     REFUSED_US = "refused_us"  # block list, reverse DNS, sender, policy: about the prober
     UNCLEAR = "unclear"  # a permanent refusal that speaks of nothing we know
-    DOUBTED = "doubted"  # a refusal in the midst of too many: not believed (pipeline.probe_breaker)
+    DOUBTED = "doubted"  # a refusal in the midst of too many: not believed (pipeline.probe.breaker)
     UNREACHABLE = "unreachable"  # no MX answered in time
     NOT_ASKABLE = "not_askable"  # e.g. a non-ASCII local part at a server without SMTPUTF8
     PROBE_UNAVAILABLE = "probe_unavailable"  # this machine cannot reach port 25

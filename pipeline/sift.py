@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from pipeline import verdicts
-from pipeline.domains import DomainFacts
+from pipeline.dns.domains import DomainFacts
 from pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode
 from pipeline.frames import Schema
-from pipeline.judge import Policy
+from pipeline.judge import verdicts
+from pipeline.judge.decision import Policy
+from pipeline.judge.verdicts import Findings
 from pipeline.lists import Lists
-from pipeline.probe_words import SURVEY
-from pipeline.prober import Probed, Prober, Target, Wait, WaitReason
+from pipeline.probe.prober import Probed, Prober, Target, Wait, WaitReason
+from pipeline.probe.reach import Reach
+from pipeline.probe.words import SURVEY
 from pipeline.providers import Providers
-from pipeline.reach import Reach
 from pipeline.suggest import TYPO_TRAPS
-from pipeline.verdicts import Findings
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from pipeline.domain_codec import decode_domain
+from pipeline.dns.codec import decode_domain
 from pipeline.facts import CatchAllFact, DomainFact
 from pipeline.ports import FactKind
-from pipeline.probe_cache import unpack_catch_all
+from pipeline.probe.cache import unpack_catch_all
 from storage.facts import fact_key
 
 _KINDS = (FactKind.DOMAIN, FactKind.CATCH_ALL)

@@ -10,9 +10,9 @@ from typing import Any, Final
 from api.pages.filters import moment
 from api.pages.words import ANSWERS, DOMAIN_STATES, MODES
 from pipeline.facts import Mode
-from pipeline.judge_syntax import syntax_reason
-from pipeline.judge_table import ROWS
-from pipeline.reply_table import REASONS
+from pipeline.judge.syntax_reasons import syntax_reason
+from pipeline.judge.table import ROWS
+from pipeline.replies.table import REASONS
 
 Fact = tuple[str, object]
 
@@ -59,7 +59,7 @@ def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any]) -> list[Se
 
     Args:
         verdict: the 13 fields.
-        evidence: what the pipeline wrote (pipeline.verdicts); {} when none was kept.
+        evidence: what the pipeline wrote (pipeline.judge.verdicts); {} when none was kept.
     """
     if not evidence:
         return [Section("Address", tuple(_flags(verdict)))]

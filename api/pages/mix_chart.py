@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from pipeline.judge import BANDS
+from pipeline.judge.decision import BANDS
 from pipeline.verdict import Status
 
 ORDER: Final = (Status.VALID, Status.RISKY, Status.INVALID)

@@ -9,8 +9,8 @@ from typing import Final
 from api.pages.filters import number
 from jobs.views import JobState, Waiting
 from pipeline.facts import Answer, DomainState, Mode
-from pipeline.judge_table import ROWS
-from pipeline.probe_words import WaitReason
+from pipeline.judge.table import ROWS
+from pipeline.probe.words import WaitReason
 from pipeline.verdict import Result
 
 MODES: Final[Mapping[Mode, tuple[str, str]]] = {

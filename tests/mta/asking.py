@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from pipeline.clock import system_clock
-from pipeline.domains import DnsConfig, DomainFacts
+from pipeline.dns.domains import DnsConfig, DomainFacts
 from pipeline.facts import CatchAllFact, DomainState, Known, MailboxFact, Mode
 from pipeline.guard import AddressGuard
-from pipeline.judge import judge
-from pipeline.probe_config import StartTls
-from pipeline.prober import ProbeConfig, Prober, Target, WaitReason
+from pipeline.judge.decision import judge
+from pipeline.probe.prober import ProbeConfig, Prober, Target, WaitReason
 from pipeline.providers import Provider, Providers
+from pipeline.smtp.config import StartTls
 from pipeline.syntax import parse
 from pipeline.verdict import Evidence, Result
 from tests.mta.world import CLEAN, HELO

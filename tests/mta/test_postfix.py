@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.facts import Answer
-from pipeline.probe_config import StartTls
+from pipeline.smtp.config import StartTls
 from pipeline.verdict import Result
 from tests.mta.asking import Us, World, inquire
 from tests.mta.chroot import Chroot

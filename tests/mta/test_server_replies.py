@@ -8,9 +8,9 @@ from operator import attrgetter
 import pytest
 
 from pipeline.facts import Answer
-from pipeline.probe_config import ProbeConfig, parse_source
-from pipeline.replies import Reply, Stage, classify
-from pipeline.smtp_session import Group, Peer, Session
+from pipeline.replies.classifier import Reply, Stage, classify
+from pipeline.smtp.config import ProbeConfig, parse_source
+from pipeline.smtp.session import Group, Peer, Session
 from tests.mta import exim, opensmtpd, postfix
 from tests.mta.asking import World
 from tests.mta.world import CLEAN, CROWD, HELO, SHADY, STRANGER_HELO, Site

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pipeline.domains import DnsConfig, DomainFacts
+from pipeline.dns.domains import DnsConfig, DomainFacts
 from pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Mode
 from pipeline.guard import AddressGuard
-from pipeline.judge import judge
-from pipeline.prober import ProbeConfig, Prober, Target, WaitReason
+from pipeline.judge.decision import judge
+from pipeline.probe.prober import ProbeConfig, Prober, Target, WaitReason
 from pipeline.providers import Providers
 from pipeline.verdict import Evidence
 from sandbox.behaviours import BEHAVIOURS, Behaviour

@@ -12,7 +12,7 @@ from typing_extensions import override
 from pipeline.facts import Answer
 from pipeline.guard import AddressGuard
 from pipeline.ports import Ask, Grant, Report, Throttle
-from pipeline.prober import ProbeConfig, Probed, Prober, Target
+from pipeline.probe.prober import ProbeConfig, Probed, Prober, Target
 from pipeline.provider_table import Provider
 from pipeline.providers import Providers
 from storage.redis import connect

@@ -219,6 +219,7 @@ def test_a_migration_that_stands_in_a_circle_with_a_worker_steps_back(
 ) -> None:
     with reader() as worker, reader() as onlooker:
         onlooker.autocommit = True
+        worker.execute("SET deadlock_timeout = '1min'")  # so that it is not the one to step back
         worker.execute("LOCK TABLE chunk IN ROW EXCLUSIVE MODE")  # as a commit takes it, the chunk first
         migrating = threading.Thread(target=migrate_to_next, args=(database_url, tmp_path / "next"))
         migrating.start()

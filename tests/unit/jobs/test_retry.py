@@ -11,7 +11,7 @@ import pytest
 from jobs.columns import names_metadata
 from jobs.retry import UNKNOWN_RESULTS, risky_rows, rows_to_retry
 from pipeline.errors import MailsiftError
-from pipeline.judge_table import ROWS
+from pipeline.judge.table import ROWS
 from pipeline.verdict import Result, Status
 
 

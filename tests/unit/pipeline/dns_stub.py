@@ -17,7 +17,7 @@ import dns.rrset
 from typing_extensions import override
 
 from pipeline.clock import Clock
-from pipeline.domains import DnsConfig, DomainFacts
+from pipeline.dns.domains import DnsConfig, DomainFacts
 from pipeline.guard import AddressGuard
 from pipeline.ports import CacheEntry, FactCache, FactKind
 from pipeline.providers import Providers

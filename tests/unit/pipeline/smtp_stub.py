@@ -16,7 +16,7 @@ from typing_extensions import override
 from pipeline.facts import DomainFact, DomainState, MxHost
 from pipeline.guard import AddressGuard
 from pipeline.ports import Ask, CacheEntry, FactCache, FactKind, Grant, Report, Throttle
-from pipeline.prober import ProbeConfig, Probed, Prober, Target
+from pipeline.probe.prober import ProbeConfig, Probed, Prober, Target
 from pipeline.providers import Provider, Providers
 
 NOT_FOUND = "550 5.1.1 <{address}>: Recipient address rejected: User unknown in virtual mailbox table"

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pipeline.probe_config import ProbeConfig, parse_source
-from pipeline.replies import Reply
-from pipeline.smtp_session import Group, Peer, Session, SessionLog
+from pipeline.replies.classifier import Reply
+from pipeline.smtp.config import ProbeConfig, parse_source
+from pipeline.smtp.session import Group, Peer, Session, SessionLog
 
 
 def refused(_probe: str, reply: Reply) -> bool:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from pipeline.dns_client import DnsClient
-from pipeline.dns_rules import DnsAnswer, Outcome, Question
+from pipeline.dns.client import DnsClient
+from pipeline.dns.rules import DnsAnswer, Outcome, Question
 from pipeline.errors import MailsiftError
 from tests.unit.pipeline.dns_stub import NXDOMAIN, REFUSED, SERVFAIL, SILENCE, Says, serving
 

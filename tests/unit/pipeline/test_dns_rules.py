@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from pipeline.dns_rules import (
+from pipeline.dns.rules import (
     DnsAnswer,
     HostAddresses,
     Outcome,

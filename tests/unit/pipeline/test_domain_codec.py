@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.domain_codec import decode_domain, encode_domain
+from pipeline.dns.codec import decode_domain, encode_domain
 from pipeline.facts import DomainFact, DomainState, MxHost
 
 hosts = st.builds(MxHost, st.text(), st.integers(0, 65_535), st.lists(st.text(), max_size=3).map(tuple))

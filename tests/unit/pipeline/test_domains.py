@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pipeline.domains import DnsConfig
+from pipeline.dns.domains import DnsConfig
 from pipeline.facts import DomainFact, DomainState, MxHost
 from tests.unit.pipeline.dns_stub import (
     REFUSED,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.dns_rules import Outcome
-from pipeline.domain_codec import encode_domain
-from pipeline.domains import DnsConfig
+from pipeline.dns.codec import encode_domain
+from pipeline.dns.domains import DnsConfig
+from pipeline.dns.rules import Outcome
 from pipeline.facts import DomainFact, DomainState
 from pipeline.ports import CacheEntry, FactKind
 from tests.unit.pipeline.dns_stub import SERVFAIL, MemoryCache, Says, Zone, domain_facts, serving

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pipeline.domains import DnsConfig, DomainFacts
+from pipeline.dns.domains import DnsConfig, DomainFacts
 from pipeline.facts import DomainState
 from pipeline.guard import AddressGuard
 from pipeline.providers import Providers

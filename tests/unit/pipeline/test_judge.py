@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.facts import Answer, DomainState, Known, Mode
-from pipeline.judge import BANDS, Policy, decide, judge, score_parts
-from pipeline.judge_syntax import SENTENCES
-from pipeline.judge_table import ROWS
+from pipeline.judge.decision import BANDS, Policy, decide, judge, score_parts
+from pipeline.judge.syntax_reasons import SENTENCES
+from pipeline.judge.table import ROWS
 from pipeline.verdict import Evidence, Result, Status, Verdict
 
 _DOC = Path(__file__).parents[3] / "docs" / "verdicts.md"

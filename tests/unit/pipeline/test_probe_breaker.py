@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from pipeline.facts import Answer, MailboxFact
-from pipeline.probe_breaker import Breaker, BreakerConfig, Gauge, Jump, Watch
+from pipeline.probe.breaker import Breaker, BreakerConfig, Gauge, Jump, Watch
 
 DOMAIN = "big.test"
 

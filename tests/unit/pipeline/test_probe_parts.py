@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
-from pipeline.probe_cache import mailbox_key, pack_catch_all, pack_mailbox, unpack_catch_all, unpack_mailbox
-from pipeline.probe_config import Source, parse_source, pick_source
-from pipeline.probe_lanes import Book, random_local
-from pipeline.probe_limits import Learned, is_session_limit
-from pipeline.probe_plan import MAX_HOSTS, Board, peers_of
-from pipeline.probe_reading import Listener, blanket_of
-from pipeline.probe_words import Target
+from pipeline.probe.cache import mailbox_key, pack_catch_all, pack_mailbox, unpack_catch_all, unpack_mailbox
+from pipeline.probe.lanes import Book, random_local
+from pipeline.probe.plan import MAX_HOSTS, Board, peers_of
+from pipeline.probe.reading import Listener, blanket_of
+from pipeline.probe.words import Target
 from pipeline.provider_table import Provider
-from pipeline.replies import Reply, Stage
+from pipeline.replies.classifier import Reply, Stage
+from pipeline.smtp.config import Source, parse_source, pick_source
+from pipeline.smtp.limits import Learned, is_session_limit
 from tests.unit.pipeline.smtp_stub import routed
 
 HERE = parse_source("", helo_name="probe.test")

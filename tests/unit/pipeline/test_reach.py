@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from pipeline.facts import Known
 from pipeline.guard import AddressGuard
-from pipeline.probe_config import parse_source
-from pipeline.reach import Lookout, Reach
+from pipeline.probe.reach import Lookout, Reach
+from pipeline.smtp.config import parse_source
 from tests.unit.pipeline.dns_stub import SERVFAIL, SILENCE, Says, Zone, domain_facts, serving
 from tests.unit.pipeline.smtp_stub import Mailer, OpenDoors, mailing
 

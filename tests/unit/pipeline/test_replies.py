@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from pipeline.facts import Answer
-from pipeline.replies import Reading, Reply, Stage, classify, redact, simplify
-from pipeline.reply_table import REASONS, ROWS
+from pipeline.replies.classifier import Reading, Reply, Stage, classify, redact, simplify
+from pipeline.replies.table import REASONS, ROWS
 
 _HERE = Path(__file__).parent
 _INVALID = {Answer.NOT_FOUND, Answer.DISABLED}

@@ -13,11 +13,11 @@ import pytest
 from pipeline import syntax
 from pipeline.facts import Known, Mode
 from pipeline.frames import ADDRESSES, SEGMENT, VERDICTS, WAITING
-from pipeline.judge import Policy
+from pipeline.judge.decision import Policy
 from pipeline.lists import Lists
-from pipeline.prober import Wait, WaitReason
+from pipeline.probe.prober import Wait, WaitReason
+from pipeline.probe.reach import Reach
 from pipeline.providers import Providers
-from pipeline.reach import Reach
 from pipeline.sift import Request, Sifted, Sifter, delay_of
 from tests.unit.pipeline.dns_stub import SERVFAIL, DnsStub, Says, Zone, domain_facts, serving
 from tests.unit.pipeline.smtp_stub import DROP, NOT_FOUND, Bench, Mailer, OpenDoors, mailing

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pipeline.probe_config import parse_source
-from pipeline.smtp_link import Ending, SessionError, dial
+from pipeline.smtp.config import parse_source
+from pipeline.smtp.link import Ending, SessionError, dial
 from tests.unit.pipeline.smtp_stub import Mailer, mailing
 
 

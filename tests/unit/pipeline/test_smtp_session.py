@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from pipeline.probe_config import ProbeConfig, parse_source
-from pipeline.replies import Stage
-from pipeline.smtp_link import Ending
-from pipeline.smtp_session import Group, Peer, Session
+from pipeline.replies.classifier import Stage
+from pipeline.smtp.config import ProbeConfig, parse_source
+from pipeline.smtp.link import Ending
+from pipeline.smtp.session import Group, Peer, Session
 from tests.unit.pipeline.smtp_stub import DROP, NOT_FOUND, SILENCE, Mailer, knows, mailing
 from tests.unit.pipeline.smtp_talk import codes, raw_server, refused, talk
 

@@ -8,8 +8,8 @@ import ssl
 import pytest
 import trustme
 
-from pipeline.smtp_link import Ending
-from pipeline.smtp_session import Group
+from pipeline.smtp.link import Ending
+from pipeline.smtp.session import Group
 from tests.unit.pipeline.smtp_stub import Mailer, knows, mailing
 from tests.unit.pipeline.smtp_talk import codes, raw_server, talk
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import smtp_wire
 from pipeline.errors import MailsiftError
-from pipeline.smtp_wire import ReplyReader, WireReply
+from pipeline.smtp import wire as smtp_wire
+from pipeline.smtp.wire import ReplyReader, WireReply
 
 
 def replies_to(*chunks: bytes) -> list[WireReply]:

@@ -9,7 +9,7 @@ import polars as pl
 
 from pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode, MxHost
 from pipeline.frames import SEGMENT, VERDICTS
-from pipeline.verdicts import Findings, assemble
+from pipeline.judge.verdicts import Findings, assemble
 
 COLUMNS = {
     "n": pl.UInt32,

@@ -12,7 +12,7 @@ from api.people_views import Role
 from mailsift.wiring import open_redis
 from pipeline.facts import CatchAllFact, Known
 from pipeline.ports import CacheEntry, FactKind, Outcome
-from pipeline.probe_cache import pack_catch_all
+from pipeline.probe.cache import pack_catch_all
 from storage.facts import RedisFactCache
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.ops_asking import actions, some_job, words

@@ -12,11 +12,11 @@ from jobs.service import JobService
 from jobs.views import JobState
 from mailsift.settings import Settings
 from mailsift.wiring import open_redis
-from pipeline.domain_codec import encode_domain
+from pipeline.dns.codec import encode_domain
 from pipeline.errors import MailsiftError
 from pipeline.facts import CatchAllFact, DomainFact, DomainState, Known, MxHost
 from pipeline.ports import CacheEntry, FactKind
-from pipeline.probe_cache import pack_catch_all
+from pipeline.probe.cache import pack_catch_all
 from storage.facts import RedisFactCache
 from storage.job_search import JobFilter
 from tests.operating import fill, sql

@@ -11,7 +11,7 @@ import pytest
 from api.pages.evidence import Points, points, sections
 from pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode, MxHost
 from pipeline.frames import VERDICTS
-from pipeline.verdicts import Findings, assemble
+from pipeline.judge.verdicts import Findings, assemble
 from tests.unit.pipeline.test_verdicts import frame
 
 HOSTS = (MxHost("mx.a.test", 10, ("192.0.2.1", "2001:db8::1")), MxHost("mx2.a.test", 20, ("192.0.2.2",)))

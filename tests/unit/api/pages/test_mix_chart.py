@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from api.pages.mix_chart import arcs, bar, gauge, interval, ring, share
-from pipeline.judge import BANDS
+from pipeline.judge.decision import BANDS
 from pipeline.verdict import Status
 
 counts = st.integers(0, 10**7)

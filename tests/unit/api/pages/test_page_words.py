@@ -16,7 +16,7 @@ from api.pages.words import (
 )
 from jobs.views import JobState, Waiting
 from pipeline.facts import Answer, DomainState, Mode
-from pipeline.probe_words import WaitReason
+from pipeline.probe.words import WaitReason
 from pipeline.verdict import Result
 
 NOON = datetime(2026, 11, 21, 12, 3, tzinfo=UTC)

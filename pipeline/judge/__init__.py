@@ -1,0 +1,1 @@
+"""From evidence to a verdict: one table, and the only place that decides."""
