@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from mailsift.embedded import EmbeddedServers
 from tests.databases import Databases
@@ -32,6 +33,10 @@ __all__ = [
     "pytest_testnodedown",
     "pytest_xdist_make_scheduler",
 ]
+
+# The same examples every time; `pytest --hypothesis-profile=default` looks for new ones.
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("repeatable")
 
 REDIS_DATABASES = 12  # of Valkey's 16; number 0 stays empty
 SHARED_REDIS_DATABASES = (13, 14, 15)
