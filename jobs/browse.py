@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -90,7 +90,10 @@ class Browser:
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`.
         """
-        row = await self._owned(account_id, job_id)
+        return await self._look(account_id, job_id, self._breakdown)
+
+    async def _breakdown(self, row: Row) -> Breakdown:
+        job_id = JobId(row["id"])
         if row["state"] == JobState.COMPLETED:
             return await self._kept(job_id)
         running = await self._so_far(row)
@@ -112,17 +115,22 @@ class Browser:
         return await breakdown_of_results(self._blobs, job_id)
 
     async def _ask(self, account_id: AccountId, job_id: JobId, read: Callable[[Files], T]) -> T:
-        row = await self._owned(account_id, job_id)
-        try:
+        async def reading(row: Row) -> T:
             files = await self._files(row)
             return await self._thread(lambda: read(files))
+
+        return await self._look(account_id, job_id, reading)
+
+    async def _look(self, account_id: AccountId, job_id: JobId, look: Callable[[Row], Awaitable[T]]) -> T:
+        """Look at a job, and once more when it completes meanwhile: its segments are gone then."""
+        row = await self._owned(account_id, job_id)
+        try:
+            return await look(row)
         except Exception:
             again = await self._owned(account_id, job_id)
             if again["state"] == row["state"] or again["state"] != JobState.COMPLETED:
                 raise
-        # It completed while we read, and its segments are gone.
-        files = await self._files(again)
-        return await self._thread(lambda: read(files))
+        return await look(again)
 
     async def _owned(self, account_id: AccountId, job_id: JobId) -> Row:
         async with self._database.begin() as connection:

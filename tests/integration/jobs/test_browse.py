@@ -119,6 +119,38 @@ async def test_a_job_that_runs_shows_the_rows_it_has_and_then_all(
         await browser.row(account, job_id, 10)
 
 
+@pytest.mark.parametrize("look", ["page", "breakdown", "row"])
+async def test_a_job_that_completes_while_somebody_reads_is_read_again(
+    look: str,
+    settings: Settings,
+    planter: Planter,
+    service: JobService,
+    browser: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    account, job_id = await planter.plant(ADDRESSES, chunk=4)
+    await planter.sql(LATER)
+    async with engine_on(settings) as engine:
+        await engine.drain()
+        fetch = browser._blobs.fetch
+
+        async def slow(key: str) -> Path:
+            path = await fetch(key)
+            monkeypatch.undo()
+            await planter.sql(NOW)
+            await work_until_ended(engine, service, account, job_id)
+            assert not path.exists(), "the segments go when the job is complete"
+            return path
+
+        monkeypatch.setattr(browser._blobs, "fetch", slow)
+        if look == "page":
+            assert await seen(browser, account, job_id) == ADDRESSES
+        elif look == "row":
+            assert (await browser.row(account, job_id, 9)).address == ADDRESSES[9]
+        else:
+            assert (await browser.breakdown(account, job_id)).rows == len(ADDRESSES)
+
+
 async def test_the_breakdown_of_a_job_that_runs_is_counted_again_after_a_while(
     settings: Settings, planter: Planter, service: JobService, browser: Browser, ticks: Ticks
 ) -> None:
