@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.meters import ADDRESSES
 from pipeline.facts import Mode
-from pipeline.judge.decision import Policy
+from pipeline.judge.row import Policy
 from pipeline.lists import Lists
 from pipeline.single import Wish, judge_fast
 from pipeline.verdict import Verdict

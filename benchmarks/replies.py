@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from pipeline.replies.classifier import Reply, Stage, classify, redact
+from pipeline.replies.classifier import Reply, classify
+from pipeline.replies.redaction import redact
+from pipeline.replies.row import Stage
 
 _WORDS = (
     (250, "2.1.5", "Ok"),

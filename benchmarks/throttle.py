@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 
 from mailsift.embedded import EmbeddedServers
 from pipeline.ports import Ask, Outcome, Report
-from pipeline.providers import Provider
+from pipeline.provider_table import Provider
 from storage.redis import connect
 from storage.throttle import RedisThrottle
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from pipeline.frames import WAITING
-from pipeline.probe.prober import WaitReason
+from pipeline.probe.words import WaitReason
 from storage.chunk_rows import MIXED_LANE, SLOW_LANE
 
 

@@ -19,12 +19,12 @@ from mailsift.settings import Settings
 from pipeline.clock import system_clock
 from pipeline.dns.domains import DnsConfig, DomainFacts
 from pipeline.guard import AddressGuard
-from pipeline.judge.decision import Policy
+from pipeline.judge.row import Policy
 from pipeline.lists import Lists
-from pipeline.probe.prober import ProbeConfig, Prober
+from pipeline.probe.prober import Prober
 from pipeline.probe.reach import Lookout, Reach
 from pipeline.providers import Providers
-from pipeline.smtp.config import PATIENT_SECONDS, parse_source
+from pipeline.smtp.config import PATIENT_SECONDS, ProbeConfig, parse_source
 from storage.blobs import Blobs
 from storage.database import Database
 from storage.facts import RedisFactCache

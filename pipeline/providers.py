@@ -11,8 +11,6 @@ from pipeline.overrides import bad_overrides, read_overrides
 from pipeline.provider_table import DEFAULT, PROVIDERS, Provider
 from pipeline.public_suffixes import public_suffixes
 
-__all__ = ["DEFAULT", "Provider", "Providers"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Check:

@@ -14,12 +14,12 @@ from pipeline.dns.domains import DomainFacts
 from pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode
 from pipeline.frames import Schema
 from pipeline.judge import verdicts
-from pipeline.judge.decision import Policy
+from pipeline.judge.row import Policy
 from pipeline.judge.verdicts import Findings
 from pipeline.lists import Lists
-from pipeline.probe.prober import Probed, Prober, Target, Wait, WaitReason
+from pipeline.probe.prober import Prober
 from pipeline.probe.reach import Reach
-from pipeline.probe.words import SURVEY
+from pipeline.probe.words import SURVEY, Probed, Target, Wait, WaitReason
 from pipeline.providers import Providers
 from pipeline.suggest import TYPO_TRAPS
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pipeline.facts import Mode
-from pipeline.judge.decision import Policy, judge
+from pipeline.judge.decision import judge
+from pipeline.judge.row import Policy
 from pipeline.lists import Lists
 from pipeline.syntax_exact import PLAIN, REFUSED_TLD, UNSEEN, Parsed, parse_exact
 from pipeline.verdict import Evidence, Verdict

@@ -14,7 +14,7 @@ import structlog
 from typing_extensions import override
 
 from pipeline.ports import Ask, Grant, Outcome, Report, Throttle
-from pipeline.providers import Provider
+from pipeline.provider_table import Provider
 from storage.throttle_edits import HELD_SECONDS, EditBook
 
 K = TypeVar("K")

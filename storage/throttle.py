@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from pipeline.clock import Clock
 from pipeline.ports import Ask, Grant, Report, Throttle
-from pipeline.providers import Provider
+from pipeline.provider_table import Provider
 from storage.local_throttle import (
     HELD,
     HOLD_SECONDS,

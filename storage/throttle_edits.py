@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from pipeline.errors import MailsiftError
 from pipeline.ports import Ask
-from pipeline.providers import Provider
+from pipeline.provider_table import Provider
 from storage.database import Connection, Database, DatabaseError
 from storage.repeating import repeating
 

@@ -54,9 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     lacking = {item: lacks for item in items if (lacks := _missing(item))}
     counts = Counter(need for lacks in lacking.values() for need in lacks)
     config.stash[_LEFT_OUT] = counts
-    if hasattr(
-        config, "workeroutput"
-    ):  # of several processes, only the one that collects nothing has a voice
+    if hasattr(config, "workeroutput"):  # a process of several; who speaks for all of them collects nothing
         config.workeroutput[_REPORTED] = dict(counts)
     config.hook.pytest_deselected(items=list(lacking))
     items[:] = [item for item in items if item not in lacking]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.ports import Ask, Grant, Outcome, Report, Throttle
-from pipeline.providers import Provider
+from pipeline.provider_table import Provider
 from storage.throttle import ThrottleConfig
 
 START = 1_800_000_000.0

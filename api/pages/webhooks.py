@@ -56,9 +56,12 @@ class _Filled:
 
     def attempts_a_second(self) -> float | None:
         try:
-            return float(self.rate) if self.rate else None
+            rate = float(self.rate) if self.rate else None
         except ValueError:
-            raise MailsiftError("webhook_rate_invalid", "Requests a second are a number.") from None
+            rate = 0.0
+        if rate == 0.0:
+            raise MailsiftError("webhook_rate_invalid", "Requests a second are a number above 0.")
+        return rate
 
 
 @router.get("")

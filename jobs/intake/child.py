@@ -39,9 +39,7 @@ def answer(work: Callable[[Mapping[str, Any], IntakeLimits], dict[str, Any]]) ->
         said = {"code": "intake_crashed", "message": f"Reading the file failed ({type(error).__name__})."}
     json.dump(said, sys.stdout)
     sys.stdout.flush()
-    os._exit(
-        0
-    )  # all is said and written: taking every module apart would take as long as loading half of them
+    os._exit(0)  # to take every module apart would take half as long as to load them
 
 
 def _take_in(request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from jobs.operations.alarms import Alarm, Numbers
 from jobs.views import JobView
-from pipeline.providers import Provider
+from pipeline.provider_table import Provider
 from storage import lease_rows
 from storage.backlog_rows import ChunkSpan, LaneRow
 from storage.lease_rows import Lease, TroubledChunk

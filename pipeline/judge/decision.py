@@ -10,8 +10,6 @@ from pipeline.judge.syntax_reasons import syntax_reason
 from pipeline.judge.table import ROWS
 from pipeline.verdict import Evidence, Status, Verdict
 
-__all__ = ["BANDS", "Policy", "decide", "judge", "score_parts"]
-
 BANDS = {Status.VALID: (60, 100), Status.RISKY: (20, 59), Status.INVALID: (0, 19)}
 """Lowest and highest score of each status."""
 

@@ -11,7 +11,8 @@ import polars as pl
 
 from pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode
 from pipeline.frames import VERDICTS
-from pipeline.judge.decision import Policy, judge, score_parts
+from pipeline.judge.decision import judge, score_parts
+from pipeline.judge.row import Policy
 from pipeline.verdict import Evidence
 
 

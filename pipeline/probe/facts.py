@@ -11,7 +11,7 @@ from pipeline.ports import Outcome
 from pipeline.probe.cache import DEFINITE
 from pipeline.probe.lanes import Visit
 from pipeline.probe.reading import CATCH_ALL, Listener, Said, blanket_of
-from pipeline.replies.classifier import Stage
+from pipeline.replies.row import Stage
 from pipeline.smtp.limits import is_session_limit
 from pipeline.smtp.link import Ending
 from pipeline.smtp.session import Group, SessionLog

@@ -19,7 +19,7 @@ from pipeline.probe.cache import (
 )
 from pipeline.probe.lanes import Book
 from pipeline.probe.words import Probed, Target
-from pipeline.smtp import wire as smtp_wire
+from pipeline.smtp import wire
 from pipeline.smtp.config import ProbeConfig
 
 _PROBE_SECONDS: Final = 6 * 3600.0
@@ -86,7 +86,7 @@ class Memory:
                 continue
             if fact.catch_all is not Known.UNKNOWN and fact.expires_at > now:
                 book.settled[domain] = fact
-            elif smtp_wire.is_safe(probe):
+            elif wire.is_safe(probe):
                 book.probes[domain] = probe
 
     async def _recall_mailboxes(

@@ -20,14 +20,13 @@ from pipeline.probe.plan import Board
 from pipeline.probe.reading import Listener
 from pipeline.probe.round import Crew, Round
 from pipeline.probe.settle import Settler
-from pipeline.probe.words import Probed, Target, Wait, WaitReason
-from pipeline.providers import Provider, Providers
-from pipeline.replies.classifier import Stage
-from pipeline.smtp import wire as smtp_wire
+from pipeline.probe.words import Probed, Target
+from pipeline.provider_table import Provider
+from pipeline.providers import Providers
+from pipeline.replies.row import Stage
+from pipeline.smtp import wire
 from pipeline.smtp.config import ProbeConfig, StartTls, parse_source, pick_source
 from pipeline.smtp.limits import Learned
-
-__all__ = ["ProbeConfig", "Probed", "Prober", "StartTls", "Target", "Wait", "WaitReason"]
 
 
 class Prober:
@@ -67,8 +66,8 @@ class Prober:
         self._sources = [parse_source(text, helo_name=config.helo_name) for text in config.sources]
         own = {name for source in self._sources for name in (source.bind, source.helo_name) if name}
         for name in {source.helo_name for source in self._sources}:
-            smtp_wire.hello("EHLO", name)
-        smtp_wire.mail_from(config.mail_from)
+            wire.hello("EHLO", name)
+        wire.mail_from(config.mail_from)
         self._crew = Crew(config, Listener(sorted(own)), Learned(), _tls_context(config.starttls))
         self._breaker = Breaker()
 
@@ -129,7 +128,7 @@ class Prober:
     def _admit(self, target: Target, row: Provider, settler: Settler) -> None:
         """Put a target in line, or note why it need not be asked."""
         known = settler.book.settled.get(target.domain)
-        if not smtp_wire.is_safe(target.address):
+        if not wire.is_safe(target.address):
             fact = silence(Answer.NOT_ASKABLE, UNSAFE, Stage.RCPT, now=self._clock())
             settler.mailboxes[target.address] = fact
         elif known is not None and known.catch_all is Known.YES:

@@ -9,7 +9,8 @@ from string import punctuation
 from typing import Final
 
 from pipeline.facts import Answer, Known
-from pipeline.replies.classifier import Reading, Reply, classify, redact
+from pipeline.replies.classifier import Reading, Reply, classify
+from pipeline.replies.redaction import redact
 
 _SOMEBODY: Final = "somebody@recipient.invalid"
 """Stands in for the asked address, so that the same refusal of two mailboxes is read once and is equal."""

@@ -29,7 +29,8 @@ from pipeline.probe.lanes import Book, Lane, Visit
 from pipeline.probe.plan import Board
 from pipeline.probe.reading import NOT_WORTH_ASKING, Listener, Said, blanket_of
 from pipeline.probe.words import Wait, WaitReason
-from pipeline.replies.classifier import Reply, Stage
+from pipeline.replies.classifier import Reply
+from pipeline.replies.row import Stage
 from pipeline.smtp.config import ProbeConfig
 from pipeline.smtp.limits import Learned, wants_one_domain
 from pipeline.smtp.link import Ending

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from pipeline.facts import Answer
-from pipeline.replies.redaction import redact
 from pipeline.replies.row import MAILBOX, OURSELVES, Row, Stage
 from pipeline.replies.table import ROWS
-
-__all__ = ["Reading", "Reply", "Stage", "classify", "redact", "simplify"]
 
 _MAX_TEXT = 2_000
 _MAX_WAIT = 86_400.0

@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from pipeline.replies.classifier import Reply, Stage
-from pipeline.smtp import wire as smtp_wire
+from pipeline.replies.classifier import Reply
+from pipeline.replies.row import Stage
+from pipeline.smtp import wire
 from pipeline.smtp.config import ProbeConfig, Source
 from pipeline.smtp.limits import is_session_limit
 from pipeline.smtp.link import Ending, Link, SessionError, dial
-from pipeline.smtp.wire import WireReply
 
 TOGETHER: Final = 3
 """Up to so many real recipients go out beside their domain's random one; more wait for its answer first."""
@@ -173,18 +173,18 @@ class Session:
         await self._introduce()
 
     async def _introduce(self) -> None:
-        self._send(smtp_wire.hello("EHLO", self._source.helo_name))
+        self._send(wire.hello("EHLO", self._source.helo_name))
         reply = await self._hear(Stage.EHLO)
         self._offers = frozenset(line.split(" ")[0].upper() for line in reply.lines[1:])
         if reply.code in _HELO_ONLY:
             self._offers = frozenset()
-            self._send(smtp_wire.hello("HELO", self._source.helo_name))
+            self._send(wire.hello("HELO", self._source.helo_name))
             reply = await self._hear(Stage.EHLO)
         self._require(reply, Stage.EHLO)
         self._pipelining = "PIPELINING" in self._offers
 
     async def _encrypt(self, context: ssl.SSLContext) -> None:
-        self._send(smtp_wire.STARTTLS)
+        self._send(wire.STARTTLS)
         reply = await self._hear(Stage.STARTTLS)
         if reply.code != 220 or self._link is None:
             return
@@ -208,8 +208,8 @@ class Session:
 
     def _begin(self, recipients: Sequence[str], *, again: bool) -> list[_Step]:
         """Return the commands before the recipients of a transaction."""
-        mail = smtp_wire.mail_from(self._config.mail_from, utf8=not all(map(str.isascii, recipients)))
-        return [_Step(Stage.MAIL, command) for command in ((smtp_wire.RSET, mail) if again else (mail,))]
+        mail = wire.mail_from(self._config.mail_from, utf8=not all(map(str.isascii, recipients)))
+        return [_Step(Stage.MAIL, command) for command in ((wire.RSET, mail) if again else (mail,))]
 
     def _rounds(self, groups: Sequence[Group]) -> tuple[list[str], list[tuple[str, list[str]]]]:
         """Return what to ask at once, and what only after its random recipient has been answered."""
@@ -245,29 +245,29 @@ class Session:
                 self._note(step, await self._hear(step.stage))
             return
         self._quit_sent = final
-        commands = b"".join(step.command for step in steps) + (smtp_wire.QUIT if final else b"")
+        commands = b"".join(step.command for step in steps) + (wire.QUIT if final else b"")
         self._send(commands, recipients=sum(1 for step in steps if step.address))
         for step in steps:
             self._note(step, await self._hear(step.stage))
 
-    def _note(self, step: _Step, wire: WireReply) -> None:
+    def _note(self, step: _Step, heard: wire.WireReply) -> None:
         if not step.address:
-            self._require(wire, step.stage)
+            self._require(heard, step.stage)
             return
-        if wire.code < 400 and wire.code not in _ACCEPTED:
+        if heard.code < 400 and heard.code not in _ACCEPTED:
             self.log.answers.clear()  # a reply is missing: whose was which?
             raise SessionError(Ending.DROPPED)
-        reply = Reply(Stage.RCPT, wire.code, wire.enhanced, wire.text)
-        limit = wire.code >= 400 and is_session_limit(reply)
-        if wire.code != 421 or not limit:
+        reply = Reply(Stage.RCPT, heard.code, heard.enhanced, heard.text)
+        limit = heard.code >= 400 and is_session_limit(reply)
+        if heard.code != 421 or not limit:
             self.log.answers[step.address] = Heard(reply, int((self._loop.time() - self._sent_at) * 1000))
-        if limit and (wire.code == 421 or not self._pipelining):
+        if limit and (heard.code == 421 or not self._pipelining):
             self.log.refusal = reply
             raise SessionError(Ending.LIMIT)
-        if wire.code == 421:  # RFC 5321 section 4.2.2: the server is about to hang up
+        if heard.code == 421:  # RFC 5321 section 4.2.2: the server is about to hang up
             raise SessionError(Ending.DROPPED)
 
-    def _require(self, reply: WireReply, stage: Stage) -> None:
+    def _require(self, reply: wire.WireReply, stage: Stage) -> None:
         if not 200 <= reply.code <= 299:
             self.log.refusal = Reply(stage, reply.code, reply.enhanced, reply.text)
             raise SessionError(Ending.REFUSED)
@@ -280,7 +280,7 @@ class Session:
         self.log.sent += recipients
         self._sent_at = self._loop.time()
 
-    async def _hear(self, stage: Stage) -> WireReply:
+    async def _hear(self, stage: Stage) -> wire.WireReply:
         self.log.stage = stage
         if self._link is None:
             raise SessionError(Ending.UNREACHED)
@@ -290,11 +290,11 @@ class Session:
         """Say QUIT and let the server hang up first, so that it never counts us twice; not for long."""
         with suppress(SessionError, TimeoutError):
             if not self._quit_sent:
-                self._send(smtp_wire.QUIT)
+                self._send(wire.QUIT)
             async with asyncio.timeout(_QUIT_WAIT):
                 while self._link and (await self._link.reply(_QUIT_WAIT)).code not in _FAREWELLS:
                     pass
 
 
 def _rcpt(address: str) -> _Step:
-    return _Step(Stage.RCPT, smtp_wire.rcpt_to(address), address)
+    return _Step(Stage.RCPT, wire.rcpt_to(address), address)

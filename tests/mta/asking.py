@@ -15,9 +15,11 @@ from pipeline.dns.domains import DnsConfig, DomainFacts
 from pipeline.facts import CatchAllFact, DomainState, Known, MailboxFact, Mode
 from pipeline.guard import AddressGuard
 from pipeline.judge.decision import judge
-from pipeline.probe.prober import ProbeConfig, Prober, Target, WaitReason
-from pipeline.providers import Provider, Providers
-from pipeline.smtp.config import StartTls
+from pipeline.probe.prober import Prober
+from pipeline.probe.words import Target, WaitReason
+from pipeline.provider_table import Provider
+from pipeline.providers import Providers
+from pipeline.smtp.config import ProbeConfig, StartTls
 from pipeline.syntax import parse
 from pipeline.verdict import Evidence, Result
 from tests.mta.world import CLEAN, HELO

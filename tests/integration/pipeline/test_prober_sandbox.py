@@ -14,8 +14,10 @@ from pipeline.dns.domains import DnsConfig, DomainFacts
 from pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Mode
 from pipeline.guard import AddressGuard
 from pipeline.judge.decision import judge
-from pipeline.probe.prober import ProbeConfig, Prober, Target, WaitReason
+from pipeline.probe.prober import Prober
+from pipeline.probe.words import Target, WaitReason
 from pipeline.providers import Providers
+from pipeline.smtp.config import ProbeConfig
 from pipeline.verdict import Evidence
 from sandbox.behaviours import BEHAVIOURS, Behaviour
 from sandbox.server import Sandbox, SandboxConfig

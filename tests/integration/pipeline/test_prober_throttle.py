@@ -12,9 +12,11 @@ from typing_extensions import override
 from pipeline.facts import Answer
 from pipeline.guard import AddressGuard
 from pipeline.ports import Ask, Grant, Report, Throttle
-from pipeline.probe.prober import ProbeConfig, Probed, Prober, Target
+from pipeline.probe.prober import Prober
+from pipeline.probe.words import Probed, Target
 from pipeline.provider_table import Provider
 from pipeline.providers import Providers
+from pipeline.smtp.config import ProbeConfig
 from storage.redis import connect
 from storage.throttle import RedisThrottle, ThrottleConfig
 from tests.unit.pipeline.smtp_stub import DictCache, Mailer, knows, mailing, routed, targets

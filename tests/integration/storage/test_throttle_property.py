@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.ports import Ask, Outcome, Report, Throttle
-from pipeline.providers import Provider
+from pipeline.provider_table import Provider
 from storage.local_throttle import LocalThrottle
 from storage.redis import connect
 from storage.throttle import RedisThrottle, ThrottleConfig
@@ -126,7 +126,7 @@ def test_no_sequence_of_asks_and_reports_gets_more_than_the_limits(
 CLIENT = """
 import asyncio, json, sys, time
 from pipeline.ports import Ask, Outcome, Report
-from pipeline.providers import Provider
+from pipeline.provider_table import Provider
 from storage.redis import connect
 from storage.throttle import RedisThrottle, ThrottleConfig
 
@@ -188,7 +188,7 @@ def test_processes_together_stay_under_one_limit_and_use_it(redis_url: str) -> N
 HOLDER = """
 import asyncio, sys
 from pipeline.ports import Ask
-from pipeline.providers import Provider
+from pipeline.provider_table import Provider
 from storage.redis import connect
 from storage.throttle import RedisThrottle, ThrottleConfig
 

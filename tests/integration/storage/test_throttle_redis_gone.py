@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 
 from pipeline.ports import Ask, Grant, Outcome, Report
-from pipeline.providers import Provider
+from pipeline.provider_table import Provider
 from storage.redis import Lifeline, connect
 from storage.throttle import RedisThrottle, ThrottleConfig
 from tests.servers import RedisServer

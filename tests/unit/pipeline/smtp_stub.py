@@ -16,8 +16,11 @@ from typing_extensions import override
 from pipeline.facts import DomainFact, DomainState, MxHost
 from pipeline.guard import AddressGuard
 from pipeline.ports import Ask, CacheEntry, FactCache, FactKind, Grant, Report, Throttle
-from pipeline.probe.prober import ProbeConfig, Probed, Prober, Target
-from pipeline.providers import Provider, Providers
+from pipeline.probe.prober import Prober
+from pipeline.probe.words import Probed, Target
+from pipeline.provider_table import Provider
+from pipeline.providers import Providers
+from pipeline.smtp.config import ProbeConfig
 
 NOT_FOUND = "550 5.1.1 <{address}>: Recipient address rejected: User unknown in virtual mailbox table"
 DROP = "drop"

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.facts import Answer, DomainState, Known, Mode
-from pipeline.judge.decision import BANDS, Policy, decide, judge, score_parts
+from pipeline.judge.decision import BANDS, decide, judge, score_parts
+from pipeline.judge.row import Policy
 from pipeline.judge.syntax_reasons import SENTENCES
 from pipeline.judge.table import ROWS
 from pipeline.verdict import Evidence, Result, Status, Verdict

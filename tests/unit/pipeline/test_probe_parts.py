@@ -16,7 +16,8 @@ from pipeline.probe.plan import MAX_HOSTS, Board, peers_of
 from pipeline.probe.reading import Listener, blanket_of
 from pipeline.probe.words import Target
 from pipeline.provider_table import Provider
-from pipeline.replies.classifier import Reply, Stage
+from pipeline.replies.classifier import Reply
+from pipeline.replies.row import Stage
 from pipeline.smtp.config import Source, parse_source, pick_source
 from pipeline.smtp.limits import Learned, is_session_limit
 from tests.unit.pipeline.smtp_stub import routed

@@ -13,7 +13,7 @@ from pipeline.errors import MailsiftError
 from pipeline.facts import Answer, Known
 from pipeline.guard import AddressGuard
 from pipeline.ports import Ask, Grant, Outcome
-from pipeline.probe.prober import Probed, Wait, WaitReason
+from pipeline.probe.words import Probed, Wait, WaitReason
 from tests.unit.pipeline.smtp_stub import (
     DROP,
     NOT_FOUND,

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.facts import Answer, Known, MailboxFact
 from pipeline.ports import FactKind
-from pipeline.probe.prober import Probed, Wait, WaitReason
+from pipeline.probe.words import Probed, Wait, WaitReason
 from tests.unit.pipeline.smtp_stub import NOT_FOUND, Bench, Mailer, Script, knows, mailing, routed, targets
 
 FACT = routed("a.test")

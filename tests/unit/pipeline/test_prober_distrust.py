@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from pipeline.facts import Answer, Known
 from pipeline.ports import Ask, FactKind, Grant
-from pipeline.probe.prober import Probed, Wait, WaitReason
+from pipeline.probe.words import Probed, Wait, WaitReason
 from tests.unit.pipeline.smtp_stub import (
     Bench,
     Mailer,

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from pipeline.facts import Answer
 from pipeline.ports import Ask, Grant, Outcome
-from pipeline.probe.prober import Probed, Wait, WaitReason
+from pipeline.probe.words import Probed, Wait, WaitReason
 from tests.unit.pipeline.smtp_stub import (
     NOT_FOUND,
     SILENCE,

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from pipeline.facts import Answer
-from pipeline.replies.classifier import Reading, Reply, Stage, classify, redact, simplify
+from pipeline.replies.classifier import Reading, Reply, classify, simplify
+from pipeline.replies.redaction import redact
+from pipeline.replies.row import Stage
 from pipeline.replies.table import REASONS, ROWS
 
 _HERE = Path(__file__).parent

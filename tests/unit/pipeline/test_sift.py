@@ -13,10 +13,10 @@ import pytest
 from pipeline import syntax
 from pipeline.facts import Known, Mode
 from pipeline.frames import ADDRESSES, SEGMENT, VERDICTS, WAITING
-from pipeline.judge.decision import Policy
+from pipeline.judge.row import Policy
 from pipeline.lists import Lists
-from pipeline.probe.prober import Wait, WaitReason
 from pipeline.probe.reach import Reach
+from pipeline.probe.words import Wait, WaitReason
 from pipeline.providers import Providers
 from pipeline.sift import Request, Sifted, Sifter, delay_of
 from tests.unit.pipeline.dns_stub import SERVFAIL, DnsStub, Says, Zone, domain_facts, serving

@@ -13,11 +13,11 @@ from typing_extensions import override
 
 from pipeline import syntax
 from pipeline.facts import Known, Mode
-from pipeline.judge.decision import Policy
+from pipeline.judge.row import Policy
 from pipeline.lists import Lists
 from pipeline.ports import Ask, Grant
-from pipeline.probe.prober import Wait, WaitReason
 from pipeline.probe.reach import Reach
+from pipeline.probe.words import Wait, WaitReason
 from pipeline.sift import Request, Sifted, Sifter, delay_of
 from tests.unit.pipeline.dns_stub import Says, Zone, domain_facts, serving
 from tests.unit.pipeline.smtp_stub import Bench, Mailer, OpenDoors, Script, knows, mailing, providers, turning

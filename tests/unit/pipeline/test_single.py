@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipeline import syntax
 from pipeline.facts import Mode
 from pipeline.frames import VERDICTS
-from pipeline.judge.decision import Policy
+from pipeline.judge.row import Policy
 from pipeline.lists import Lists
 from pipeline.providers import Providers
 from pipeline.sift import Request, Sifter

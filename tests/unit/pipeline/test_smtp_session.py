@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pipeline.replies.classifier import Stage
+from pipeline.replies.row import Stage
 from pipeline.smtp.config import ProbeConfig, parse_source
 from pipeline.smtp.link import Ending
 from pipeline.smtp.session import Group, Peer, Session

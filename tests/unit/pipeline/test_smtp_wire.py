@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import MailsiftError
-from pipeline.smtp import wire as smtp_wire
+from pipeline.smtp import wire
 from pipeline.smtp.wire import ReplyReader, WireReply
 
 
@@ -19,16 +19,15 @@ def replies_to(*chunks: bytes) -> list[WireReply]:
 
 
 def test_commands_are_written_as_the_standard_says() -> None:
-    assert smtp_wire.hello("EHLO", "probe.example.org") == b"EHLO probe.example.org\r\n"
-    assert smtp_wire.hello("HELO", "[192.0.2.1]") == b"HELO [192.0.2.1]\r\n"
-    assert smtp_wire.mail_from("") == b"MAIL FROM:<>\r\n"
-    assert smtp_wire.mail_from("probe@example.org") == b"MAIL FROM:<probe@example.org>\r\n"
-    assert smtp_wire.mail_from("", utf8=True) == b"MAIL FROM:<> SMTPUTF8\r\n"
-    assert smtp_wire.rcpt_to("ann+tag@example.org") == b"RCPT TO:<ann+tag@example.org>\r\n"
-    assert smtp_wire.rcpt_to('"ann smith"@example.org') == b'RCPT TO:<"ann smith"@example.org>\r\n'
+    assert wire.hello("EHLO", "probe.example.org") == b"EHLO probe.example.org\r\n"
+    assert wire.hello("HELO", "[192.0.2.1]") == b"HELO [192.0.2.1]\r\n"
+    assert wire.mail_from("") == b"MAIL FROM:<>\r\n"
+    assert wire.mail_from("probe@example.org") == b"MAIL FROM:<probe@example.org>\r\n"
+    assert wire.mail_from("", utf8=True) == b"MAIL FROM:<> SMTPUTF8\r\n"
+    assert wire.rcpt_to("ann+tag@example.org") == b"RCPT TO:<ann+tag@example.org>\r\n"
+    assert wire.rcpt_to('"ann smith"@example.org') == b'RCPT TO:<"ann smith"@example.org>\r\n'
     assert (
-        smtp_wire.rcpt_to("jürgen@xn--bcher-kva.example")
-        == "RCPT TO:<jürgen@xn--bcher-kva.example>\r\n".encode()
+        wire.rcpt_to("jürgen@xn--bcher-kva.example") == "RCPT TO:<jürgen@xn--bcher-kva.example>\r\n".encode()
     )
 
 
@@ -57,21 +56,21 @@ def test_commands_are_written_as_the_standard_says() -> None:
     ],
 )
 def test_an_address_that_could_break_out_of_its_command_is_refused(address: str) -> None:
-    assert not smtp_wire.is_safe(address)
+    assert not wire.is_safe(address)
     with pytest.raises(MailsiftError, match="unsafe_command"):
-        smtp_wire.rcpt_to(address)
+        wire.rcpt_to(address)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\r\nQUIT", "a>", "[::1", "é.example", "-", "x" * 300])
 def test_a_helo_name_that_is_no_host_name_is_refused(name: str) -> None:
     with pytest.raises(MailsiftError, match="unsafe_command"):
-        smtp_wire.hello("EHLO", name)
+        wire.hello("EHLO", name)
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_whatever_is_written_is_one_line_with_one_path(local: str, domain: str) -> None:
     try:
-        command = smtp_wire.rcpt_to(f"{local}@{domain}")
+        command = wire.rcpt_to(f"{local}@{domain}")
     except MailsiftError:
         return
     assert command.endswith(b">\r\n")
@@ -143,7 +142,7 @@ def test_replies_before_rubbish_stay_readable() -> None:
 
 def test_an_unfinished_reply_takes_bounded_memory() -> None:
     reader = ReplyReader()
-    for _ in range(smtp_wire.MAX_LINES):
+    for _ in range(wire.MAX_LINES):
         reader.feed(b"250-and another thing\r\n")
     with pytest.raises(MailsiftError, match="bad_reply"):
         reader.feed(b"250-and another thing\r\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.ports import Ask
-from pipeline.providers import Provider
+from pipeline.provider_table import Provider
 from storage.throttle_edits import ANY_SOURCE, Edit, EditBook, bounded
 
 ROW = Provider("google", sessions=5, rate=2.0)
