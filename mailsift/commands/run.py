@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
@@ -138,28 +139,41 @@ async def follow(
     try:
         view = await watch(service, account, job_id, keep_alive=worker.ensure)
     except BaseException:
-        await _pause(service, account, job_id, out)
+        await _pause(service, account, job_id)
+        _say_how_to_go_on(job_id, out)
         raise
     if view.state is not JobState.COMPLETED:
         raise MailsiftError(view.error_code, view.error_detail)
-    results = await write(service, account, job_id, out)
+    try:
+        results = await write(service, account, job_id, out)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        _say_how_to_go_on(job_id, out)
+        raise
     show_summary(view, results, out)
     if as_json:
         print(json.dumps(summary_of(view)))  # noqa: T201 - the command's output
 
 
 async def write(service: JobService, account: AccountId, job_id: JobId, out: Path) -> dict[str, int]:
-    """Write the job's results; returns rows by result code."""
+    """Write the job's results, whole or not at all; returns rows by result code."""
+    partial = out.with_name(f"{out.name}.partial")
     async with service.results(account, job_id) as results:
-        export(results, out, format=format_of(out))
+        try:
+            export(results, partial, format=format_of(out))
+            partial.replace(out)
+        finally:
+            partial.unlink(missing_ok=True)
         return tally(results)
 
 
-async def _pause(service: JobService, account: AccountId, job_id: JobId, out: Path) -> None:
+async def _pause(service: JobService, account: AccountId, job_id: JobId) -> None:
     try:
         await service.pause(account, job_id)
     except MailsiftError as error:
         if error.code != "job_state_conflict":  # intake and finish go on by themselves next time
             raise
+
+
+def _say_how_to_go_on(job_id: JobId, out: Path) -> None:
     again = shlex.join(["mailsift", "jobs", "resume", str(job_id), "--output", str(out)])
     console.print(f"\nStopped; nothing is lost. Go on with: {again}", **PLAIN)

@@ -1,0 +1,70 @@
+"""The result file of `mailsift run` and `mailsift jobs`: whole or not there, whatever interrupts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from jobs.views import JobState
+from mailsift.commands import run
+
+
+class Complete:
+    """The service of a job that is complete."""
+
+    @asynccontextmanager
+    async def results(self, *_: object) -> AsyncIterator[Path]:
+        yield Path("results.parquet")
+
+
+def names(folder: Path) -> list[str]:
+    return [file.name for file in folder.iterdir()]
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes in the midst of writing."""
+
+    def export(_results: Path, out: Path, **_: object) -> int:
+        out.write_text("email\nhalf of a li")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "export", export)
+
+
+@pytest.mark.usefixtures("interrupted")
+async def test_an_interrupted_export_leaves_what_was_there_before(tmp_path: Path) -> None:
+    out, service, ids = tmp_path / "out.csv", Complete(), (uuid4(), uuid4())
+    with pytest.raises(KeyboardInterrupt):
+        await run.write(service, *ids, out)  # type: ignore[arg-type]  # all of a service that it needs
+    assert names(tmp_path) == []
+    out.write_text("an older result")
+    with pytest.raises(KeyboardInterrupt):
+        await run.write(service, *ids, out)  # type: ignore[arg-type]  # same
+    assert (names(tmp_path), out.read_text()) == ([out.name], "an older result")
+
+
+@pytest.mark.usefixtures("interrupted")
+async def test_who_interrupts_the_export_is_told_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class View:
+        state = JobState.COMPLETED
+
+    class Worker:
+        ensure = None
+
+    async def watch(*_: object, **__: object) -> View:
+        return View()
+
+    monkeypatch.setattr(run, "watch", watch)
+    everything: Any = (Complete(), Worker(), uuid4(), job := uuid4(), tmp_path / "out.csv")
+    with pytest.raises(KeyboardInterrupt):
+        await run.follow(*everything, as_json=False)
+    told = "".join(capsys.readouterr())
+    assert f"mailsift jobs resume {job} --output" in told
