@@ -4,14 +4,16 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
-CODE := mailsift api jobs events storage pipeline sandbox tests benchmarks
+TESTS ?= tests
+MINUTES ?= 10
+PART ?= 1/5
 BENCHMARKS := syntax replies dns throttle engine single_validate download pages
 
 # Compiled once: a machine where this is set would compile the tests in every process of theirs.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test demo bench lock clean
+.PHONY: help install check fmt unit test fuzz mutate cover dev demo bench dist lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,17 +37,38 @@ check: $(READY) ## lint, types and architecture
 	$(BIN)/deptry .
 	$(BIN)/vulture
 
-# What fails in company is tried once more alone, for three at a time on two cores can make a deadline pass that nobody
-# broke; the first failure stays in the output, and what fails twice has failed.
-test: $(READY) check ## check, then all tests
-	$(BIN)/pytest --quiet --numprocesses=3 --no-loadscope-reorder tests \
-		|| $(BIN)/pytest --quiet --last-failed --last-failed-no-failures=none tests
+fmt: $(READY) ## format, sort imports, mend what a linter can mend
+	$(BIN)/ruff check --quiet --fix-only .
+	$(BIN)/ruff format --quiet .
+
+unit: $(READY) ## the tests that start no server: for every save
+	$(BIN)/pytest --quiet --numprocesses=2 tests/unit
+
+test: $(READY) $(if $(filter tests,$(TESTS)),check) ## check, then all tests; only some: make test TESTS=tests/unit/jobs
+	$(BIN)/pytest --quiet --numprocesses=3 --no-loadscope-reorder $(TESTS)
+
+fuzz: $(READY) ## foreign bytes, with new seeds each time, until the time is up: make fuzz MINUTES=60
+	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); while [ $$(date +%s) -lt $$end ]; do \
+		$(BIN)/pytest --quiet --timeout=0 --hypothesis-profile=fuzz tests/fuzz || exit 1; done
+
+mutate: $(READY) ## break the product in small ways and see whether its tests notice: make mutate PART=2/5
+	@$(BIN)/python -m tests.support.mutate --part $(PART)
+
+cover: $(READY) ## all tests, and which lines none of them reaches (htmlcov/index.html)
+	$(BIN)/pytest --quiet --numprocesses=3 --no-loadscope-reorder --cov --cov-report=html --cov-report=term:skip-covered $(TESTS)
+
+dev: $(READY) ## API, worker and sandbox on loopback, started anew when a file changes
+	@$(BIN)/python -m tests.support.dev
 
 demo: $(READY) ## validate a generated list on a mail internet in a box
 	@$(BIN)/python -m mailsift demo
 
 bench: $(READY) ## measure, side by side with what one would write instead
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+dist: $(READY) ## wheel and sdist in dist/
+	@rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
 
 # async-timeout: redis wants it on Python before 3.11.3, and pip-compile sees only the Python it runs on.
 lock: $(READY) ## write requirements.lock anew from pyproject.toml
@@ -54,5 +77,5 @@ lock: $(READY) ## write requirements.lock anew from pyproject.toml
 		--no-emit-find-links --output-file requirements.lock pyproject.toml -
 
 clean: ## remove .venv and every cache
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage htmlcov build dist
-	@find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* htmlcov build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""The application: operations, gate, errors and their description put together."""
+"""The application: operations, pages, middleware, errors and their description put together."""
 
 from __future__ import annotations
 
@@ -7,30 +7,20 @@ from typing import Final
 
 from fastapi import FastAPI
 
-from api import errors, health
-from api.gate import Gate
-from api.openapi import described
-from api.pages.faults import face
-from api.pages.page import make_look
-from api.pages.routers import PAGES
-from api.parts import ApiParts
-from api.v1 import compare, email, jobs, previews, results, schedules, webhooks
+from mailsift.api import health, pages, v1
+from mailsift.api.http import errors
+from mailsift.api.http.compression import CompressionMiddleware
+from mailsift.api.http.middleware import RequestMiddleware
+from mailsift.api.http.openapi import build_openapi
+from mailsift.api.pages import ops
+from mailsift.api.pages.page import error_page, load_theme
+from mailsift.api.parts import ApiParts
 
 _ABOUT: Final = (
     "Send a list of addresses; every address comes back with a verdict, a score and the reason. Every answer"
     " is `{data, message, status, success}`; errors carry the members of RFC 9457 and a stable `code` too."
 )
 _FORM_OVERHEAD: Final = 64 * 1024
-_ROUTERS: Final = (
-    email.router,  # the first, for it is asked most
-    jobs.router,
-    results.router,
-    previews.router,
-    compare.router,
-    schedules.router,
-    webhooks.router,
-    health.router,
-)
 
 
 def create_app(parts: ApiParts) -> FastAPI:
@@ -42,14 +32,18 @@ def create_app(parts: ApiParts) -> FastAPI:
         docs_url=None,  # both pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
+        # Its spans and logs would hold paths and the words of errors; ours are opened by the middleware.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.parts = parts
-    app.state.look = make_look()
+    app.state.theme = load_theme()
     # Not included: then every request would pass through a router more, and the first one would wait until
     # models are made anew that the routes have already.
-    app.router.routes.extend(route for router in (*_ROUTERS, *PAGES) for route in router.routes)
+    routers = (*v1.ROUTERS, health.router, *pages.ROUTERS, *ops.ROUTERS)
+    app.router.routes.extend(route for router in routers for route in router.routes)
     large = dict.fromkeys((("POST", "/v1/bulk/jobs"), ("POST", "/lists")), parts.max_bytes + _FORM_OVERHEAD)
-    app.add_middleware(Gate, large=large)
-    errors.install(app, face)
-    app.openapi = lambda: described(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
+    app.add_middleware(CompressionMiddleware)
+    app.add_middleware(RequestMiddleware, large=large)  # around the one before
+    errors.install_error_handlers(app, error_page)
+    app.openapi = lambda: build_openapi(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app

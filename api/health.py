@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import html
+from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel, Field
 
-from api.described import errors
-from api.envelope import Envelope, answer
-from api.errors import STATUS_OF
-from api.parts import parts_of
+from mailsift.api.http.errors import STATUS_OF
+from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.responses import Envelope, answer
+from mailsift.api.parts import parts_of
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], generate_unique_id_function=operation_id)
+_VERSION = version("mailsift")
 _NO_SCRIPTS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 }
@@ -32,18 +35,23 @@ makes a key.</p>
 """
 
 
-@router.get("/healthz", summary="Alive?", operation_id="healthz", response_model=Envelope[None])
+class Liveness(BaseModel):
+    """What a process that answers says of itself."""
+
+    version: str = Field(description="The release that runs here.")
+
+
+@router.get("/healthz", summary="Alive?", response_model=Envelope[Liveness])
 async def healthz() -> JSONResponse:
-    """Say that this process answers."""
-    return answer(None, "Alive.")
+    """Say that this process answers, and which release it is."""
+    return answer({"version": _VERSION}, "Alive.")
 
 
 @router.get(
     "/readyz",
     summary="Ready?",
-    operation_id="readyz",
     response_model=Envelope[None],
-    responses={503: errors()[503]},
+    responses={503: error_responses()[503]},
 )
 async def readyz(request: Request) -> JSONResponse:
     """Say whether requests can be served: the database answers and has this release's schema."""
@@ -54,14 +62,14 @@ async def readyz(request: Request) -> JSONResponse:
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> HTMLResponse:
     """List every operation; loads nothing from anywhere."""
-    told = request.app.openapi()
-    operations = "".join(_operation(path, shape) for path, shape in told["paths"].items())
+    description = request.app.openapi()
+    operations = "".join(_operation(path, shape) for path, shape in description["paths"].items())
     codes = "".join(
         f'<tr id="{code}"><td><code>{code}</code><td>{status}' for code, status in STATUS_OF.items()
     )
     page = _PAGE.format(
-        version=html.escape(told["info"]["version"]),
-        about=html.escape(told["info"]["description"]),
+        version=html.escape(description["info"]["version"]),
+        about=html.escape(description["info"]["description"]),
         operations=operations,
         codes=codes,
     )
@@ -71,6 +79,6 @@ async def docs(request: Request) -> HTMLResponse:
 def _operation(path: str, shape: dict[str, Any]) -> str:
     return "".join(
         f"<tr><td><code>{method.upper()}</code><td><code>{html.escape(path)}</code>"
-        f"<td>{html.escape(told['summary'])}"
-        for method, told in shape.items()
+        f"<td>{html.escape(operation['summary'])}"
+        for method, operation in shape.items()
     )

@@ -1,4 +1,4 @@
-"""What the API is made of; mailsift.wiring puts it together."""
+"""What the API is made of; mailsift.container puts it together."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
-from api.auth import Door
-from api.keys import KeyService
-from api.people import People
-from api.single import SingleValidator
-from events.endpoints import WebhookService
-from jobs.browse import Browser
-from jobs.drafts import Drafts
-from jobs.history import History
-from jobs.operations.desk import Operations
-from jobs.queries import JobQueries
-from jobs.schedules import ScheduleService
-from jobs.service import JobService
-from jobs.submissions import Submissions
-from pipeline.clock import Clock
+from mailsift.accounts.keys import KeyService
+from mailsift.accounts.service import People
+from mailsift.api.http.auth import Authenticator
+from mailsift.events.endpoints import WebhookService
+from mailsift.jobs.admin.service import Operations
+from mailsift.jobs.drafts import Drafts
+from mailsift.jobs.plans import Planner
+from mailsift.jobs.schedules.service import ScheduleService
+from mailsift.jobs.service import JobService
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.single import SingleValidator
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +25,13 @@ class ApiParts:
     """Everything the operations use.
 
     Attributes:
-        door: keys and quotas.
+        authenticator: keys and quotas.
         keys: what pages ask of API keys.
         people: who signs in to the pages.
         single: judges one address at a time.
-        jobs, queries, submissions: what can be asked of jobs.
+        jobs: what can be asked of jobs.
         drafts: lists that were uploaded but not started.
-        browser, history: look at results, and at what else belongs to a job.
+        plans: what lists will take.
         webhooks, schedules: what can be asked of them.
         operations: what operators see and do.
         ready: raises a MailsiftError when a server that is needed does not answer.
@@ -42,16 +39,13 @@ class ApiParts:
         max_bytes: what an uploaded list may have.
     """
 
-    door: Door
+    authenticator: Authenticator
     keys: KeyService
     people: People
     single: SingleValidator
     jobs: JobService
-    queries: JobQueries
-    submissions: Submissions
     drafts: Drafts
-    browser: Browser
-    history: History
+    plans: Planner
     webhooks: WebhookService
     schedules: ScheduleService
     operations: Operations

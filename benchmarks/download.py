@@ -23,20 +23,22 @@ from uuid import UUID, uuid4
 import polars as pl
 import psycopg
 from pydantic import SecretStr
+from sqlalchemy import func, update
 
 from benchmarks.rows_to_csv import TABLE
 from benchmarks.served import Served, installed, served
 from benchmarks.single_validate import make_key
 from benchmarks.syntax import realistic
-from jobs.columns import ADDRESS_N, column_id, names_metadata
-from jobs.finish import join_results
-from jobs.options import dump_options
-from jobs.views import JobOptions
+from mailsift.container import open_blobs, open_database
+from mailsift.jobs.columns import ADDRESS_N, column_id, names_metadata
+from mailsift.jobs.results.join import join_results
+from mailsift.jobs.views import JobOptions, dump_options
+from mailsift.pipeline.frames import SEGMENT
 from mailsift.settings import Settings
-from mailsift.wiring import open_blobs, open_database
-from pipeline.frames import SEGMENT
-from storage import job_rows
-from storage.blobs import JobBlobs
+from mailsift.storage.blobs.store import JobBlobs
+from mailsift.storage.sql import accounts, jobs
+from mailsift.storage.sql.tables import job
+from mailsift.storage.states import JobState
 
 NAMES = ("first_name", "last_name", "email", "company", "city", "signed_up")
 _READ = 1 << 18
@@ -104,10 +106,14 @@ async def finished_job(environment: Mapping[str, str], results: Path) -> UUID:
     await open_blobs(settings).put_file(JobBlobs(job_id).results, results)
     database = open_database(settings)
     async with database.begin() as connection:
-        account = await job_rows.ensure_account(connection, "benchmark")
-        new = job_rows.NewJob(job_id, account, "list.csv", dump_options(JobOptions()), "list.csv", "", 0)
-        await job_rows.insert(connection, new)
-        await job_rows.end(connection, job_id, state="completed", allowed=["uploading"])
+        account = await accounts.ensure_account(connection, "benchmark")
+        new = jobs.NewJob(job_id, account, "list.csv", dump_options(JobOptions()), "list.csv", "", 0)
+        await jobs.insert(connection, new)
+        await connection.execute(
+            update(job)
+            .where(job.c.id == job_id)
+            .values(state=JobState.COMPLETED, finished_at=func.clock_timestamp())
+        )
     await database.aclose()
     return job_id
 

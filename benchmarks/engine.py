@@ -14,9 +14,9 @@ from pathlib import Path
 
 from benchmarks.measured import Measured, measure
 from benchmarks.naive_medium import LOOPS
-from sandbox.client import SandboxProcess
-from sandbox.listing import write_list
-from sandbox.world import Mix, World
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.world import SandboxWorld, WorldMix
 
 SEED = 1
 SESSIONS = 5
@@ -95,8 +95,10 @@ def engine_share(sandbox: SandboxProcess, source: Path, mode: str) -> float:
 
 def medium(folder: Path, rows: int, domains: int) -> None:
     """(a): medium mode beside the plain loop, in a world where DNS makes nobody wait."""
-    source = write_list(World(seed=SEED, domains=domains, mix=Mix.CALM), folder / "medium.csv", rows=rows)
-    with SandboxProcess(seed=SEED, domains=domains, mix=Mix.CALM) as sandbox:
+    source = write_list(
+        SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM), folder / "medium.csv", rows=rows
+    )
+    with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox:
         ours = sift(sandbox, source, "medium")
         share = engine_share(sandbox, source, "medium")
         naive = {loop: _naive_medium(sandbox, loop, source, folder / "naive.csv") for loop in LOOPS}
@@ -115,8 +117,10 @@ def _naive_medium(sandbox: SandboxProcess, loop: str, source: Path, out: Path) -
 def deep(folder: Path, rows: int, latency_ms: int) -> None:
     """(b): deep mode beside one connection for each address, with as many sessions a host."""
     domains = rows // 10
-    source = write_list(World(seed=SEED, domains=domains, mix=Mix.CALM), folder / "deep.csv", rows=rows)
-    with SandboxProcess(seed=SEED, domains=domains, mix=Mix.CALM, latency_ms=latency_ms) as sandbox:
+    source = write_list(
+        SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM), folder / "deep.csv", rows=rows
+    )
+    with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM, latency_ms=latency_ms) as sandbox:
         ours = sift(sandbox, source, "deep")
         peaks = [max(sandbox.counters()["peak_sessions_by_host"].values())]
         sandbox.reset()
@@ -140,9 +144,9 @@ def growth(folder: Path, sizes: list[int]) -> None:
     print("(c) growth, medium")
     for rows in sizes:
         domains = max(500, rows * 57 // 1000)
-        world = World(seed=SEED, domains=domains, mix=Mix.CALM)
+        world = SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM)
         source = write_list(world, folder / "growth.csv", rows=rows)
-        with SandboxProcess(seed=SEED, domains=domains, mix=Mix.CALM) as sandbox:
+        with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox:
             done = sift(sandbox, source, "medium")
         each = 1e6 * done.seconds / rows
         print(

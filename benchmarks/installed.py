@@ -11,15 +11,15 @@ from pathlib import Path
 
 import uvloop
 
-from jobs.export import export, format_of
-from jobs.service import JobService
-from jobs.views import AccountId, JobOptions, JobView
-from mailsift.commands.run import working
-from mailsift.installation import LocalWorker
-from mailsift.progress import summary_of
+from mailsift.cli.progress import summary_of
+from mailsift.cli.run import working
+from mailsift.container import open_service
+from mailsift.jobs.results.export import export, format_of
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobOptions, JobView
+from mailsift.pipeline.facts import Mode
+from mailsift.runtime.installation import LocalWorker
 from mailsift.settings import Settings
-from mailsift.wiring import open_service
-from pipeline.facts import Mode
 
 
 async def finished(

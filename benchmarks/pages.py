@@ -17,14 +17,14 @@ from pydantic import SecretStr
 
 from benchmarks.served import installed, served
 from benchmarks.syntax import realistic
-from jobs.views import JobId, JobOptions
+from mailsift.container import open_service
+from mailsift.jobs.views import JobId, JobOptions
+from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
-from mailsift.wiring import open_service
-from pipeline.facts import Mode
-from tests.installation import ended
-from tests.operating import fill, sql
-from tests.sessions import browser, person, sign_in
-from tests.workers import workers
+from tests.support.busy_installation import fill, sql
+from tests.support.installation import ended
+from tests.support.sessions import browser, person, sign_in
+from tests.support.workers import workers
 
 ACCOUNT = "benchmark"
 PAGES = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from pipeline.replies.classifier import Reply, classify
-from pipeline.replies.redaction import redact
-from pipeline.replies.row import Stage
+from mailsift.pipeline.replies.classifier import SmtpReply, classify
+from mailsift.pipeline.replies.redaction import redact
+from mailsift.pipeline.replies.table import Stage
 
 _WORDS = (
     (250, "2.1.5", "Ok"),
@@ -28,16 +28,16 @@ _WORDS = (
 _OWN = ("192.0.2.25", "probe.example.net")
 
 
-def replies(count: int) -> list[Reply]:
+def replies(count: int) -> list[SmtpReply]:
     """Return that many replies, no two with the same words (but for the plain "Ok")."""
     return [
-        Reply(Stage.RCPT, code, enhanced, text.format(user=f"x{number:07}"))
+        SmtpReply(Stage.RCPT, code, enhanced, text.format(user=f"x{number:07}"))
         for number in range(count)
         for code, enhanced, text in (_WORDS[number % len(_WORDS)],)
     ]
 
 
-def rate(heard: Sequence[Reply]) -> float:
+def rate(heard: Sequence[SmtpReply]) -> float:
     """Return replies read and redacted a second."""
     started = time.perf_counter()
     for reply in heard:

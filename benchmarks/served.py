@@ -34,8 +34,8 @@ class Served:
 @contextmanager
 def installed(**settings: str) -> Iterator[dict[str, str]]:
     """Give the environment of an installation with embedded servers of its own, which run meanwhile."""
-    from mailsift.embedded import EmbeddedServers  # noqa: PLC0415 - others only want a process
-    from storage.schema import migrate  # noqa: PLC0415 - same
+    from mailsift.runtime.embedded import EmbeddedServers  # noqa: PLC0415 - others only want a process
+    from mailsift.storage.schema import migrate  # noqa: PLC0415 - same
 
     with (
         tempfile.TemporaryDirectory(prefix="ms-bench-", dir="/tmp") as folder,

@@ -49,21 +49,23 @@ def main() -> None:
     os.environ["POLARS_MAX_THREADS"] = "1"  # noqa: TID251 - read by polars at import; the comparison is by core
     import polars as pl  # noqa: PLC0415 - after the line above
 
-    from pipeline.syntax import parse  # noqa: PLC0415
-    from pipeline.syntax_exact import judged  # noqa: PLC0415
+    from mailsift.pipeline.syntax.address import validated  # noqa: PLC0415
+    from mailsift.pipeline.syntax.column import parse_column  # noqa: PLC0415
 
     cells = realistic(chosen.rows)
     column = pl.Series("raw", cells)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seconds = min(_timed(lambda: parse(column)) for _ in range(3))
+    seconds = min(_timed(lambda: parse_column(column)) for _ in range(3))
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
     sample = cells[: chosen.sample]
     started = time.perf_counter()
-    verdicts = [_accepts(judged, cell) for cell in sample]
+    verdicts = [_accepts(validated, cell) for cell in sample]
     slow = len(sample) / (time.perf_counter() - started)
     fast = chosen.rows / seconds
-    differ = sum(a != b for a, b in zip(verdicts, parse(column.head(len(sample)))["rule"] == "", strict=True))
+    differ = sum(
+        a != b for a, b in zip(verdicts, parse_column(column.head(len(sample)))["rule"] == "", strict=True)
+    )
     print(f"parse            {fast:12,.0f} addresses/s   {chosen.rows:,} rows, {memory:.0f} MiB")
     print(f"email-validator  {slow:12,.0f} addresses/s   {len(sample):,} rows")
     print(f"ratio            {fast / slow:12.1f}")
@@ -71,9 +73,9 @@ def main() -> None:
     sys.exit(1 if differ else 0)
 
 
-def _accepts(judged: Callable[[str], object], cell: str) -> bool:
+def _accepts(validated: Callable[[str], object], cell: str) -> bool:
     try:
-        judged(cell.strip())
+        validated(cell.strip())
     except ValueError:
         return False
     return True

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from mailsift.embedded import EmbeddedServers
-from pipeline.ports import Ask, Outcome, Report
-from pipeline.provider_table import Provider
-from storage.redis import connect
-from storage.throttle import RedisThrottle
+from mailsift.pipeline.ports import Ask, Report, SessionOutcome
+from mailsift.pipeline.providers import Provider
+from mailsift.runtime.embedded import EmbeddedServers
+from mailsift.storage.redis.connection import connect
+from mailsift.storage.redis.throttle import RedisThrottle
 
 SECONDS = 3.0
 BATCH = 200
@@ -40,7 +40,7 @@ async def decisions(redis: Redis, batch: int) -> tuple[float, float]:
             made += len(grants)
             recipients += sum(grant.recipients for grant in grants)
             pairs = zip(call, grants, strict=True)
-            await throttle.report([Report(ask, grant.lease, Outcome.CLEAN) for ask, grant in pairs])
+            await throttle.report([Report(ask, grant.lease, SessionOutcome.CLEAN) for ask, grant in pairs])
     return made / took, recipients / took
 
 

@@ -15,14 +15,15 @@ from typing import Any
 
 import psutil
 
-from jobs.service import JobService
-from jobs.views import AccountId, JobOptions, JobState, JobView
-from mailsift.wiring import open_service
-from pipeline.facts import Mode
-from sandbox.providers import PROVIDERS
-from sandbox.world import Mix, World
-from tests.installation import ended
-from tests.machines import MachinesError, Network, Side, network, servers, sides
+from mailsift.container import open_service
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobOptions, JobView
+from mailsift.pipeline.facts import Mode
+from mailsift.sandbox.providers import PROVIDERS
+from mailsift.sandbox.world import SandboxWorld, WorldMix
+from mailsift.storage.states import JobState
+from tests.support.installation import ended
+from tests.support.machines import MachinesError, Network, Side, network, servers, sides
 
 SEED = 3
 # What limits is how long mail servers take to answer: eight recipients in each of five sessions of six round
@@ -52,7 +53,7 @@ class Run:
         return self.rows / self.seconds
 
 
-def write_companies(world: World, path: Path, rows: int) -> Counter[str]:
+def write_companies(world: SandboxWorld, path: Path, rows: int) -> Counter[str]:
     """Write a list of company addresses; returns how many have which status.
 
     Nobody's mail is run by one of the big providers: those are asked by one worker at a time, however many
@@ -115,10 +116,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--latency-ms", type=float, default=400)
     options = parser.parse_args()
-    world = {"seed": SEED, "domains": DOMAINS, "mix": Mix.CALM, "latency_ms": options.latency_ms}
+    world = {"seed": SEED, "domains": DOMAINS, "mix": WorldMix.CALM, "latency_ms": options.latency_ms}
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "list.txt"
-        truth = write_companies(World(seed=SEED, domains=DOMAINS, mix=Mix.CALM), source, options.rows)
+        truth = write_companies(
+            SandboxWorld(seed=SEED, domains=DOMAINS, mix=WorldMix.CALM), source, options.rows
+        )
         try:
             one, two = (run(count, source, world) for count in (1, 2))
         except MachinesError as error:

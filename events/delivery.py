@@ -1,4 +1,4 @@
-"""Deliver what is due: claim, sign, send outside any transaction, write down what came of it."""
+"""Deliver what is due: claim, sign, send outside any transaction, and write down in one what came of it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,29 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 import structlog
+from opentelemetry import trace
 
-from events.meters import count_attempt
-from events.moments import moment
-from events.outcome import ErrorClass
-from events.retry import PROBE_S, not_sent_until
-from events.safe_http import Sender
-from events.settling import Attempted, postpone, settle
-from events.signing import signed_headers
-from events.vault import Vault
-from pipeline import spans
-from pipeline.clock import Clock
-from storage import attempt_rows, delivery_rows, notice_rows
-from storage.database import Database
-from storage.delivery_rows import ClaimedDelivery, Pace
+from mailsift.events.metrics import DISABLED, count_attempt
+from mailsift.events.notices import NoticeKind, notice_after
+from mailsift.events.retry import (
+    PROBE_S,
+    AttemptOutcome,
+    DeliveryState,
+    DisabledReason,
+    ErrorClass,
+    disabled_after,
+    health_after,
+    next_step,
+    not_sent_until,
+)
+from mailsift.events.sender import WebhookSender
+from mailsift.events.signing import Vault, signed_headers
+from mailsift.pipeline.clock import Clock, utc_datetime
+from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.sql import deliveries, endpoints, notices
+from mailsift.storage.sql.deliveries import ClaimedDelivery, NewAttempt, Pace
+from mailsift.storage.sql.endpoints import EndpointHealth
+from mailsift.storage.sql.notices import NewNotice
 
 _log = structlog.get_logger()
 
@@ -43,6 +52,15 @@ class DeliveryConfig:
     purged: int = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class FinishedAttempt:
+    """A delivery that was attempted; `at` is when, in epoch seconds."""
+
+    claimed: ClaimedDelivery
+    at: float
+    outcome: AttemptOutcome
+
+
 class Deliverer:
     """Makes the attempts that are due; any number of them may run in any number of processes."""
 
@@ -50,7 +68,7 @@ class Deliverer:
         self,
         *,
         database: Database,
-        sender: Sender,
+        sender: WebhookSender,
         vault: Vault,
         clock: Clock,
         random: random_module.Random,
@@ -67,25 +85,25 @@ class Deliverer:
         """Lease up to `limit` deliveries that are due, fairly between the endpoints."""
         now = self._clock()
         return await self._database.run(
-            lambda connection: delivery_rows.claim(
+            lambda connection: deliveries.claim(
                 connection,
                 limit=limit,
                 pace=self._config.pace,
-                now=moment(now),
-                until=moment(now + self._config.lease_s),
-                next_probe=moment(now + PROBE_S),
+                now=utc_datetime(now),
+                until=utc_datetime(now + self._config.lease_s),
+                next_probe=utc_datetime(now + PROBE_S),
             )
         )
 
     async def deliver(self, claimed: ClaimedDelivery) -> None:
         """Make one attempt; a fault of ours is none, and nobody is blamed for it."""
         started = self._clock()
-        secrets = self._vault.live(
+        secrets = self._vault.signing_secrets(
             claimed.endpoint_id,
             claimed.secret,
             claimed.previous_secret,
             until=claimed.previous_until,
-            now=moment(started),
+            now=utc_datetime(started),
         )
         headers = signed_headers(str(claimed.event_id), int(started), claimed.body, secrets)
         outcome = await self._sender.post(claimed.url, headers, claimed.body)
@@ -94,10 +112,12 @@ class Deliverer:
             again = not_sent_until(now, self._random)
             await self._database.run(lambda connection: postpone(connection, claimed, until=again, now=now))
         else:
-            attempted = Attempted(claimed, started, outcome)
+            attempted = FinishedAttempt(claimed, started, outcome)
             await self._database.run(lambda connection: settle(connection, attempted, now, self._random))
         count_attempt(outcome)
-        spans.current().tell(status=outcome.status_code, error=outcome.error.value)
+        trace.get_current_span().set_attributes(
+            {"mailsift.status": outcome.status_code, "mailsift.error": outcome.error.value}
+        )
         _log.info(
             "webhook.attempt",
             attempt=claimed.attempts + 1,
@@ -109,16 +129,99 @@ class Deliverer:
     async def release(self, tokens: Collection[UUID]) -> None:
         """Give back what was claimed and not sent."""
         async with self._database.begin() as connection:
-            await delivery_rows.release(connection, tokens)
+            await deliveries.release(connection, tokens)
 
     async def sweep(self) -> int:
         """Make due again what dead workers held; returns how many."""
         async with self._database.begin() as connection:
-            return await delivery_rows.free_expired(connection, now=moment(self._clock()))
+            return await deliveries.free_expired(connection, now=utc_datetime(self._clock()))
 
     async def purge(self) -> int:
         """Forget attempts that are too old, some at a time, and what was mailed then; returns how many."""
-        before = moment(self._clock() - self._config.log_kept_s)
+        before = utc_datetime(self._clock() - self._config.log_kept_s)
         async with self._database.begin() as connection:
-            await notice_rows.purge(connection, before=before)
-            return await attempt_rows.purge(connection, before=before, limit=self._config.purged)
+            await notices.purge(connection, before=before)
+            return await deliveries.purge_attempts(connection, before=before, limit=self._config.purged)
+
+
+async def settle(
+    connection: Connection, attempted: FinishedAttempt, now: float, random: random_module.Random
+) -> None:
+    """Write down an attempt; nothing is written when the lease was lost or the endpoint deleted meanwhile."""
+    claimed, outcome = attempted.claimed, attempted.outcome
+    endpoint = await endpoints.get(connection, claimed.endpoint_id, lock=True)
+    if endpoint is None:
+        return
+    step = next_step(claimed.round + 1, outcome, now, random)
+    state, again = step.state, step.at
+    if state is DeliveryState.PENDING and not endpoint["enabled"]:
+        state, again = DeliveryState.SKIPPED, None
+    written = await deliveries.settle(
+        connection,
+        claimed,
+        _attempt_row(attempted),
+        state=state.value,
+        next_attempt_at=utc_datetime(again) if again else None,
+    )
+    if not written:
+        _log.info("webhook.lease_lost")
+        return
+    health = health_after(_health_of(endpoint), outcome, step.state, now)
+    await endpoints.set_health(connection, claimed.endpoint_id, health)
+    if endpoint["enabled"]:
+        await _warn_or_disable(connection, endpoint, health, disabled_after(health, outcome, now), now)
+
+
+async def postpone(connection: Connection, claimed: ClaimedDelivery, *, until: float, now: float) -> None:
+    """Let a delivery and its endpoint wait that could not be attempted because of us."""
+    endpoint = await endpoints.get(connection, claimed.endpoint_id, lock=True)
+    if endpoint is None:
+        return
+    later = utc_datetime(until) if endpoint["enabled"] else None
+    if await deliveries.postpone(connection, claimed, until=later, now=utc_datetime(now)):
+        await endpoints.change(connection, claimed.endpoint_id, paced_until=utc_datetime(until))
+    _log.warning("webhook.not_sent")
+
+
+async def _warn_or_disable(
+    connection: Connection, endpoint: Row, health: EndpointHealth, disabled: DisabledReason, now: float
+) -> None:
+    """Disable the endpoint when it is time to, and remember what its owners are to be told later."""
+    endpoint_id = endpoint["id"]
+    kind = notice_after(health, disabled, now)
+    if kind is not None:
+        new = NewNotice(
+            account_id=endpoint["account_id"],
+            kind=kind.value,
+            subject_id=endpoint_id,
+            since=health.failing_since or utc_datetime(now),
+            reason=disabled.value,
+            created_at=utc_datetime(now),
+        )
+        if await notices.insert(connection, new) and kind is NoticeKind.FAILING:
+            _log.warning("webhook.failing")
+    if disabled is not DisabledReason.NO:
+        await endpoints.disable(connection, endpoint_id, reason=disabled.value, now=utc_datetime(now))
+        DISABLED.labels(disabled.value).inc()
+        _log.warning("webhook.disabled", reason=disabled.value)
+
+
+def _attempt_row(attempted: FinishedAttempt) -> NewAttempt:
+    claimed, outcome = attempted.claimed, attempted.outcome
+    return NewAttempt(
+        delivery_id=claimed.id,
+        n=claimed.attempts + 1,
+        at=utc_datetime(attempted.at),
+        trigger=claimed.trigger,
+        ms=outcome.ms,
+        status_code=outcome.status_code,
+        error=outcome.error.value,
+        response=outcome.response,
+        wish=outcome.directive.value,
+    )
+
+
+def _health_of(endpoint: Row) -> EndpointHealth:
+    return EndpointHealth(
+        endpoint["failures"], endpoint["failing_since"], endpoint["exhausted"], endpoint["probe_at"]
+    )

@@ -3,40 +3,111 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from events.moments import moment
-from events.owned import owned_delivery, owned_endpoint
-from events.payloads import EventType, envelope
-from events.retry import Disabled
-from events.safe_http import Sender
-from events.samples import Sample, sample
-from events.signing import SECRET_BYTES, signed_headers, write_secret
-from events.trial import check_limit, remember
-from events.vault import Vault
-from events.views import (
-    AttemptView,
-    DeliveryView,
-    EndpointView,
-    TestOutcome,
-    attempt_view,
-    delivery_view,
-    endpoint_view,
-)
-from pipeline.clock import Clock
-from pipeline.errors import MailsiftError
-from storage import attempt_rows, delivery_rows, endpoint_rows
-from storage.database import Database
-from storage.delivery_rows import Pace
-from storage.endpoint_rows import EndpointHealth, NewEndpoint
-from storage.event_rows import EventRow
+from mailsift.events.payloads import EventType, SimulatedEvent, envelope, simulated_event
+from mailsift.events.retry import AttemptOutcome, DeliveryState, DisabledReason, ErrorClass, ReceiverDirective
+from mailsift.events.sender import WebhookSender
+from mailsift.events.signing import SECRET_BYTES, Vault, signed_headers, write_secret
+from mailsift.pipeline.clock import Clock, utc_datetime
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.sql import deliveries, endpoints, events
+from mailsift.storage.sql.deliveries import NewAttempt, Pace
+from mailsift.storage.sql.endpoints import EndpointHealth, NewEndpoint
+from mailsift.storage.sql.events import EventRow
 
 MAX_ENDPOINTS = 50
 MAX_OVERLAP_S = 7 * 86_400
-SLOWEST, FASTEST, USUAL = 0.1, 100.0, Pace().rate
+MIN_RATE, MAX_RATE, DEFAULT_RATE = 0.1, 100.0, Pace().rate
 """Attempts a second that an endpoint may be given at least and at most, and what it has when given none."""
+
+TESTS_A_MINUTE, TESTS_AN_HOUR = 10, 60
+"""Tests of one endpoint in a minute, and of one account in an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointView:
+    """A registered webhook.
+
+    Attributes:
+        types: the events it wants; () = all.
+        rate_per_second: attempts it takes at most; None = the usual.
+        disabled_reason: NO exactly when it is enabled.
+        failing_since: since when no attempt has arrived; None when the last one did.
+        paused_until: after failures nothing is sent before then.
+        previous_secret_until: until when the secret before the last rotation signs too.
+    """
+
+    id: UUID
+    account_id: UUID
+    url: str
+    types: tuple[str, ...]
+    rate_per_second: float | None
+    enabled: bool
+    disabled_reason: DisabledReason
+    failing_since: datetime | None
+    paused_until: datetime | None
+    previous_secret_until: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryView:
+    """An event on its way to one endpoint; `trigger` is automatic, manual or test."""
+
+    id: UUID
+    event_id: UUID
+    endpoint_id: UUID
+    type: str
+    state: DeliveryState
+    trigger: str
+    attempts: int
+    next_attempt_at: datetime | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptView:
+    """One HTTP request; `status_code` is 0 when nobody answered, `wish` what was asked for beside."""
+
+    n: int
+    at: datetime
+    trigger: str
+    ms: int
+    status_code: int
+    error: ErrorClass
+    response: str
+    wish: ReceiverDirective
+
+
+@dataclass(frozen=True, slots=True)
+class TestOutcome:
+    """What came of a test: it arrived exactly when `error` is NONE."""
+
+    delivery_id: UUID
+    event_id: UUID
+    type: str
+    error: ErrorClass
+    status_code: int
+    ms: int
+
+    @property
+    def delivered(self) -> bool:
+        """Whether it arrived."""
+        return self.error is ErrorClass.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """A new secret, which is shown only now, and until when the one before signs too; None: it does not."""
+
+    secret: str
+    previous_secret_until: datetime | None
 
 
 class WebhookService:
@@ -55,7 +126,7 @@ class WebhookService:
         self,
         *,
         database: Database,
-        sender: Sender,
+        sender: WebhookSender,
         vault: Vault,
         clock: Clock,
         token: Callable[[int], bytes],
@@ -89,20 +160,20 @@ class WebhookService:
             url=self._sender.check(url),
             types=_checked_types(types),
             secret=self._vault.seal(endpoint_id, secret),
-            created_at=moment(self._clock()),
+            created_at=utc_datetime(self._clock()),
             rate_per_second=_checked_rate(rate_per_second),
         )
         async with self._database.begin() as connection:
-            if await endpoint_rows.count(connection, account_id) >= MAX_ENDPOINTS:
+            if await endpoints.count(connection, account_id) >= MAX_ENDPOINTS:
                 raise MailsiftError("webhook_limit", f"An account has at most {MAX_ENDPOINTS} webhooks.")
-            await endpoint_rows.insert(connection, new)
-            row = await owned_endpoint(connection, account_id, endpoint_id)
-        return endpoint_view(row), write_secret(secret)
+            await endpoints.insert(connection, new)
+            row = await _owned_endpoint(connection, account_id, endpoint_id)
+        return _endpoint_view(row), write_secret(secret)
 
     async def list(self, account_id: UUID) -> Sequence[EndpointView]:
         """Return the account's webhooks, oldest first."""
         async with self._database.begin() as connection:
-            return [endpoint_view(row) for row in await endpoint_rows.of_account(connection, account_id)]
+            return [_endpoint_view(row) for row in await endpoints.of_account(connection, account_id)]
 
     async def get(self, account_id: UUID, endpoint_id: UUID) -> EndpointView:
         """Return a webhook.
@@ -111,7 +182,7 @@ class WebhookService:
             MailsiftError: `webhook_not_found`, also when it belongs to somebody else.
         """
         async with self._database.begin() as connection:
-            return endpoint_view(await owned_endpoint(connection, account_id, endpoint_id))
+            return _endpoint_view(await _owned_endpoint(connection, account_id, endpoint_id))
 
     async def update(
         self,
@@ -139,17 +210,19 @@ class WebhookService:
         if rate_per_second is not None:
             values["rate_per_second"] = _checked_rate(rate_per_second or None)
         async with self._database.begin() as connection:
-            row = await owned_endpoint(connection, account_id, endpoint_id, lock=True)
+            row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
             if enabled and not row["enabled"]:
                 self._sender.check(values.get("url", row["url"]))
-                values |= {"enabled": True, "disabled_reason": Disabled.NO.value}
-                await endpoint_rows.set_health(connection, endpoint_id, EndpointHealth())
+                values |= {"enabled": True, "disabled_reason": DisabledReason.NO.value}
+                await endpoints.set_health(connection, endpoint_id, EndpointHealth())
             if values:
-                await endpoint_rows.change(connection, endpoint_id, **values)
+                await endpoints.change(connection, endpoint_id, **values)
             if enabled is False and row["enabled"]:
-                now = moment(self._clock())
-                await endpoint_rows.disable(connection, endpoint_id, reason=Disabled.BY_OWNER.value, now=now)
-            return endpoint_view(await owned_endpoint(connection, account_id, endpoint_id))
+                now = utc_datetime(self._clock())
+                await endpoints.disable(
+                    connection, endpoint_id, reason=DisabledReason.BY_OWNER.value, now=now
+                )
+            return _endpoint_view(await _owned_endpoint(connection, account_id, endpoint_id))
 
     async def delete(self, account_id: UUID, endpoint_id: UUID) -> None:
         """Delete a webhook with its deliveries.
@@ -158,32 +231,40 @@ class WebhookService:
             MailsiftError: `webhook_not_found`.
         """
         async with self._database.begin() as connection:
-            await owned_endpoint(connection, account_id, endpoint_id, lock=True)
-            await endpoint_rows.delete(connection, endpoint_id)
+            await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
+            await endpoints.delete(connection, endpoint_id)
 
-    async def rotate(self, account_id: UUID, endpoint_id: UUID, *, overlap_s: int = 86_400) -> str:
+    async def rotate(
+        self, account_id: UUID, endpoint_id: UUID, *, overlap_s: int = 86_400, force: bool = False
+    ) -> Rotation:
         """Give the webhook a new secret; the one before signs too for `overlap_s` seconds.
 
-        Returns:
-            The new secret, which is shown only now.
+        Args:
+            account_id: whose webhook it is.
+            endpoint_id: the webhook.
+            overlap_s: for so long both sign; 0 = the one before ends now.
+            force: rotate although a secret before the last rotation signs too; it ends now.
 
         Raises:
-            MailsiftError: `webhook_not_found`, `webhook_overlap_invalid`.
+            MailsiftError: `webhook_not_found`, `webhook_overlap_invalid`, `webhook_secret_overlap`.
         """
         if not 0 <= overlap_s <= MAX_OVERLAP_S:
             raise MailsiftError("webhook_overlap_invalid", "The overlap is 0 seconds to 7 days.")
-        secret = self._token(SECRET_BYTES)
-        until = moment(self._clock()) + timedelta(seconds=overlap_s)
+        secret, now = self._token(SECRET_BYTES), utc_datetime(self._clock())
+        until = now + timedelta(seconds=overlap_s) if overlap_s else None
         async with self._database.begin() as connection:
-            row = await owned_endpoint(connection, account_id, endpoint_id, lock=True)
-            await endpoint_rows.change(
+            row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
+            signing = row["previous_until"]
+            if signing is not None and signing > now and not force:
+                raise _overlaps(signing)
+            await endpoints.change(
                 connection,
                 endpoint_id,
                 secret=self._vault.seal(endpoint_id, secret),
-                previous_secret=row["secret"] if overlap_s else None,
-                previous_until=until if overlap_s else None,
+                previous_secret=row["secret"] if until else None,
+                previous_until=until,
             )
-        return write_secret(secret)
+        return Rotation(write_secret(secret), until)
 
     async def deliveries(
         self,
@@ -199,9 +280,9 @@ class WebhookService:
             MailsiftError: `webhook_not_found`.
         """
         async with self._database.begin() as connection:
-            await owned_endpoint(connection, account_id, endpoint_id)
-            rows = await delivery_rows.of_endpoint(connection, endpoint_id, limit=limit, before=before)
-            return [delivery_view(row) for row in rows]
+            await _owned_endpoint(connection, account_id, endpoint_id)
+            rows = await deliveries.of_endpoint(connection, endpoint_id, limit=limit, before=before)
+            return [_delivery_view(row) for row in rows]
 
     async def delivery(self, account_id: UUID, delivery_id: UUID) -> DeliveryView:
         """Return a delivery.
@@ -210,7 +291,7 @@ class WebhookService:
             MailsiftError: `delivery_not_found`, also when it belongs to somebody else.
         """
         async with self._database.begin() as connection:
-            return delivery_view(await owned_delivery(connection, account_id, delivery_id))
+            return _delivery_view(await _owned_delivery(connection, account_id, delivery_id))
 
     async def attempts(self, account_id: UUID, delivery_id: UUID) -> Sequence[AttemptView]:
         """Return the attempts of a delivery in order.
@@ -219,8 +300,8 @@ class WebhookService:
             MailsiftError: `delivery_not_found`.
         """
         async with self._database.begin() as connection:
-            await owned_delivery(connection, account_id, delivery_id)
-            return [attempt_view(row) for row in await attempt_rows.of_delivery(connection, delivery_id)]
+            await _owned_delivery(connection, account_id, delivery_id)
+            return [_attempt_view(row) for row in await deliveries.attempts_of(connection, delivery_id)]
 
     async def redeliver(self, account_id: UUID, delivery_id: UUID) -> DeliveryView:
         """Send an event once more, now, with all the retries of a new one; a queued retry is replaced.
@@ -229,12 +310,12 @@ class WebhookService:
             MailsiftError: `delivery_not_found`, `webhook_disabled`, `delivery_conflict`.
         """
         async with self._database.begin() as connection:
-            row = await owned_delivery(connection, account_id, delivery_id)
+            row = await _owned_delivery(connection, account_id, delivery_id)
             if not row["enabled"]:
                 raise _disabled()
-            if not await delivery_rows.again(connection, delivery_id, now=moment(self._clock())):
+            if not await deliveries.again(connection, delivery_id, now=utc_datetime(self._clock())):
                 raise MailsiftError("delivery_conflict", "It was a test, or is being sent at this moment.")
-            view = delivery_view(await owned_delivery(connection, account_id, delivery_id))
+            view = _delivery_view(await _owned_delivery(connection, account_id, delivery_id))
         await self._wake(1)
         return view
 
@@ -245,38 +326,57 @@ class WebhookService:
             MailsiftError: `webhook_not_found`, `webhook_disabled`.
         """
         async with self._database.begin() as connection:
-            row = await owned_endpoint(connection, account_id, endpoint_id)
+            row = await _owned_endpoint(connection, account_id, endpoint_id)
             if not row["enabled"]:
                 raise _disabled()
-            count = await delivery_rows.failed_again(
-                connection, endpoint_id, since=since, now=moment(self._clock())
+            count = await deliveries.failed_again(
+                connection, endpoint_id, since=since, now=utc_datetime(self._clock())
             )
         await self._wake(min(count, 1))
         return count
 
-    async def test(self, account_id: UUID, endpoint_id: UUID, kind: Sample) -> TestOutcome:
+    async def recover(self, account_id: UUID, endpoint_id: UUID, *, since: datetime) -> int:
+        """Send everything the webhook missed since then; returns how many events.
+
+        Missed is what was given up or skipped, and what happened while it was disabled, wanted other events
+        or was not registered yet.
+
+        Raises:
+            MailsiftError: `webhook_not_found`, `webhook_disabled`.
+        """
+        now = utc_datetime(self._clock())
+        async with self._database.begin() as connection:
+            row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
+            if not row["enabled"]:
+                raise _disabled()
+            count = await deliveries.failed_again(connection, endpoint_id, since=since, now=now)
+            count += await deliveries.add_missed(connection, endpoint_id, since=since, now=now)
+        await self._wake(min(count, 1))
+        return count
+
+    async def test(self, account_id: UUID, endpoint_id: UUID, kind: SimulatedEvent) -> TestOutcome:
         """Send a simulated event once, now, also to a disabled webhook; it never counts as a failure.
 
         Raises:
             MailsiftError: `webhook_not_found`, `webhook_test_limit`.
         """
         started = self._clock()
-        now = moment(started)
+        now = utc_datetime(started)
         async with self._database.begin() as connection:
-            row = await owned_endpoint(connection, account_id, endpoint_id)
-            await check_limit(connection, account_id=account_id, endpoint_id=endpoint_id, now=now)
+            row = await _owned_endpoint(connection, account_id, endpoint_id)
+            await _check_test_limit(connection, account_id=account_id, endpoint_id=endpoint_id, now=now)
         event_id = uuid4()
-        type_, data = sample(kind, uuid4(), now)
+        type_, data = simulated_event(kind, uuid4(), now)
         body = envelope(event_id, type_, now, data)
-        secrets = self._vault.live(
+        secrets = self._vault.signing_secrets(
             endpoint_id, row["secret"], row["previous_secret"], until=row["previous_until"], now=now
         )
         headers = signed_headers(str(event_id), int(started), body, secrets)
         outcome = await self._sender.post(row["url"], {**headers, "webhook-test": "true"}, body)
         event = EventRow(event_id, account_id, None, type_.value, body, now, None)
         async with self._database.begin() as connection:
-            await owned_endpoint(connection, account_id, endpoint_id, lock=True)
-            delivery_id = await remember(connection, endpoint_id, event, outcome)
+            await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
+            delivery_id = await _record_test(connection, endpoint_id, event, outcome)
         return TestOutcome(delivery_id, event_id, type_.value, outcome.error, outcome.status_code, outcome.ms)
 
 
@@ -287,11 +387,142 @@ def _checked_types(types: Sequence[str]) -> list[str]:
 
 
 def _checked_rate(rate: float | None) -> float | None:
-    if rate is not None and not SLOWEST <= rate <= FASTEST:
-        text = f"A webhook takes {SLOWEST} to {FASTEST:g} attempts a second."
+    if rate is not None and not MIN_RATE <= rate <= MAX_RATE:
+        text = f"A webhook takes {MIN_RATE} to {MAX_RATE:g} attempts a second."
         raise MailsiftError("webhook_rate_invalid", text)
     return rate
 
 
+def _overlaps(until: datetime) -> MailsiftError:
+    text = (
+        f"The secret before the last rotation signs too until {until:%Y-%m-%dT%H:%M:%SZ}."
+        " Rotate after that, or with `force`, which ends it now."
+    )
+    return MailsiftError("webhook_secret_overlap", text)
+
+
 def _disabled() -> MailsiftError:
     return MailsiftError("webhook_disabled", "This webhook is disabled: enable it first.")
+
+
+async def _owned_endpoint(
+    connection: Connection, account_id: UUID, endpoint_id: UUID, *, lock: bool = False
+) -> Row:
+    """Return the endpoint's row; `lock` keeps others from changing it until the transaction ends.
+
+    Raises:
+        MailsiftError: `webhook_not_found`.
+    """
+    row = await endpoints.get(connection, endpoint_id, lock=lock)
+    if row is None or row["account_id"] != account_id:
+        raise MailsiftError("webhook_not_found", "There is no such webhook.")
+    return row
+
+
+async def _owned_delivery(connection: Connection, account_id: UUID, delivery_id: UUID) -> Row:
+    """Return the delivery's row with its event's type and whether its endpoint is enabled.
+
+    Raises:
+        MailsiftError: `delivery_not_found`.
+    """
+    row = await deliveries.get(connection, delivery_id)
+    if row is None or row["account_id"] != account_id:
+        raise MailsiftError("delivery_not_found", "There is no such delivery.")
+    return row
+
+
+async def _check_test_limit(
+    connection: Connection, *, account_id: UUID, endpoint_id: UUID, now: datetime
+) -> None:
+    """Refuse a test that is one too many.
+
+    Raises:
+        MailsiftError: `webhook_test_limit`.
+    """
+    of_endpoint, of_account = await endpoints.tests_made(
+        connection,
+        account_id=account_id,
+        endpoint_id=endpoint_id,
+        minute_ago=now - timedelta(minutes=1),
+        hour_ago=now - timedelta(hours=1),
+    )
+    if of_endpoint >= TESTS_A_MINUTE or of_account >= TESTS_AN_HOUR:
+        text = f"At most {TESTS_A_MINUTE} tests of a webhook a minute and {TESTS_AN_HOUR} an hour."
+        raise MailsiftError("webhook_test_limit", text, retryable=True)
+
+
+async def _record_test(
+    connection: Connection, endpoint_id: UUID, event: EventRow, outcome: AttemptOutcome
+) -> UUID:
+    """Log a test as a delivery that is over; returns the delivery's id."""
+    delivery_id = uuid4()
+    state = DeliveryState.SUCCEEDED if outcome.error is ErrorClass.NONE else DeliveryState.EXHAUSTED
+    await events.remember(connection, event)
+    await deliveries.insert_test(
+        connection,
+        delivery_id=delivery_id,
+        event_id=event.id,
+        endpoint_id=endpoint_id,
+        state=state.value,
+        at=event.created_at,
+    )
+    made = NewAttempt(
+        delivery_id=delivery_id,
+        n=1,
+        at=event.created_at,
+        trigger="test",
+        ms=outcome.ms,
+        status_code=outcome.status_code,
+        error=outcome.error.value,
+        response=outcome.response,
+        wish=outcome.directive.value,
+    )
+    await deliveries.add_attempt(connection, made)
+    return delivery_id
+
+
+def _endpoint_view(row: Row) -> EndpointView:
+    """Return an endpoint's row without its secrets."""
+    return EndpointView(
+        id=row["id"],
+        account_id=row["account_id"],
+        url=row["url"],
+        types=tuple(row["types"]),
+        rate_per_second=row["rate_per_second"],
+        enabled=row["enabled"],
+        disabled_reason=DisabledReason(row["disabled_reason"]),
+        failing_since=row["failing_since"],
+        paused_until=row["probe_at"],
+        previous_secret_until=row["previous_until"],
+        created_at=row["created_at"],
+    )
+
+
+def _delivery_view(row: Row) -> DeliveryView:
+    """Return a delivery's row."""
+    return DeliveryView(
+        id=row["id"],
+        event_id=row["event_id"],
+        endpoint_id=row["endpoint_id"],
+        type=row["type"],
+        state=DeliveryState(row["state"]),
+        trigger=row["trigger"],
+        attempts=row["attempts"],
+        next_attempt_at=row["next_attempt_at"],
+        created_at=row["created_at"],
+        finished_at=row["finished_at"],
+    )
+
+
+def _attempt_view(row: Row) -> AttemptView:
+    """Return an attempt's row."""
+    return AttemptView(
+        n=row["n"],
+        at=row["at"],
+        trigger=row["trigger"],
+        ms=row["ms"],
+        status_code=row["status_code"],
+        error=ErrorClass(row["error"]),
+        response=row["response"],
+        wish=ReceiverDirective(row["wish"]),
+    )

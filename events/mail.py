@@ -1,14 +1,69 @@
-"""Hand a mail to the relay: in a thread, and never as clear text with a password."""
+"""Hand a mail to an SMTP relay, written as a URL: in a thread, and never as clear text with a password."""
 
 from __future__ import annotations
 
 import asyncio
 import smtplib
 import ssl
+from dataclasses import dataclass, field
 from email.message import EmailMessage
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import unquote, urlsplit
 
-from events.relay import Relay
-from pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError
+
+_PORTS: Final = {"smtp": 25, "smtps": 465}
+
+
+@dataclass(frozen=True, slots=True)
+class SmtpRelay:
+    """An SMTP relay.
+
+    Attributes:
+        tls: encrypted from the first byte; else by STARTTLS where it is offered.
+        user, password: "" = it asks for none.
+    """
+
+    host: str
+    port: int
+    tls: bool
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+
+    @property
+    def is_this_machine(self) -> bool:
+        """Whether nobody can listen on the way."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def parse_relay(url: str) -> SmtpRelay:
+    """Read smtp://[user:password@]host[:port] or smtps://...; signs of the user and password may be escaped.
+
+    Raises:
+        ValueError: it is something else; the words do not repeat it.
+    """
+    wrong = ValueError("expected smtp://[user:password@]host:port or smtps://...")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise wrong from None
+    known = parts.scheme in _PORTS and bool(parts.hostname) and port != 0
+    if not known or parts.path.strip("/") or parts.query or parts.fragment:
+        raise wrong
+    if bool(parts.username) != bool(parts.password):
+        raise wrong
+    return SmtpRelay(
+        host=parts.hostname or "",
+        port=port or _PORTS[parts.scheme],
+        tls=parts.scheme == "smtps",
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+    )
 
 
 class Mailer:
@@ -23,7 +78,7 @@ class Mailer:
 
     def __init__(
         self,
-        relay: Relay,
+        relay: SmtpRelay,
         *,
         helo_name: str,
         timeout_s: float = 15.0,
@@ -43,8 +98,8 @@ class Mailer:
         try:
             await asyncio.to_thread(self._send, message)
         except (OSError, smtplib.SMTPException, ValueError) as error:
-            told = f"{type(error).__name__} {getattr(error, 'smtp_code', '')}".strip()
-            raise MailsiftError("mail_failed", told, retryable=True) from None
+            reason = f"{type(error).__name__} {getattr(error, 'smtp_code', '')}".strip()
+            raise MailsiftError("mail_failed", reason, retryable=True) from None
 
     def _send(self, message: EmailMessage) -> None:
         with self._connected() as smtp:

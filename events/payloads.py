@@ -1,11 +1,11 @@
-"""The events of the contract: their envelope and the data of a finished job, as bytes."""
+"""The events of the contract, real and simulated: their envelope and their data, as bytes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -37,7 +37,7 @@ class JobEnd:
     error: str = ""
 
 
-def job_end(end: JobEnd) -> tuple[EventType, dict[str, Any]]:
+def job_event(end: JobEnd) -> tuple[EventType, dict[str, Any]]:
     """Return the type and data of a job's terminal event: exactly the fields of the contract."""
     if end.error:
         return EventType.FAILED, {
@@ -61,10 +61,52 @@ def job_end(end: JobEnd) -> tuple[EventType, dict[str, Any]]:
 
 def envelope(event_id: UUID, type_: EventType, created_at: datetime, data: Mapping[str, Any]) -> bytes:
     """Serialise an event once; these bytes are stored, signed and sent."""
-    moment = created_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    body = {"id": str(event_id), "type": type_.value, "created_at": moment, "data": dict(data)}
+    time = created_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    body = {"id": str(event_id), "type": type_.value, "created_at": time, "data": dict(data)}
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _whole_second(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _whole_second(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class SimulatedEvent(StrEnum):
+    """What `POST /v1/webhooks/test` can simulate."""
+
+    WEBHOOK = "test_webhook"
+    SUCCESS = "bulk_validate_success"
+    FAILED = "bulk_validate_failed"
+
+
+def simulated_event(kind: SimulatedEvent, job_id: UUID, now: datetime) -> tuple[EventType, dict[str, Any]]:
+    """Return the type and the data of a simulated event."""
+    return _SIMULATED[kind](job_id, now)
+
+
+def _webhook(_job_id: UUID, _now: datetime) -> tuple[EventType, dict[str, Any]]:
+    return EventType.TEST, {"message": "This is a test of your webhook."}
+
+
+def _ended(error: str) -> Callable[[UUID, datetime], tuple[EventType, dict[str, Any]]]:
+    def make(job_id: UUID, now: datetime) -> tuple[EventType, dict[str, Any]]:
+        return job_event(
+            JobEnd(
+                job_id=job_id,
+                total=1_000,
+                processed=250 if error else 1_000,
+                valid=200 if error else 850,
+                invalid=25 if error else 100,
+                started_at=now - timedelta(minutes=5),
+                finished_at=now,
+                error=error,
+            )
+        )
+
+    return make
+
+
+_SIMULATED = {
+    SimulatedEvent.WEBHOOK: _webhook,
+    SimulatedEvent.SUCCESS: _ended(""),
+    SimulatedEvent.FAILED: _ended("simulated: This is a test, no job has failed."),
+}

@@ -1,17 +1,19 @@
-"""When to try again and when to give up: pure decisions, time and chance passed in."""
+"""How an attempt to deliver went, when it is made again, when to give up: time and chance are passed in."""
 
 from __future__ import annotations
 
 import random as random_module
+import re
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
-from events.outcome import ErrorClass, Outcome, Wish
+from mailsift.pipeline.clock import utc_datetime
+from mailsift.storage.sql.endpoints import EndpointHealth
 
-RETRY_S = (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
-"""Seconds before attempt 1, 2, … 10, each counted from the one before: 75.6 hours in all."""
+RETRY_S = (0, 5, 30, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
+"""Seconds before attempt 1, 2, … 11, each counted from the one before: 75.6 hours in all."""
 
 JITTER = 0.2
 LONGEST_S = 86_400.0
@@ -30,6 +32,83 @@ NOT_SENT_S = 60.0
 _GONE = 410
 _BUSY = frozenset({429, 503})
 
+RESPONSE_TEXT_BYTES = 4 * 1024
+"""How much of a response is kept."""
+
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class ErrorClass(StrEnum):
+    """Why an attempt failed; NONE when it arrived, NOT_SENT when it was no attempt: the fault was ours."""
+
+    NONE = ""
+    DNS = "dns_error"
+    REFUSED = "connection_refused"
+    RESET = "connection_reset"
+    TIMEOUT = "timeout"
+    TLS = "tls_error"
+    REDIRECT = "redirect"
+    BLOCKED = "blocked_address"
+    HTTP_4XX = "http_4xx"
+    HTTP_5XX = "http_5xx"
+    NOT_SENT = "not_sent"
+
+
+class ReceiverDirective(StrEnum):
+    """What a receiver asks for by its header `webhook-delivery`, whatever its status says."""
+
+    NONE = ""
+    DISABLE = "disable"  # nothing more to this endpoint
+    ABORT = "abort-message"  # never this event again
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptOutcome:
+    """What came of one HTTP request.
+
+    Attributes:
+        error: NONE exactly when the receiver answered 2xx.
+        status_code: 0 when nobody answered.
+        ms: how long it took.
+        retry_after: the header as it came, "" when there was none.
+        response: the beginning of the body as harmless text.
+        directive: what it asked for beside its answer.
+    """
+
+    error: ErrorClass
+    status_code: int = 0
+    ms: int = 0
+    retry_after: str = ""
+    response: str = ""
+    directive: ReceiverDirective = ReceiverDirective.NONE
+
+
+def error_class(status_code: int) -> ErrorClass:
+    """Return what an HTTP status means for a delivery: only 2xx is success, a redirect is not followed."""
+    match status_code // 100:
+        case 2:
+            return ErrorClass.NONE
+        case 3:
+            return ErrorClass.REDIRECT
+        case 4:
+            return ErrorClass.HTTP_4XX
+        case _:
+            return ErrorClass.HTTP_5XX
+
+
+def read_directive(header: str) -> ReceiverDirective:
+    """Read a `webhook-delivery` header; a word nobody knows says nothing."""
+    word = header.strip().lower()
+    return ReceiverDirective(word) if word in set(ReceiverDirective) else ReceiverDirective.NONE
+
+
+def printable_text(body: bytes) -> str:
+    """Return the beginning of a response as text: at most 4 KiB, no control or direction characters."""
+    text = _UNPRINTABLE.sub(
+        "\N{REPLACEMENT CHARACTER}", body[:RESPONSE_TEXT_BYTES].decode("utf-8", "replace")
+    )
+    return text.encode()[:RESPONSE_TEXT_BYTES].decode("utf-8", "ignore")
+
 
 class DeliveryState(StrEnum):
     """Where a delivery stands; the last three are its ends."""
@@ -41,7 +120,7 @@ class DeliveryState(StrEnum):
     SKIPPED = "skipped"
 
 
-class Disabled(StrEnum):
+class DisabledReason(StrEnum):
     """Why an endpoint gets nothing; NO when it does."""
 
     NO = ""
@@ -52,31 +131,16 @@ class Disabled(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class DeliveryStep:
     """What becomes of a delivery; `at` is when it is tried again, in epoch seconds, None = never."""
 
     state: DeliveryState
     at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
-    """How an endpoint fares; times in epoch seconds.
-
-    Attributes:
-        failures: attempts that failed in a row.
-        failing_since: when the first of them was made.
-        exhausted: deliveries given up since then.
-        probe_at: the breaker is open until then; None = closed.
-    """
-
-    failures: int = 0
-    failing_since: float | None = None
-    exhausted: int = 0
-    probe_at: float | None = None
-
-
-def after(attempt: int, outcome: Outcome, now: float, random: random_module.Random) -> Next:
+def next_step(
+    attempt: int, outcome: AttemptOutcome, now: float, random: random_module.Random
+) -> DeliveryStep:
     """Decide what becomes of a delivery that was attempted.
 
     Args:
@@ -86,9 +150,13 @@ def after(attempt: int, outcome: Outcome, now: float, random: random_module.Rand
         random: spreads the retries, so that a receiver that comes back is not met by all at once.
     """
     if outcome.error is ErrorClass.NONE:
-        return Next(DeliveryState.SUCCEEDED)
-    if outcome.status_code == _GONE or outcome.wish is not Wish.NONE or attempt >= len(RETRY_S):
-        return Next(DeliveryState.EXHAUSTED)
+        return DeliveryStep(DeliveryState.SUCCEEDED)
+    if (
+        outcome.status_code == _GONE
+        or outcome.directive is not ReceiverDirective.NONE
+        or attempt >= len(RETRY_S)
+    ):
+        return DeliveryStep(DeliveryState.EXHAUSTED)
     base = float(RETRY_S[attempt])
     wait = base * random.uniform(1 - JITTER, 1 + JITTER)
     asked = retry_after_s(outcome.retry_after, now)
@@ -96,7 +164,7 @@ def after(attempt: int, outcome: Outcome, now: float, random: random_module.Rand
         wait = max(wait, min(max(asked, base), LONGEST_S))
     if outcome.status_code in _BUSY:
         wait = max(wait, BUSY_S)
-    return Next(DeliveryState.PENDING, now + wait)
+    return DeliveryStep(DeliveryState.PENDING, now + wait)
 
 
 def not_sent_until(now: float, random: random_module.Random) -> float:
@@ -104,17 +172,19 @@ def not_sent_until(now: float, random: random_module.Random) -> float:
     return now + NOT_SENT_S * random.uniform(1 - JITTER, 1 + JITTER)
 
 
-def health_after(before: Health, outcome: Outcome, state: DeliveryState, now: float) -> Health:
+def health_after(
+    before: EndpointHealth, outcome: AttemptOutcome, state: DeliveryState, now: float
+) -> EndpointHealth:
     """Return how the endpoint fares after an attempt that left its delivery in `state`.
 
     A receiver that asks for an event to be dropped works: what it does not want is no failure.
     """
-    if outcome.error is ErrorClass.NONE or outcome.wish is Wish.ABORT:
-        return Health()
+    if outcome.error is ErrorClass.NONE or outcome.directive is ReceiverDirective.ABORT:
+        return EndpointHealth()
     health = replace(
         before,
         failures=before.failures + 1,
-        failing_since=now if before.failing_since is None else before.failing_since,
+        failing_since=before.failing_since or utc_datetime(now),
         exhausted=before.exhausted + (state is DeliveryState.EXHAUSTED),
     )
     holds = [_breaker_s(health.failures)]
@@ -122,19 +192,23 @@ def health_after(before: Health, outcome: Outcome, state: DeliveryState, now: fl
         asked = retry_after_s(outcome.retry_after, now) or 0.0
         holds.append(min(max(asked, BUSY_S), LONGEST_PROBE_S))
     hold = max(holds)
-    return replace(health, probe_at=now + hold if hold else before.probe_at)
+    return replace(health, probe_at=utc_datetime(now + hold) if hold else before.probe_at)
 
 
-def disabled_after(health: Health, outcome: Outcome, now: float) -> Disabled:
+def disabled_after(health: EndpointHealth, outcome: AttemptOutcome, now: float) -> DisabledReason:
     """Decide whether the endpoint is to be disabled: it says so, or has failed for days and often."""
-    if outcome.wish is Wish.DISABLE:
-        return Disabled.BY_RECEIVER
+    if outcome.directive is ReceiverDirective.DISABLE:
+        return DisabledReason.BY_RECEIVER
     if outcome.status_code == _GONE:
-        return Disabled.GONE
-    since = now if health.failing_since is None else health.failing_since
-    if now - since >= DISABLE_AFTER_S and health.exhausted >= DISABLE_AFTER:
-        return Disabled.FAILING
-    return Disabled.NO
+        return DisabledReason.GONE
+    if failing_s(health, now) >= DISABLE_AFTER_S and health.exhausted >= DISABLE_AFTER:
+        return DisabledReason.FAILING
+    return DisabledReason.NO
+
+
+def failing_s(health: EndpointHealth, now: float) -> float:
+    """Return for how many seconds nothing has arrived; 0 when the last attempt did."""
+    return now - health.failing_since.timestamp() if health.failing_since else 0.0
 
 
 def retry_after_s(header: str, now: float) -> float | None:
@@ -143,12 +217,12 @@ def retry_after_s(header: str, now: float) -> float | None:
     if text.isascii() and text.isdecimal():
         return float(text[:9])
     try:
-        moment = parsedate_to_datetime(text)
+        asked = parsedate_to_datetime(text)
     except ValueError:
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.fromtimestamp(now, UTC)).total_seconds())
+    if asked.tzinfo is None:
+        asked = asked.replace(tzinfo=UTC)
+    return max(0.0, asked.timestamp() - now)
 
 
 def _breaker_s(failures: int) -> float:

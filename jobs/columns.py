@@ -11,8 +11,18 @@ import polars as pl
 ADDRESS_N = "address_n"
 """Column of `rows.parquet`: the number of the row's address (frames.ADDRESSES)."""
 
+ADDRESS = "address"
+"""Column of `rows.parquet`: the canonical address that is judged for the row, "" where its cell is none.
+Lists that an older release took in do not have it."""
+
+REPAIRED = "repaired"
+"""Column of `rows.parquet`, where repair was asked for: the cell is no address and clearly means this one."""
+
 VERDICT_PREFIX = "mailsift_"
 """What the columns we add to a customer's file start with."""
+
+JUDGED_ADDRESS = VERDICT_PREFIX + ADDRESS
+"""The same in the results."""
 
 _NAMES = "mailsift.names"
 

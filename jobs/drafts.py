@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from jobs.intake.plan import IntakeLimits
-from jobs.intake.run import ask_child
-from jobs.options import dump_options
-from jobs.ports import Waker
-from jobs.views import AccountId, JobId, JobOptions
-from pipeline.clock import Clock
-from pipeline.errors import MailsiftError
-from storage import draft_rows, job_rows
-from storage.blobs import Blobs, JobBlobs
-from storage.database import Database
-from storage.draft_blobs import ALL, DraftBlobs, of_account, read_marker
-from storage.job_rows import NewJob
-from storage.local_files import Incoming
+from mailsift.jobs.intake.models import IntakeLimits
+from mailsift.jobs.intake.process import ask_child
+from mailsift.jobs.submissions import StoredList, new_job, store_list
+from mailsift.jobs.views import AccountId, JobId, JobOptions
+from mailsift.jobs.waker import Waker
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.blobs.store import DRAFTS, Blobs, DraftBlobs, JobBlobs, drafts_of, read_marker
+from mailsift.storage.database import Database
+from mailsift.storage.sql import jobs
 
 KEPT = timedelta(days=1)
 """How long a list waits to be started."""
@@ -47,7 +44,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ListColumn:
     """A column of the list.
 
     Attributes:
@@ -62,12 +59,12 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Inspection:
     """What a first look at a list found.
 
     Attributes:
         rows: how many it has, without the header.
-        format, encoding: as in jobs.intake.Intake.
+        format, encoding: as in mailsift.jobs.intake.Intake.
         header: the names come from the list.
         columns: all of them, in its order.
         guess: place of the address column, from 0; None when no column looks like one.
@@ -78,7 +75,7 @@ class Look:
     format: str
     encoding: str
     header: bool
-    columns: tuple[Column, ...]
+    columns: tuple[ListColumn, ...]
     guess: int | None
     first: tuple[tuple[str, ...], ...]
 
@@ -111,24 +108,24 @@ class Drafts:
         Raises:
             MailsiftError: `empty_file`, `draft_limit`, what `pieces` raises, or what the blob store says.
         """
-        if len(await self._blobs.list(of_account(account_id))) >= _MOST:
+        if len(await self._blobs.list(drafts_of(account_id))) >= _MOST:
             text = f"{_MOST} uploaded lists wait to be started: start or discard one of them first."
             raise MailsiftError("draft_limit", text)
         draft = Draft(JobId(uuid4()), source_name, 0, "", self._now())
         keys = DraftBlobs(account_id, draft.id)
         await self._mark(keys, draft)  # before the list itself: who dies in between leaves a trace
         try:
-            incoming = await self._store(keys, pieces)
+            stored = await store_list(self._blobs, keys.source, pieces, name=source_name)
         except BaseException:
             await self._blobs.delete(keys.marker)
             raise
-        draft = replace(draft, bytes=incoming.size, sha256=incoming.sha256)
+        draft = replace(draft, bytes=stored.bytes, sha256=stored.sha256)
         await self._mark(keys, draft)
         return draft
 
     async def waiting(self, account_id: AccountId) -> list[Draft]:
         """Return the lists that can be started, newest first."""
-        found = [await self._read(key) for key in await self._blobs.list(of_account(account_id))]
+        found = [await self._read(key) for key in await self._blobs.list(drafts_of(account_id))]
         whole = [draft for draft in found if draft is not None and self._is_open(draft)]
         return sorted(whole, key=lambda draft: draft.created_at, reverse=True)
 
@@ -143,11 +140,12 @@ class Drafts:
             raise MailsiftError("draft_not_found", "There is no such list, or it has been started.")
         return draft
 
-    async def look(self, account_id: AccountId, draft_id: UUID) -> Look:
-        """Look into the list; what was found is remembered.
+    async def inspect(self, account_id: AccountId, draft_id: UUID) -> Inspection:
+        """Inspection into the list; what was found is remembered.
 
         Raises:
-            MailsiftError: `draft_not_found`, or what jobs.intake.take_in says of a list it cannot read.
+            MailsiftError: `draft_not_found`, `service_unavailable` when the look was interrupted, or what
+                jobs.intake.take_in says of a list it cannot read.
         """
         await self.get(account_id, draft_id)
         keys = DraftBlobs(account_id, draft_id)
@@ -155,8 +153,8 @@ class Drafts:
         if known is None:
             known = await self._looked(await self._blobs.fetch(keys.source))
             await self._blobs.put_bytes(keys.look, json.dumps(known).encode())
-        columns = tuple(Column(**column) for column in known["columns"])
-        return Look(**{**known, "columns": columns, "first": tuple(map(tuple, known["first"]))})
+        columns = tuple(ListColumn(**column) for column in known["columns"])
+        return Inspection(**{**known, "columns": columns, "first": tuple(map(tuple, known["first"]))})
 
     async def start(self, account_id: AccountId, draft_id: UUID, options: JobOptions) -> JobId:
         """Make the list a job; starting it twice makes one.
@@ -170,18 +168,9 @@ class Drafts:
             if await self._is_started(account_id, draft_id):
                 return JobId(draft_id)
             raise
-        new = NewJob(
-            id=draft.id,
-            account_id=account_id,
-            name=options.name or draft.name,
-            options=dump_options(options),
-            source_name=draft.name,
-            source_sha256=draft.sha256,
-            source_bytes=draft.bytes,
-            deadline_s=options.deadline_s,
-            retention_s=options.retention_s,
-        )
-        await self._database.run(lambda connection: draft_rows.start(connection, new))
+        stored = StoredList(draft.name, draft.sha256, draft.bytes)
+        new = new_job(draft.id, account_id, options, stored)
+        await self._database.run(lambda connection: jobs.insert_once(connection, new))
         await self._blobs.delete(DraftBlobs(account_id, draft_id).marker)
         await self._waker.wake(1)
         return draft.id
@@ -205,20 +194,12 @@ class Drafts:
             return 0
         self._swept_at = self._clock()
         swept = 0
-        for key in await self._blobs.list(ALL):
+        for key in await self._blobs.list(DRAFTS):
             draft = await self._read(key)
             if draft is not None and self._now() - draft.created_at > _SWEPT_AFTER:
                 await self._erase(read_marker(key))
                 swept += 1
         return swept
-
-    async def _store(self, keys: DraftBlobs, pieces: AsyncIterator[bytes]) -> Incoming:
-        async with self._blobs.stream_in(keys.source) as incoming:
-            async for piece in pieces:
-                await incoming.write(piece)
-            if not incoming.size:
-                raise MailsiftError("empty_file", "The list is empty.")
-        return incoming
 
     async def _erase(self, keys: DraftBlobs) -> None:
         if not await self._is_started(keys.account, keys.draft):
@@ -227,25 +208,31 @@ class Drafts:
 
     async def _is_started(self, account_id: UUID, draft_id: UUID) -> bool:
         async with self._database.begin() as connection:
-            row = await job_rows.get(connection, draft_id)
+            row = await jobs.get(connection, draft_id)
         return row is not None and row["account_id"] == account_id
 
     async def _looked(self, source: Path) -> dict[str, Any]:
         async with self._looking:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="look-") as folder:
                 request = {"source": str(source), "workdir": folder}
-                return await ask_child("jobs.intake.look_child", request, self._limits)
+                try:
+                    return await ask_child("look", request, self._limits)
+                except MailsiftError as error:
+                    if not error.retryable:
+                        raise
+                    text = "Looking at the list was interrupted; please try again."
+                    raise MailsiftError("service_unavailable", text, retryable=True) from error
 
     async def _mark(self, keys: DraftBlobs, draft: Draft) -> None:
-        told = {**asdict(draft), "id": str(draft.id), "created_at": draft.created_at.isoformat()}
-        await self._blobs.put_bytes(keys.marker, json.dumps(told).encode())
+        marker = {**asdict(draft), "id": str(draft.id), "created_at": draft.created_at.isoformat()}
+        await self._blobs.put_bytes(keys.marker, json.dumps(marker).encode())
 
     async def _read(self, key: str) -> Draft | None:
-        told = await self._stored(key)
-        if told is None:
+        stored = await self._stored(key)
+        if stored is None:
             return None
-        known = {"id": JobId(UUID(told["id"])), "created_at": datetime.fromisoformat(told["created_at"])}
-        return Draft(**{**told, **known})
+        known = {"id": JobId(UUID(stored["id"])), "created_at": datetime.fromisoformat(stored["created_at"])}
+        return Draft(**{**stored, **known})
 
     async def _stored(self, key: str) -> dict[str, Any] | None:
         try:

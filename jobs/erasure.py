@@ -7,13 +7,11 @@ from uuid import UUID
 
 import structlog
 
-from jobs.faults import told
-from jobs.views import TERMINAL, AccountId
-from pipeline.errors import MailsiftError
-from storage import account_rows, idempotency_rows, job_rows, leftover_rows
-from storage.blobs import Blobs, JobBlobs
-from storage.database import Connection, Database
-from storage.draft_blobs import of_account, read_marker
+from mailsift.jobs.views import AccountId
+from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.storage.blobs.store import Blobs, JobBlobs, drafts_of, read_marker
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.sql import accounts, idempotency, jobs, leftovers
 
 AT_ONCE = 20
 """Jobs that one sweep deletes."""
@@ -25,7 +23,7 @@ class Eraser:
     """Deletes jobs and accounts of one installation.
 
     Facts about mailboxes are not looked for: they hold no address, nobody without the account's id can tell
-    whose they are, and they live for a day (pipeline.probe.cache).
+    whose they are, and they live for a day (mailsift.pipeline.probe.cache).
 
     Args:
         database: where the rows are.
@@ -42,9 +40,9 @@ class Eraser:
     async def job(self, job_id: UUID) -> bool:
         """Delete an ended job; False when it is gone already or has not ended."""
         async with self._database.begin() as connection:
-            if not await job_rows.remove(connection, job_id, TERMINAL):
+            if not await jobs.remove(connection, job_id):
                 return False
-            await leftover_rows.leave(connection, [job_id], seconds=self._late_s)
+            await leftovers.leave(connection, [job_id], seconds=self._late_s)
         await self._sweep_up([job_id])
         return True
 
@@ -55,7 +53,7 @@ class Eraser:
             MailsiftError: `account_not_found`.
         """
         async with self._database.begin() as connection:
-            found = await account_rows.find(connection, name)
+            found = await accounts.find(connection, name)
         if found is None:
             raise MailsiftError("account_not_found", "There is no account of this name.")
         return AccountId(found)
@@ -66,14 +64,14 @@ class Eraser:
         Raises:
             MailsiftError: what the blob store says; then call again.
         """
-        for marker in await self._blobs.list(of_account(account_id)):
+        for marker in await self._blobs.list(drafts_of(account_id)):
             await self._blobs.delete_prefix(JobBlobs(read_marker(marker).draft).prefix)
             await self._blobs.delete(marker)
 
         async def transaction(connection: Connection) -> list[UUID]:
-            jobs = await account_rows.remove(connection, account_id)
-            await leftover_rows.leave(connection, jobs, seconds=self._late_s)
-            return jobs
+            removed = await accounts.remove(connection, account_id)
+            await leftovers.leave(connection, removed, seconds=self._late_s)
+            return removed
 
         await self._sweep_up(await self._database.run(transaction))
 
@@ -84,15 +82,15 @@ class Eraser:
             How many jobs were deleted.
         """
         async with self._database.begin() as connection:
-            over = await job_rows.expired(connection, TERMINAL, AT_ONCE)
-            await idempotency_rows.purge(connection)
+            over = await jobs.expired(connection, AT_ONCE)
+            await idempotency.purge(connection)
         erased = [await self.job(job_id) for job_id in over]
         async with self._database.begin() as connection:
-            left = await leftover_rows.seal(connection, limit=AT_ONCE)
+            left = await leftovers.seal(connection, limit=AT_ONCE)
         for job_id in left:
             await self._blobs.delete_prefix(JobBlobs(job_id).prefix)
             async with self._database.begin() as connection:
-                await leftover_rows.forget(connection, job_id)
+                await leftovers.forget(connection, job_id)
         return sum(erased)
 
     async def _sweep_up(self, job_ids: Sequence[UUID]) -> None:
@@ -101,4 +99,4 @@ class Eraser:
             for job_id in job_ids:
                 await self._blobs.delete_prefix(JobBlobs(job_id).prefix)
         except MailsiftError as error:
-            _log.warning("erasure.late", **told(error))
+            _log.warning("erasure.late", **error_fields(error))

@@ -1,48 +1,114 @@
-"""What people ask of jobs: submit, look, pause, resume, cancel, retry, fetch the results."""
+"""What callers ask of jobs: submit, read, control, delete, browse, and fetch the results."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import json
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from jobs.commit import end_job
-from jobs.diff import Diff, compare
-from jobs.finish import join_results
-from jobs.meters import JOBS_ENDED
-from jobs.options import load_options
-from jobs.ports import Waker
-from jobs.retry import rows_to_retry
-from jobs.states import Step, sources, target
-from jobs.submissions import Submissions
-from jobs.views import TERMINAL, AccountId, JobId, JobOptions, JobState, JobView, Waiting
-from pipeline.errors import MailsiftError
-from storage import chunk_rows, job_rows
-from storage.blobs import Blobs, JobBlobs
-from storage.chunk_rows import LaneWait
-from storage.database import Connection, Database, Row
+from mailsift.jobs.engine.commit import cancel_job
+from mailsift.jobs.erasure import Eraser
+from mailsift.jobs.eta import TimeLeft
+from mailsift.jobs.forecasts import Forecasts
+from mailsift.jobs.metrics import JOBS_ENDED
+from mailsift.jobs.results.browse import Browser
+from mailsift.jobs.results.diff import Diff, compare
+from mailsift.jobs.results.join import join_results
+from mailsift.jobs.results.retry import rows_to_retry
+from mailsift.jobs.submissions import LONGEST_UPLOAD_S, Submitted, insert_once, new_job, store_list
+from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of
+from mailsift.jobs.waker import Waker
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.sql import accounts, chunks, jobs, leftovers
+from mailsift.storage.sql.jobs import NewJob, owned
+from mailsift.storage.states import ENDED, JobState, JobTransition
 
 _READ_BYTES = 1 << 20
 
 
-class JobService:
-    """The jobs of one installation; every call names the account it speaks for."""
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some jobs, newest first, and where the next page begins; "" when there is none."""
 
-    def __init__(self, *, database: Database, blobs: Blobs, waker: Waker, scratch: Path) -> None:
+    jobs: list[JobView]
+    next_cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """An event of the job, and how its deliveries to webhooks stand: how many by state."""
+
+    id: UUID
+    type: str
+    created_at: datetime
+    deliveries: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class JobHistory:
+    """What stands beside the view of a job.
+
+    Attributes:
+        runs: other jobs over the same list, newest first.
+        events: its events, oldest first.
+        source_name, source_bytes: of the uploaded file.
+        column: name of the address column, "" until it is known.
+        schedule_id: the schedule that started it.
+    """
+
+    runs: tuple[JobView, ...]
+    events: tuple[JobEvent, ...]
+    source_name: str
+    source_bytes: int
+    column: str
+    schedule_id: UUID | None
+
+
+class JobService:
+    """The jobs of one installation; every call names the account it speaks for.
+
+    Args:
+        database: where the jobs are.
+        blobs: where their lists and results are.
+        waker: wakes the workers.
+        scratch: folder for files that live as long as one call.
+        forecasts: say when jobs end; None: nobody does.
+
+    Attributes:
+        browser: reads results row by row, and what they amount to.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        blobs: Blobs,
+        waker: Waker,
+        scratch: Path,
+        forecasts: Forecasts | None = None,
+    ) -> None:
         self._database = database
         self._blobs = blobs
         self._waker = waker
         self._scratch = scratch
-        self._submissions = Submissions(database=database, blobs=blobs, waker=waker)
+        self._forecasts = forecasts
+        self._eraser = Eraser(database=database, blobs=blobs)
+        self.browser = Browser(database=database, blobs=blobs)
 
     async def account(self, name: str) -> AccountId:
         """Return the account with this name, made when it is new."""
         async with self._database.begin() as connection:
-            return AccountId(await job_rows.ensure_account(connection, name))
+            return AccountId(await accounts.ensure_account(connection, name))
 
     async def submit(
         self, account_id: AccountId, source: Path, options: JobOptions, *, parent: JobId | None = None
@@ -53,10 +119,65 @@ class JobService:
             MailsiftError: `file_not_found`, `not_a_file`, or what the blob store says.
         """
         check_readable(source)
-        submitted = await self._submissions.receive(
-            account_id, _pieces(source), options, source_name=source.name, parent=parent
+        submitted = await self.receive(
+            account_id, read_pieces(source), options, source_name=source.name, parent=parent
         )
         return submitted.job_id
+
+    async def receive(
+        self,
+        account_id: AccountId,
+        pieces: AsyncIterator[bytes],
+        options: JobOptions,
+        *,
+        source_name: str = "",
+        parent: JobId | None = None,
+        once: str = "",
+    ) -> Submitted:
+        """Store a list as it comes in and start its job; memory holds one piece at a time.
+
+        Args:
+            account_id: whose list.
+            pieces: the file; when they end early by an exception, nothing is left of them.
+            options: what to do.
+            source_name: the file's name as the customer calls it.
+            parent: the job this one repeats.
+            once: with the same key, list and options no second job is made within 24 hours.
+
+        Raises:
+            MailsiftError: `idempotency_key_reused` with another list or other options, `empty_file`, what
+                `pieces` raises, or what the blob store says.
+        """
+        new = await self.store(account_id, pieces, options, source_name=source_name, parent=parent)
+        try:
+            submitted = await self._database.run(lambda connection: insert_once(connection, new, once))
+        except MailsiftError:
+            await self._blobs.delete(JobBlobs(new.id).source)
+            raise
+        if submitted.fresh:
+            await self._waker.wake(1)
+        else:
+            await self._blobs.delete(JobBlobs(new.id).source)
+        return submitted
+
+    async def store(
+        self,
+        account_id: AccountId,
+        pieces: AsyncIterator[bytes],
+        options: JobOptions,
+        *,
+        source_name: str,
+        parent: JobId | None,
+    ) -> NewJob:
+        """Store a list and return its job, for the caller to insert (mailsift.jobs.submissions).
+
+        The list is deleted when no job was inserted within a day.
+        """
+        job_id = JobId(uuid4())
+        async with self._database.begin() as connection:
+            await leftovers.expect(connection, job_id, seconds=LONGEST_UPLOAD_S)
+        stored = await store_list(self._blobs, JobBlobs(job_id).source, pieces, name=source_name)
+        return new_job(job_id, account_id, options, stored, parent=parent)
 
     async def get(self, account_id: AccountId, job_id: JobId) -> JobView:
         """Return the job as it stands now.
@@ -66,12 +187,62 @@ class JobService:
         """
         async with self._database.begin() as connection:
             row = await owned(connection, account_id, job_id)
-            return view_of(row, await chunk_rows.waits(connection, job_id))
+            waiting = await chunks.waits(connection, job_id)
+        return view_of(row, waiting, time_left=(await self._times([row])).get(row["id"]))
 
-    async def newest(self, account_id: AccountId, *, limit: int = 20) -> list[JobView]:
-        """Return the account's newest jobs."""
+    async def _times(self, rows: Sequence[Row]) -> dict[UUID, TimeLeft]:
+        return await self._forecasts.of(rows) if self._forecasts else {}
+
+    async def page(
+        self,
+        account_id: AccountId,
+        *,
+        limit: int,
+        cursor: str = "",
+        states: Collection[JobState] = (),
+        name: str = "",
+    ) -> JobPage:
+        """Return one page of the account's jobs; new jobs do not shift the pages.
+
+        Args:
+            account_id: whose.
+            limit: how many.
+            cursor: `next_cursor` of the page before.
+            states: only these; all, when empty.
+            name: only those whose name has this in it.
+
+        Raises:
+            MailsiftError: `bad_cursor` for one that is not from this list with this filter.
+        """
+        narrowed = [*sorted(states), *([f"name:{name}"] if name else [])]
+        before = _read_cursor(cursor, narrowed) if cursor else None
         async with self._database.begin() as connection:
-            return [view_of(row) for row in await job_rows.newest(connection, account_id, limit)]
+            rows = await jobs.newest(
+                connection, account_id, limit + 1, before=before, states=states, name=name
+            )
+        times = await self._times(rows[:limit])
+        views = [view_of(row, time_left=times.get(row["id"])) for row in rows[:limit]]
+        more = len(rows) > limit
+        return JobPage(views, _write_cursor(views[-1], narrowed) if more else "")
+
+    async def history(self, account_id: AccountId, job_id: JobId, *, runs: int = 50) -> JobHistory:
+        """Return what belongs to a job, with at most so many other runs.
+
+        Raises:
+            MailsiftError: `job_not_found`.
+        """
+        async with self._database.begin() as connection:
+            row = await owned(connection, account_id, job_id)
+            others = await jobs.same_list(connection, row, runs)
+            events = await jobs.events_of(connection, job_id)
+        return JobHistory(
+            runs=tuple(view_of(other) for other in others),
+            events=tuple(JobEvent(**event) for event in events),
+            source_name=row["source_name"],
+            source_bytes=row["source_bytes"],
+            column=row["address_column"],
+            schedule_id=row["schedule_id"],
+        )
 
     async def pause(self, account_id: AccountId, job_id: JobId) -> None:
         """Stop claiming the job's chunks; those being worked on may finish.
@@ -79,7 +250,10 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
-        await self._move(account_id, job_id, Step.PAUSE)
+        async with self._database.begin() as connection:
+            row = await owned(connection, account_id, job_id)
+            if not await jobs.pause(connection, job_id):
+                raise _conflict(row["state"], "pause")
 
     async def resume(self, account_id: AccountId, job_id: JobId) -> None:
         """Let a paused job go on, beside the others and not before them.
@@ -87,7 +261,10 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `job_state_conflict`.
         """
-        await self._move(account_id, job_id, Step.RESUME)
+        async with self._database.begin() as connection:
+            row = await owned(connection, account_id, job_id)
+            if not await jobs.resume(connection, job_id):
+                raise _conflict(row["state"], "resume")
         await self._waker.wake(1)
 
     async def cancel(self, account_id: AccountId, job_id: JobId) -> None:
@@ -99,14 +276,24 @@ class JobService:
 
         async def transaction(connection: Connection) -> None:
             row = await owned(connection, account_id, job_id)
-            error = ("cancelled", "The job was cancelled; the verdicts found so far are kept.")
-            if not await end_job(connection, job_id, Step.CANCEL, error=error):
-                raise _conflict(row["state"], Step.CANCEL)
-            await chunk_rows.cancel(connection, job_id)
+            if not await cancel_job(connection, job_id):
+                raise _conflict(row["state"], "cancel")
 
         await self._database.run(transaction)
-        JOBS_ENDED.add(target(Step.CANCEL))
+        JOBS_ENDED.labels(JobTransition.CANCEL.target).inc()
         await self._waker.wake(1)  # somebody is to be told
+
+    async def delete(self, account_id: AccountId, job_id: JobId) -> None:
+        """Delete an ended job and everything of it: list, results, events, idempotency key.
+
+        Raises:
+            MailsiftError: `job_not_found`, `job_state_conflict` while it runs.
+        """
+        async with self._database.begin() as connection:
+            row = await owned(connection, account_id, job_id)
+        if row["state"] not in ENDED:
+            raise MailsiftError("job_state_conflict", "A job that runs is cancelled first, then deleted.")
+        await self._eraser.job(job_id)
 
     async def retry(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the rows of an ended one whose result says nothing about the mailbox.
@@ -116,7 +303,7 @@ class JobService:
         """
         async with self._database.begin() as connection:
             row = await owned(connection, account_id, job_id)
-        if row["state"] not in TERMINAL:
+        if row["state"] not in ENDED:
             raise MailsiftError("job_state_conflict", "Only a job that has ended can be retried.")
         options = replace(load_options(row["options"]), max_age=0.0)
         async with self.results(account_id, job_id) as results:
@@ -142,8 +329,28 @@ class JobService:
             raise MailsiftError("source_gone", "The list of this job is no longer kept.") from None
         return await self.submit(account_id, source, options, parent=job_id)
 
+    async def repeat(self, account_id: AccountId, job_id: JobId) -> JobId:
+        """Start a new job over the same list as before; every mail server is asked again.
+
+        Raises:
+            MailsiftError: `job_not_found`, `source_gone`.
+        """
+        view = await self.get(account_id, job_id)
+        return await self.rerun(account_id, job_id, replace(view.options, max_age=0.0, name=view.name))
+
+    async def promote(self, account_id: AccountId, job_id: JobId) -> JobId:
+        """Start a job over the whole list of a preview; what the sample has just asked is not asked again.
+
+        Raises:
+            MailsiftError: `job_not_found`, `not_a_preview`, `source_gone`.
+        """
+        view = await self.get(account_id, job_id)
+        if not view.options.preview:
+            raise MailsiftError("not_a_preview", "This job is no preview.")
+        return await self.rerun(account_id, job_id, replace(view.options, preview=0, name=view.name))
+
     async def diff(self, account_id: AccountId, before: JobId, after: JobId, *, limit: int) -> Diff:
-        """Compare two runs of a list (jobs.diff).
+        """Compare two runs of a list (mailsift.jobs.results.diff).
 
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`, `not_the_same_list`.
@@ -167,7 +374,7 @@ class JobService:
     async def _results(self, account_id: AccountId, job_id: JobId, partial: Path) -> Path:
         async with self._database.begin() as connection:
             row = await owned(connection, account_id, job_id)
-            keys = await chunk_rows.segments(connection, job_id)
+            keys = await chunks.segments(connection, job_id)
         if row["state"] == JobState.COMPLETED:
             return await self._blobs.fetch(JobBlobs(job_id).results)
         if not keys:
@@ -183,35 +390,16 @@ class JobService:
             return await self._blobs.fetch(JobBlobs(job_id).results)
         return partial
 
-    async def _move(self, account_id: AccountId, job_id: JobId, step: Step) -> None:
-        async with self._database.begin() as connection:
-            row = await owned(connection, account_id, job_id)
-            if not await job_rows.move(connection, job_id, to=target(step), allowed=sources(step)):
-                raise _conflict(row["state"], step)
-            if step is Step.RESUME:
-                await job_rows.catch_up(connection, job_id)
 
-
-async def owned(connection: Connection, account_id: UUID, job_id: UUID) -> Row:
-    """Return the account's job.
-
-    Raises:
-        MailsiftError: `job_not_found`, also when it belongs to somebody else.
-    """
-    row = await job_rows.get(connection, job_id)
-    if row is None or row["account_id"] != account_id:
-        raise MailsiftError("job_not_found", "There is no such job.")
-    return row
-
-
-async def _pieces(source: Path) -> AsyncIterator[bytes]:
+async def read_pieces(source: Path) -> AsyncIterator[bytes]:
+    """Read a file piece by piece."""
     with source.open("rb") as file:
         while data := file.read(_READ_BYTES):
             yield data
 
 
-def _conflict(state: str, step: Step) -> MailsiftError:
-    return MailsiftError("job_state_conflict", f"A job that is {state} cannot {step.value}.")
+def _conflict(state: str, verb: str) -> MailsiftError:
+    return MailsiftError("job_state_conflict", f"A job that is {state} cannot {verb}.")
 
 
 def check_readable(source: Path) -> None:
@@ -226,34 +414,22 @@ def check_readable(source: Path) -> None:
         raise MailsiftError("not_a_file", "This is not a regular file.")
 
 
-def view_of(row: Row, waits: Sequence[LaneWait] = ()) -> JobView:
-    """Return what others may see of a job's row."""
-    options = load_options(row["options"])
-    return JobView(
-        id=JobId(row["id"]),
-        account_id=AccountId(row["account_id"]),
-        parent_id=JobId(row["parent_id"]) if row["parent_id"] else None,
-        name=row["name"],
-        state=JobState(row["state"]),
-        mode=options.mode,
-        total=row["total"],
-        addresses=row["addresses"],
-        duplicates=row["total"] - row["addresses"],
-        processed=row["processed"],
-        valid=row["valid"],
-        invalid=row["invalid"],
-        risky=row["risky"],
-        chunks=row["chunks"],
-        chunks_open=row["chunks_open"],
-        created_at=row["created_at"],
-        started_at=row["started_at"],
-        finished_at=row["finished_at"],
-        error_code=row["error_code"],
-        error_detail=row["error_detail"],
-        waiting=tuple(Waiting(wait.lane, wait.reason, wait.addresses, wait.until) for wait in waits),
-        warning=row["warning"],
-        options=options,
-        list_rows=row["list_rows"],
-        list_addresses=row["list_addresses"],
-        expires_at=row["expires_at"],
-    )
+def _write_cursor(last: JobView, narrowed: list[str]) -> str:
+    place = json.dumps([last.created_at.isoformat(), str(last.id), narrowed])
+    return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str, narrowed: list[str]) -> tuple[datetime, UUID]:
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        stamp, job_id, found = json.loads(base64.b64decode(padded, b"-_", validate=True))
+        created_at, last = datetime.fromisoformat(stamp), UUID(job_id)
+    except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error):
+        raise _bad_cursor() from None
+    if found != narrowed or created_at.tzinfo is None:
+        raise _bad_cursor()
+    return created_at, last
+
+
+def _bad_cursor() -> MailsiftError:
+    return MailsiftError("bad_cursor", "The cursor is not one of this list with this filter.")

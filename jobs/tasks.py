@@ -11,9 +11,9 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 from typing_extensions import override
 
-from jobs.meters import WAKE_UPS
-from jobs.ports import Waker
-from storage.redis import BROKER_PREFIX
+from mailsift.jobs.metrics import WAKE_UPS
+from mailsift.jobs.waker import Waker
+from mailsift.storage.redis.connection import BROKER_PREFIX, ClientError
 
 PULL = "mailsift.pull"
 QUEUE = "mailsift"
@@ -35,6 +35,7 @@ def make_app(redis_url: str) -> Celery:
         task_publish_retry=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
+        broker_channel_error_retry=True,  # a key of a wrong type: the consumer starts again, and mends it
         broker_pool_acquire_timeout=5,
         broker_transport_options={
             "global_keyprefix": BROKER_PREFIX,
@@ -84,7 +85,7 @@ def send_wake_ups(app: Celery, count: int) -> None:
     try:
         for _ in range(count):
             app.send_task(PULL, retry=False)
-            WAKE_UPS.add("sent")
-    except (OperationalError, OSError) as error:
-        WAKE_UPS.add("lost")
+            WAKE_UPS.labels("sent").inc()
+    except (OperationalError, OSError, ClientError) as error:
+        WAKE_UPS.labels("lost").inc()
         _log.warning("wake_up.lost", error=type(error).__qualname__)

@@ -1,34 +1,22 @@
-"""What others may see of a job."""
+"""A job as its callers see it: what was asked for, how it stands, and what it waits for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import NewType
+from typing import Any, Final, NewType
 from uuid import UUID
 
-from pipeline.facts import Mode
+from mailsift.jobs.eta import TimeLeft
+from mailsift.pipeline.facts import Mode
+from mailsift.storage.database import Row
+from mailsift.storage.sql.chunks import Waiting
+from mailsift.storage.states import STEP_HELD, JobState
 
 AccountId = NewType("AccountId", UUID)
 JobId = NewType("JobId", UUID)
-
-
-class JobState(StrEnum):
-    """Where a job stands; the last three are terminal and never change."""
-
-    UPLOADING = "uploading"
-    INTAKE = "intake"
-    QUEUED = "queued"
-    RUNNING = "running"
-    PAUSED = "paused"
-    FINALIZING = "finalizing"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-TERMINAL = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED})
 
 
 class Priority(StrEnum):
@@ -48,6 +36,7 @@ class JobOptions:
         column: name of the address column, "" to find it.
         name: what people call the list.
         evidence: write the evidence beside every verdict.
+        repair: judge the address that a cell clearly means which is none; its row says so.
         max_age: seconds a mailbox verdict may be reused; 0 = always ask again.
         deadline_s: seconds after which waiting ends with `deferred`; 0 = never.
         priority: whose chunks go first among the account's own jobs.
@@ -60,6 +49,7 @@ class JobOptions:
     column: str = ""
     name: str = ""
     evidence: bool = False
+    repair: bool = False
     max_age: float = 86_400.0
     deadline_s: float = 0.0
     priority: Priority = Priority.NORMAL
@@ -69,20 +59,11 @@ class JobOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Addresses of a job that wait: for whom, why and until when (UTC)."""
-
-    lane: str
-    reason: str
-    addresses: int
-    until: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class JobView:
     """A job as the command line and the API show it; counts are rows of the list, times are UTC.
 
-    `warning` is the code of what makes its verdicts poorer than they could be, so far `probe_unavailable`.
+    `warning` is the code of what makes its verdicts poorer than they could be, so far `probe_unavailable`;
+    `time_left` is there while it may be worked on.
     """
 
     id: JobId
@@ -90,10 +71,8 @@ class JobView:
     parent_id: JobId | None
     name: str
     state: JobState
-    mode: Mode
     total: int
     addresses: int
-    duplicates: int
     processed: int
     valid: int
     invalid: int
@@ -111,3 +90,101 @@ class JobView:
     list_addresses: int = 0
     expires_at: datetime | None = None
     warning: str = ""
+    time_left: TimeLeft | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """How far to look."""
+        return self.options.mode
+
+    @property
+    def duplicates(self) -> int:
+        """Rows whose address stands in an earlier row."""
+        return self.total - self.addresses
+
+
+@dataclass(frozen=True, slots=True)
+class JobSnapshot:
+    """A job at a moment; `now` is in seconds since the epoch."""
+
+    view: JobView
+    now: float
+
+    @property
+    def list_rows(self) -> int:
+        """Rows of the whole list, of which a preview takes a sample."""
+        return self.view.list_rows or self.view.total
+
+    @property
+    def list_addresses(self) -> int:
+        """Distinct addresses of the whole list."""
+        return self.view.list_addresses or self.view.addresses
+
+    @property
+    def percent(self) -> float:
+        """The part of its rows that has a verdict."""
+        return round(100 * self.view.processed / self.view.total, 2) if self.view.total else 0.0
+
+    @property
+    def rate(self) -> float:
+        """Rows a second between start and end, or now."""
+        return round(self._rate(), 2)
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """Seconds until the end (mailsift.jobs.eta); None: nobody can say."""
+        view = self.view
+        if view.finished_at is not None or view.state is JobState.FINALIZING:
+            return 0.0
+        seconds = view.time_left.seconds if view.time_left else None
+        return None if seconds is None else round(seconds, 1)
+
+    @property
+    def eta_reason(self) -> str:
+        """What decides about the end, in words; "" when nothing waits or nobody can say."""
+        return self.view.time_left.reason if self.view.time_left else ""
+
+    def _rate(self) -> float:
+        view = self.view
+        if view.started_at is None:
+            return 0.0
+        end = view.finished_at.timestamp() if view.finished_at else self.now
+        seconds = end - view.started_at.timestamp()
+        return view.processed / seconds if seconds > 0 else 0.0
+
+
+def dump_options(options: JobOptions) -> dict[str, Any]:
+    """Return the options as JSON types."""
+    return {**asdict(options), "mode": options.mode.value, "priority": options.priority.value}
+
+
+def load_options(stored: Mapping[str, Any]) -> JobOptions:
+    """Return the options; what an older or newer release stored beside them is left alone."""
+    known = {field.name for field in fields(JobOptions)}
+    values = {name: value for name, value in stored.items() if name in known}
+    priority = Priority(stored.get("priority", Priority.NORMAL))
+    return JobOptions(**{**values, "mode": Mode(stored["mode"]), "priority": priority})
+
+
+WAITS_FOR_STORAGE: Final = "storage"
+"""Why a job waits, beside the reasons of its chunks (mailsift.pipeline.facts.WaitReason)."""
+
+_MADE = frozenset({"state", "waiting", "options", "time_left"})
+_COLUMNS = tuple(one.name for one in fields(JobView) if one.name not in _MADE)
+
+
+def _step_waits(row: Row) -> Iterator[Waiting]:
+    """Yield what a job waits for whose intake or finish was given back: the store or the disk was away."""
+    if row["state"] in STEP_HELD and row["step_token"] is None and row["step_until"] is not None:
+        yield Waiting("", WAITS_FOR_STORAGE, row["addresses"], row["step_until"])
+
+
+def view_of(row: Row, waiting: Sequence[Waiting] = (), *, time_left: TimeLeft | None = None) -> JobView:
+    """Return what others may see of a job's row: every other field is the column of its name."""
+    return JobView(
+        **{name: row[name] for name in _COLUMNS},
+        state=JobState(row["state"]),
+        waiting=(*_step_waits(row), *waiting),
+        options=load_options(row["options"]),
+        time_left=time_left,
+    )

@@ -1,3 +1,3 @@
-"""Turn it on: settings, wiring, command line, embedded servers, worker."""
+"""Turn it on: settings, the container, command line, embedded servers, worker."""
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.tasks import make_app
+from mailsift.jobs.tasks import make_app
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from pipeline.errors import MailsiftError
 
 
 def __getattr__(name: str) -> Any:

@@ -1,25 +1,27 @@
-"""Logs are events with fields, one JSON object a line on stderr; never an address, key or secret."""
+"""Logs are events with fields, one JSON object a line on stderr; never an address, key or secret.
+
+Redaction is the last line of defence: what looks like one of those is replaced.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Final, TextIO
+from typing import Final, TextIO, TypeAlias
 
 import structlog
 from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, Processor, WrappedLogger
 from typing_extensions import override
 
-from mailsift.redaction import is_harmless, redacted
 from mailsift.settings import LogLevel
-from pipeline import spans
 
 _LEVELS: Final[dict[LogLevel, int]] = {
     "debug": logging.DEBUG,
@@ -47,14 +49,14 @@ def configure_logs(level: int = logging.WARNING) -> None:
         level: of the house's events; libraries tell warnings and worse.
     """
     structlog.configure(
-        processors=[*_TOLD, _plain, _json],
+        processors=[*_PROCESSORS, _plain, _json],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),  # one write a line
     )
     handler = _Handler(sys.stderr)
     handler.setFormatter(
         ProcessorFormatter(
-            foreign_pre_chain=[_words, structlog.stdlib.add_logger_name, *_TOLD],
+            foreign_pre_chain=[_words, structlog.stdlib.add_logger_name, *_PROCESSORS],
             processors=[ProcessorFormatter.remove_processors_meta, _plain, _json],
             use_get_message=False,
             pass_foreign_args=True,
@@ -103,13 +105,6 @@ def _wordless_all(values: tuple[object, ...] | Mapping[str, object]) -> object:
     return tuple(_wordless(value) for value in values)
 
 
-def _trace(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Add the trace that is being written, unless the event names one."""
-    if trace := spans.current().trace:
-        event.setdefault("trace", trace)
-    return event
-
-
 def _exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Tell an exception by its class and its places: its words may hold anything."""
     event.pop("stack_info", None)
@@ -137,11 +132,10 @@ def _plain(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return {str(name): redacted(value) for name, value in event.items()}
 
 
-_TOLD: Final[tuple[Processor, ...]] = (
+_PROCESSORS: Final[tuple[Processor, ...]] = (
     structlog.contextvars.merge_contextvars,
     structlog.processors.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
-    _trace,
     _exception,
 )
 _ENCODE: Final = json.JSONEncoder().encode
@@ -150,3 +144,76 @@ _ENCODE: Final = json.JSONEncoder().encode
 def _json(_: WrappedLogger, __: str, event: EventDict) -> str:
     """Write what _plain has left, by an encoder that is made once."""
     return _ENCODE(event)
+
+
+Plain: TypeAlias = str | int | float | bool | list["Plain"] | dict[str, "Plain"] | None
+"""What JSON can hold."""
+
+ADDRESS: Final = "[address]"
+SECRET: Final = "[secret]"  # noqa: S105 - it stands for one
+LONGEST: Final = 2_000
+"""Characters that are kept of a text."""
+
+_DEEPEST: Final = 6
+_SECRET: Final = re.compile(r"(?:svc_key_|whsec_)[^\s\"'<>,;]*", re.IGNORECASE)
+_AT: Final = re.compile(r"[@\uff20\ufe6b]|%(?:25)*40")
+"""The sign, of another width, percent-encoded once or more."""
+_SIGNS: Final = ("@", "%", "\uff20", "\ufe6b", "svc_key_", "whsec_")
+"""No text without one of these is changed."""
+_QUOTED: Final = re.compile(rf'"[^"]{{0,80}}"(?:{_AT.pattern})\S*')
+_WORD: Final = re.compile(r"[^\s<>\"]+")
+
+
+def is_harmless(values: Collection[object]) -> bool:
+    """Tell whether redaction would leave these values as they are: plain ones, and no text has a bad sign.
+
+    One look at all of them, for nearly every line of the log is like that.
+    """
+    together = "\n".join([value for value in values if isinstance(value, str)])
+    if len(together) > LONGEST or not all(isinstance(value, str | int | float) for value in values):
+        return False
+    low = together.lower()
+    return not any(map(low.__contains__, _SIGNS))
+
+
+def redact(text: str) -> str:
+    """Replace what looks like an address, an API key or a webhook secret.
+
+    Generous on purpose: every word with an at sign goes, and so do the credentials of a URL.
+    """
+    text = _SECRET.sub(SECRET, text)
+    if _AT.search(text):
+        text = _WORD.sub(_without_address, _QUOTED.sub(ADDRESS, text))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def _without_address(word: re.Match[str]) -> str:
+    return ADDRESS if _AT.search(word[0]) else word[0]
+
+
+def redacted(value: object, depth: int = 0) -> Plain:
+    """Return the value as JSON holds it, redacted, keys of mappings too.
+
+    Args:
+        value: anything; an exception becomes its class, what JSON does not know becomes text.
+        depth: how deep inside another value it lies; what lies too deep is left out.
+    """
+    if isinstance(value, str):  # first, because most are, and every line of the log passes here
+        return redact(value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping | list | tuple | set | frozenset):
+        return _nested(value, depth + 1)
+    if isinstance(value, BaseException):
+        return type(value).__qualname__
+    if isinstance(value, bytes | bytearray):
+        return redact(bytes(value).decode("utf-8", "replace"))
+    return redact(str(value))
+
+
+def _nested(value: Collection[object], depth: int) -> Plain:
+    if depth > _DEEPEST:
+        return "..."
+    if isinstance(value, Mapping):
+        return {redact(str(key)): redacted(item, depth) for key, item in value.items()}
+    return [redacted(item, depth) for item in value]

@@ -1,130 +1,113 @@
-"""Prometheus: the meters of this process attached to its client, and the page that shows them."""
+"""Prometheus: what each kind of process shows, and the port on which it does.
+
+The counts of a worker's processes lie in files of one folder, so that they outlive their process and are
+shown as one. The library has to know that folder before anything is imported that counts: `mailsift worker`
+sees to it.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 import struct
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-import prometheus_client as prometheus
-from prometheus_client import CollectorRegistry, generate_latest, values
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.metrics import MetricWrapperBase
+import prometheus_client
+import structlog
+from prometheus_client import CollectorRegistry, Gauge, Metric, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-import api.meters
-import events.meters
-import jobs.meters
-import pipeline.meters
+import mailsift.api.metrics
+import mailsift.events.metrics
+import mailsift.jobs.metrics
+import mailsift.pipeline.metrics
 from mailsift import gauges
-from mailsift.gauges import Readings
-from pipeline.meter import Gauge, Histogram, Label, Merge, Meter, Recorder
-
-T = TypeVar("T", bound=MetricWrapperBase)
+from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.settings import Settings
 
 BUILD: Final = Gauge(
     "mailsift_build_info",
     "1, with what runs here",
-    Label("role", ("api", "worker", "sweeper")),
-    Label("version", about="of this release"),
-    merge=Merge.LATEST,
+    ["role", "version"],
+    registry=None,
+    multiprocess_mode="max",
 )
-_MAIL: Final = pipeline.meters.METERS
-API: Final[tuple[Meter, ...]] = (BUILD, *api.meters.METERS, *jobs.meters.SHARED, *_MAIL)
+API: Final = (
+    *(BUILD, *mailsift.api.metrics.METRICS),
+    *(*mailsift.jobs.metrics.SHARED, *mailsift.pipeline.metrics.METRICS),
+)
 """What an API counts."""
-WORKER: Final[tuple[Meter, ...]] = (
-    *(BUILD, *jobs.meters.METERS, *jobs.meters.SHARED),
-    *(*events.meters.METERS, *_MAIL),
-)
-SWEEPER: Final[tuple[Meter, ...]] = (
-    *(BUILD, jobs.meters.SWEPT, jobs.meters.LEASES_EXPIRED, jobs.meters.IN_FLIGHT, jobs.meters.WAKE_UPS),
-    *(jobs.meters.SCHEDULE_RUNS, jobs.meters.SCHEDULE_MISSED, *events.meters.METERS),
-)
-INSTALLATION: Final = gauges.METERS
+INSTALLATION: Final = gauges.METRICS
 """What an API reads of the whole installation when it is asked."""
-_SHOWN_BY: Final = {"API": (*API, *INSTALLATION), "worker": WORKER, "sweeper": SWEEPER}
-_FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+WORKER: Final = (
+    *(BUILD, *mailsift.jobs.metrics.METRICS, *mailsift.jobs.metrics.SHARED),
+    *(*mailsift.events.metrics.METRICS, *mailsift.pipeline.metrics.METRICS),
+)
+SWEEPER: Final = (
+    *(BUILD, mailsift.jobs.metrics.SWEPT, mailsift.jobs.metrics.LEASES_EXPIRED),
+    *(mailsift.jobs.metrics.IN_FLIGHT, mailsift.jobs.metrics.WAKE_UPS),
+    *(mailsift.jobs.metrics.SCHEDULE_RUNS, mailsift.jobs.metrics.SCHEDULE_MISSED),
+    *mailsift.events.metrics.METRICS,
+)
+PATH: Final = "/metrics"
 _TRIES: Final = 3
+_ERROR: Final = "500 Internal Server Error"
+_log = structlog.get_logger()
 
 
-def share_counts(folder: Path) -> None:
-    """Keep what this process and its children count in files of this folder; call it before `attach`.
-
-    Files stay when their process dies, so nothing that was counted is lost. What lies there is deleted.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    os.environ[_FOLDER_VARIABLE] = str(folder)  # noqa: TID251 - the only way to tell the library
-    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]  # as its own tests do
-
-
-def attach(meters: Iterable[Meter], *, role: str) -> CollectorRegistry:
-    """Let these meters count from now on, from 0; returns what collects them.
-
-    Args:
-        meters: of this process.
-        role: what this process is, a value of `mailsift_build_info`.
-    """
-    prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types here
+def registry_of(metrics: Iterable[Collector], *, role: str) -> CollectorRegistry:
+    """Return what collects these metrics of this process; its role is a value of `mailsift_build_info`."""
+    prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types here
+    _show_build(role)
     registry = CollectorRegistry()
-    for meter in meters:
-        meter.attach(_recorder(meter, registry))
-    BUILD.set(1, role, version("mailsift"))
+    for metric in metrics:
+        registry.register(metric)
     return registry
 
 
-def detach(meters: Iterable[Meter]) -> None:
-    """Let these meters be idle again."""
-    for meter in meters:
-        meter.attach(None)
+def _show_build(role: str) -> None:
+    BUILD.clear()
+    BUILD.labels(role, version("mailsift")).set(1)
 
 
-def _recorder(meter: Meter, registry: CollectorRegistry) -> Recorder:
-    """Make the library's side of a meter."""
-    name, about, labels = meter.name, meter.meaning, [label.name for label in meter.labels]
-    if isinstance(meter, Histogram):
-        histogram = prometheus.Histogram(name, about, labels, registry=registry, buckets=meter.buckets)
-        return _telling(meter, histogram, prometheus.Histogram.observe)
-    if isinstance(meter, Gauge):
-        gauge = prometheus.Gauge(name, about, labels, registry=registry, multiprocess_mode=meter.merge.value)
-        return _telling(meter, gauge, prometheus.Gauge.set)
-    return _telling(meter, prometheus.Counter(name, about, labels, registry=registry), prometheus.Counter.inc)
+class SharedCounts(Collector):
+    """What the processes of a worker count into this folder, as one."""
 
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._names = {family.name for metric in WORKER for family in metric.describe()}
 
-def _telling(meter: Meter, made: T, tell: Callable[[T, float], None]) -> Recorder:
-    """Return what tells the library; the label values that are known are there from the start, at 0."""
-    for values_ in meter.starts:
-        if values_:
-            made.labels(*values_)
+    @override
+    def collect(self) -> Iterable[Metric]:
+        """Read the files."""
+        for path in self._folder.glob("gauge_live*_*.db"):
+            pid = int(path.stem.rpartition("_")[2])
+            if not _lives(pid):
+                mark_process_dead(pid, str(self._folder))  # type: ignore[no-untyped-call]  # as above
+        for _ in range(_TRIES - 1):
+            with suppress(struct.error, RuntimeError):  # read while a new process was making its file
+                return self._read()
+        return self._read()
 
-    def record(value: float, labels: tuple[str, ...]) -> None:
-        tell(made.labels(*labels) if labels else made, value)
+    def _read(self) -> list[Metric]:
+        shared = MultiProcessCollector(None, path=str(self._folder))  # type: ignore[no-untyped-call]  # as above
+        return [family for family in shared.collect() if family.name in self._names]  # type: ignore[no-untyped-call]
 
-    return record
-
-
-def shared_page(folder: Path) -> bytes:
-    """Return the metrics of all processes that count into this folder, as one."""
-    for path in folder.glob("gauge_live*_*.db"):
-        pid = int(path.stem.rpartition("_")[2])
-        if not _lives(pid):
-            mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]  # as above
-    for left in reversed(range(_TRIES)):
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry, path=str(folder))  # type: ignore[no-untyped-call]  # as above
-        try:
-            return generate_latest(registry)
-        except (struct.error, RuntimeError):  # read while a new process was making its file
-            if not left:
-                raise
-    raise AssertionError("unreachable")
+    def forget_others(self) -> None:
+        """Delete what earlier workers on this host and port have left."""
+        for other in self._folder.parent.iterdir():
+            if other != self._folder:
+                shutil.rmtree(other, ignore_errors=True) if other.is_dir() else other.unlink()
 
 
 def _lives(pid: int) -> bool:
@@ -134,44 +117,129 @@ def _lives(pid: int) -> bool:
     return False
 
 
-class _Read(Collector):
-    """Gauges that were read just now."""
+class _SilentHandler(WSGIRequestHandler):
+    """Somebody looks every few seconds."""
 
-    def __init__(self, readings: Readings) -> None:
-        self._readings = readings
+    timeout = 10.0  # seconds a client may take to send its request
+    server_version = "mailsift"
+    sys_version = ""
 
     @override
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        families: dict[str, GaugeMetricFamily] = {}
-        for gauge, labels, value in self._readings:
-            names = [label.name for label in gauge.labels]
-            family = families.setdefault(
-                gauge.name, GaugeMetricFamily(gauge.name, gauge.meaning, labels=names)
-            )
-            family.add_metric(labels, value)
-        yield from families.values()
+    def log_message(self, format: str, *args: object) -> None: ...
 
 
-def readings_page(readings: Readings) -> bytes:
-    """Return gauges that were read just now as Prometheus reads them."""
-    return generate_latest(_Read(readings))
+class _Server(ThreadingWSGIServer):
+    @override
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing when a client goes away in the middle."""
 
 
-def described() -> list[tuple[str, str, str, str, str]]:
-    """List every metric for docs/metrics.md: name, type, labels, meaning, and who shows it."""
-    known = {meter.name: meter for meters in _SHOWN_BY.values() for meter in meters}
-    return [
-        (
-            meter.name,
-            meter.kind.value,
-            "; ".join(map(_told, meter.labels)),
-            meter.meaning,
-            ", ".join(role for role, meters in _SHOWN_BY.items() if meter in meters),
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class MetricsPort:
+    """Listens from the start, and answers `GET /metrics` once it has been told what to show.
+
+    It answers in a thread of its own, so that no event loop has to be there.
+
+    Args:
+        host, port: where to listen; port 0 is any free one.
+
+    Raises:
+        MailsiftError: `port_in_use`.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        server = _Server6 if ":" in host else _Server
+        try:
+            self._server = make_server(host, port, _not_found, server, _SilentHandler)
+        except OSError:
+            text = f"Nothing can listen on {host}:{port}, where the metrics are to be shown."
+            raise MailsiftError("port_in_use", text) from None
+        self.port: int = self._server.server_address[1]
+        self._thread: threading.Thread | None = None
+
+    def show(self, registry: Collector) -> None:
+        """Answer from now on with what this collects."""
+        self._server.set_app(_application(registry))
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="mailsift-metrics", daemon=True
         )
-        for _, meter in sorted(known.items())
-    ]
+        self._thread.start()
+
+    def close_inherited(self) -> None:
+        """Close the port in a process that was forked; it stays open in this one."""
+        self._server.socket.close()
+
+    def close(self) -> None:
+        """Stop answering and listening."""
+        if self._thread is not None:
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
 
 
-def _told(label: Label) -> str:
-    values_ = label.about or ", ".join(f"`{value}`" for value in label.values)
-    return f"`{label.name}`: {values_}"
+def _application(registry: Collector) -> Any:
+    """Return the library's WSGI application, for one path, and silent about the words of an error."""
+    page = make_wsgi_app(registry)
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != PATH:
+            return _not_found(environ, start_response)
+        try:
+            return page(environ, start_response)  # type: ignore[no-any-return]  # as above
+        except Exception as error:  # noqa: BLE001 - whatever it was, the next look may find it better
+            _log.warning("metrics.unreadable", **error_fields(error))
+            start_response(_ERROR, [])
+            return [b""]
+
+    return answer
+
+
+def _not_found(_: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    start_response("404 Not Found", [])
+    return [b""]
+
+
+@contextmanager
+def metered_worker(settings: Settings, counts: Path | None) -> Iterator[Callable[[], None]]:
+    """Count in this process and all that it forks; gives what begins to answer, for after the first forks.
+
+    Args:
+        settings: say where to listen, if at all.
+        counts: what `share_counts` has returned.
+
+    Raises:
+        MailsiftError: `port_in_use`.
+    """
+    if settings.metrics_port is None or counts is None:
+        yield lambda: None
+        return
+    port = MetricsPort(settings.api_host, settings.metrics_port)
+    os.register_at_fork(after_in_child=port.close_inherited)
+    shared = SharedCounts(counts)
+    shared.forget_others()
+    _show_build("worker")
+    try:
+        yield lambda: port.show(shared)
+    finally:
+        port.close()
+
+
+@contextmanager
+def metered_sweeper(settings: Settings) -> Iterator[None]:
+    """Answer while the block runs.
+
+    Raises:
+        MailsiftError: `port_in_use`.
+    """
+    if settings.metrics_port is None:
+        yield
+        return
+    port = MetricsPort(settings.api_host, settings.metrics_port)
+    port.show(registry_of(SWEEPER, role="sweeper"))
+    try:
+        yield
+    finally:
+        port.close()

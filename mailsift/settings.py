@@ -20,11 +20,18 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from events.own_hosts import split_hosts
-from events.relay import parse_relay
-from pipeline.errors import MailsiftError
+from mailsift.events.mail import parse_relay
+from mailsift.events.webhook_url import split_hosts
+from mailsift.pipeline.errors import MailsiftError
 
 PREFIX = "MAILSIFT_"
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except OSError:  # longer than a path may be
+        return False
 
 
 def _split(value: Any) -> Any:
@@ -63,6 +70,11 @@ def _relay(value: SecretStr) -> SecretStr:
     return value
 
 
+def _default_home() -> Path:
+    """Return the user's data directory; root's data are a service's, and lie where services keep theirs."""
+    return Path("/var/lib/mailsift") if os.geteuid() == 0 else platformdirs.user_data_path("mailsift")
+
+
 DatabaseUrl = Annotated[SecretStr, _scheme("postgresql+psycopg", "postgresql", "postgres")]
 RedisUrl = Annotated[SecretStr, _scheme("redis", "rediss", "unix")]
 Strings = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
@@ -82,8 +94,9 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True, extra="forbid")
 
     home: Path = Field(
-        default_factory=lambda: platformdirs.user_data_path("mailsift"),
-        description="where data lives that has no address of its own (default: the user's data directory)",
+        default_factory=_default_home,
+        description="where data lives that has no address of its own (default: the user's data directory; "
+        "root's: /var/lib/mailsift)",
     )
     secrets_dir: Path | None = Field(
         default=None,
@@ -100,6 +113,11 @@ class Settings(BaseSettings):
     )
     dns_servers: Endpoints = Field(
         default=(), description="resolvers host:port,host:port; unset: the system's"
+    )
+    dns_canaries: Strings = Field(
+        default=("gmail.com", "outlook.com", "yahoo.com", "icloud.com", "gmx.net", "web.de"),
+        description="mail domains everybody knows: a resolver that denies one of them, or knows a name that "
+        "nobody has, is not believed; a single comma: no such check",
     )
     smtp_port: int = Field(default=25, ge=1, le=65535, description="port of the mail servers that are asked")
     helo_name: str = Field(
@@ -215,7 +233,7 @@ class Settings(BaseSettings):
             MailsiftError: `bad_settings`, naming the variables but not their values.
         """
         secrets_dir = os.environ.get(f"{PREFIX}SECRETS_DIR") or None  # noqa: TID251 - this is where it is read
-        if secrets_dir and not Path(secrets_dir).is_dir():
+        if secrets_dir and not _is_folder(secrets_dir):
             raise MailsiftError("bad_settings", f"{PREFIX}SECRETS_DIR: there is no such folder.")
         try:
             return cls(_secrets_dir=secrets_dir)  # type: ignore[call-arg]  # how pydantic-settings takes it
@@ -232,7 +250,7 @@ class Settings(BaseSettings):
         return [
             (
                 PREFIX + name.upper(),
-                _shown(None if field.default_factory else field.default),
+                _as_text(None if field.default_factory else field.default),
                 field.description or "",
             )
             for name, field in _fields(cls)
@@ -241,7 +259,7 @@ class Settings(BaseSettings):
     def environment(self) -> dict[str, str]:
         """Return the variables that give another process these settings."""
         values = {name: getattr(self, name) for name, _ in _fields(type(self))}
-        return {PREFIX + name.upper(): _shown(value) for name, value in values.items() if value is not None}
+        return {PREFIX + name.upper(): _as_text(value) for name, value in values.items() if value is not None}
 
     @property
     def blobs(self) -> str:
@@ -253,14 +271,14 @@ def _fields(settings: type[Settings]) -> list[tuple[str, Any]]:
     return list(settings.model_fields.items())
 
 
-def _shown(default: object) -> str:
+def _as_text(default: object) -> str:
     """Write a default the way the environment variable would be written."""
     if default is None:
         return ""
     if isinstance(default, SecretStr):
         return default.get_secret_value()
     if isinstance(default, tuple):
-        return ",".join(_shown(item) for item in default)
+        return ",".join(_as_text(item) for item in default)
     if isinstance(default, bool):
         return str(default).lower()
     if isinstance(default, float) and default.is_integer():

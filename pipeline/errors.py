@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
+
 
 class MailsiftError(Exception):
     """Something a caller can act on.
@@ -17,3 +20,10 @@ class MailsiftError(Exception):
         self.code = code
         self.message = message
         self.retryable = retryable
+
+
+def error_fields(error: Exception) -> dict[str, str]:
+    """Name an error and its place without its words: they may hold an address."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return {"error": f"{type(error).__module__}.{type(error).__qualname__}", "at": place}

@@ -47,7 +47,7 @@ class Answer(StrEnum):
     TEMPORARY = "temporary"  # another 4xx, a 421, a dropped session
     REFUSED_US = "refused_us"  # block list, reverse DNS, sender, policy: about the prober
     UNCLEAR = "unclear"  # a permanent refusal that speaks of nothing we know
-    DOUBTED = "doubted"  # a refusal in the midst of too many: not believed (pipeline.probe.breaker)
+    DOUBTED = "doubted"  # a refusal in the midst of too many: not believed (mailsift.pipeline.probe.breaker)
     UNREACHABLE = "unreachable"  # no MX answered in time
     NOT_ASKABLE = "not_askable"  # e.g. a non-ASCII local part at a server without SMTPUTF8
     PROBE_UNAVAILABLE = "probe_unavailable"  # this machine cannot reach port 25
@@ -138,3 +138,33 @@ class MailboxFact:
     asked_at: float = 0.0
     expires_at: float = 0.0
     cached: bool = False
+
+
+class WaitReason(StrEnum):
+    """Why an address has to come back."""
+
+    THROTTLED = "throttled"  # the provider's rate limit
+    GREYLISTED = "greylisted"
+    DEFERRED = "deferred"  # the server said "later" or hung up
+    BLOCKED = "blocked"  # the provider refuses us again and again, so it is left alone for a while
+    OUR_NETWORK = "our_network"  # nothing can be reached from this machine now
+    RESOLVER = "resolver"  # no resolver can be trusted now
+    SLOW = "slow"  # the session took longer than it was given
+    BUDGET = "budget"  # the call was over before its turn came
+
+
+TRIAGE = "survey"
+"""The reason of addresses that were handed back unasked because there were too many for one sitting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """An address that is not finished.
+
+    Attributes:
+        reason: see WaitReason.
+        delay: seconds until asking again makes sense, as far as anybody said; else 0.
+    """
+
+    reason: WaitReason
+    delay: float

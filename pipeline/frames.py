@@ -1,4 +1,4 @@
-"""The frames that flow between the rooms, as schemas: one name and type for every column."""
+"""The frames that flow between the stages and folders, as schemas: one name and type for every column."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Kind = Literal["String", "Boolean", "UInt8", "UInt16", "UInt32", "Float64"]
 
 
 class Schema(Mapping[str, "type[pl.DataType]"]):
-    """Names and types of columns; who only wants the names does not load polars (mailsift.late)."""
+    """Names and types of columns; who only wants the names does not load polars (mailsift.lazy_import)."""
 
     def __init__(self, kinds: Mapping[str, _Kind]) -> None:
         self._kinds = kinds
@@ -47,7 +47,7 @@ PARSED = Schema(
         "rule": "String",  # code of the broken syntax rule, "" when the syntax is good
     }
 )
-"""What pipeline.syntax.parse makes of raw input, one row each, in the input's order."""
+"""What mailsift.pipeline.syntax.column.parse_column makes of cells, one row each, in their order."""
 
 ADDRESSES = PARSED.behind(
     Schema(
@@ -62,7 +62,7 @@ ADDRESSES = PARSED.behind(
 WAITING = ADDRESSES.and_(
     tries="UInt8",  # how often a mail server has been asked for this address and said "later"
 )
-"""What a residual chunk carries: addresses that are not finished."""
+"""What a deferred chunk carries: addresses that are not finished."""
 
 VERDICTS = Schema(
     {

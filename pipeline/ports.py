@@ -57,7 +57,7 @@ class FactCache(Protocol):
         ...
 
 
-class Outcome(StrEnum):
+class SessionOutcome(StrEnum):
     """How a probing session went, for the throttle to learn from."""
 
     CLEAN = "clean"
@@ -68,7 +68,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A wish to open one session.
+    """A request to open one session.
 
     Attributes:
         provider: throttle key (DomainFact.provider).
@@ -114,12 +114,12 @@ class Report:
 
     ask: Ask
     lease: str
-    outcome: Outcome
+    outcome: SessionOutcome
     unused: int = 0
 
 
 class Throttle(Protocol):
-    """Politeness shared by all processes: sessions and recipients per provider, source and destination."""
+    """Rate limits shared by all processes: sessions and recipients per provider, source and destination."""
 
     async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
         """Answer every ask, in order. One round trip however many asks there are."""

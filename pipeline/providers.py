@@ -1,15 +1,148 @@
-"""Who runs an MX host, how politely to ask there and whether the answers mean something."""
+"""Who runs an MX host, how much may be asked there and whether the answers mean something."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pipeline.overrides import bad_overrides, read_overrides
-from pipeline.provider_table import DEFAULT, PROVIDERS, Provider
-from pipeline.public_suffixes import public_suffixes
+from publicsuffixlist import PublicSuffixList
+
+from mailsift.pipeline.overrides import bad_overrides, read_overrides
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """How to deal with one provider's mail servers.
+
+    The limits hold for one source address and are where the throttle starts; it adapts from there.
+
+    Attributes:
+        key: throttle key.
+        suffixes: MX host names end with one of these, on a label boundary.
+        informative: its answers to RCPT say something about the mailbox; where False the verdict is
+            `unverifiable`. Providers whose *tenants* differ are informative: the random probe tells.
+        sessions: SMTP sessions open at the same time.
+        rate: RCPT commands a second, all sessions together.
+        burst: RCPT commands that may go at once after a pause; a full session by default.
+        recipients: RCPT commands in one session.
+        edge: its servers stand before those that know the mailboxes: a tenant that accepts everybody may
+            still bounce the message.
+        note: why the row is as it is; for people.
+    """
+
+    key: str
+    suffixes: tuple[str, ...] = ()
+    informative: bool = True
+    sessions: int = 5
+    rate: float = 5.0
+    burst: int = 50
+    recipients: int = 50
+    edge: bool = False
+    note: str = ""
+
+
+DEFAULT = Provider(
+    "default",
+    recipients=8,
+    burst=40,
+    note="everybody else, mostly Postfix: after 10 refused recipients in a session it makes every "
+    "further one wait, after 20 it hangs up (smtpd_soft_error_limit, smtpd_hard_error_limit)",
+)
+"""The row of keys that are not in the table."""
+
+
+def _watchful(key: str, suffixes: str, note: str = "", *, informative: bool = True) -> Provider:
+    """One that looks closely at unknown senders: one RCPT a second, short sessions."""
+    return Provider(
+        key, tuple(suffixes.split()), informative=informative, rate=1.0, burst=20, recipients=20, note=note
+    )
+
+
+def _shared(key: str, suffixes: str, note: str = "") -> Provider:
+    """One that serves many domains and counts what a source does to all of them: two RCPT a second."""
+    return Provider(key, tuple(suffixes.split()), rate=2.0, note=note)
+
+
+def _gateway(key: str, suffixes: str, note: str = "per tenant") -> Provider:
+    """One whose customers' mailboxes are elsewhere: a tenant may accept everybody at the edge."""
+    return replace(_shared(key, suffixes, note), edge=True)
+
+
+# fmt: off
+PROVIDERS = (
+    # The giants.
+    _shared("google", "google.com googlemail.com psmtp.com", "Gmail and Workspace: 5.1.1 means it"),
+    _watchful("outlook", "olc.protection.outlook.com",
+        "outlook.com, hotmail.com, live.com: refusals (5.5.0) mean it, but unknown senders are blocked"),
+    _gateway("microsoft365", "mail.protection.outlook.com mx.microsoft mail.protection.partner.outlook.cn",
+        "per tenant: 5.4.1 or 5.1.10 with directory blocking, else accepts all"),
+    _watchful("yahoo", "yahoodns.net",
+        "Yahoo, AOL, Verizon, AT&T, Sky: accepts at RCPT and refuses after DATA", informative=False),
+    _watchful("yahoo_japan", "yahoo.co.jp", "has nothing to do with yahoodns.net"),
+    _watchful("icloud", "icloud.com", "refuses unknown mailboxes once the source has a reputation"),
+    # Filters in front of many customers.
+    _gateway("proofpoint", "pphosted.com ppe-hosted.com gpphosted.com"),
+    _gateway("mimecast", "mimecast.com mimecast.co.za mimecast-offshore.com",
+        "per tenant; greylists as 'internal resources are temporarily unavailable'"),
+    _gateway("barracuda", "barracudanetworks.com",
+        "per tenant; greylists as 'Recipient address rejected: Greylisted'"),
+    _gateway("cisco", "iphmx.com", "per tenant; judges the reputation of the source first"),
+    _gateway("messagelabs", "messagelabs.com"),
+    _gateway("trendmicro", "trendmicro.com trendmicro.eu trendmicro.co.jp"),
+    _gateway("sophos", "hydra.sophos.com reflexion.net"),
+    _gateway("forcepoint", "mailcontrol.com"),
+    _gateway("trellix", "fireeyecloud.com fireeyegov.com"),
+    _gateway("hornetsecurity", "hornetsecurity.com antispameurope.com"),
+    _gateway("n_able", "antispamcloud.com mtaroutes.com spamexperts.com"),
+    _gateway("cloudmark", "cloudfilter.net", "in front of several carriers"),
+    _shared("cloudflare", "mx.cloudflare.net", "forwards; refuses what has no rule"),
+    # Hosters of business mail.
+    _shared("zoho", "zoho.com zoho.eu zoho.in zohomail.com zohomail.eu"),
+    _shared("ionos", "kundenserver.de perfora.net 1and1.com 1and1.co.uk "
+        "ionos.com ionos.de ionos.co.uk ionos.fr ionos.es"),
+    _shared("strato", "rzone.de"),
+    _shared("ovh", "ovh.net ovh.ca"),
+    _shared("workmail", "inbound-smtp.us-east-1.amazonaws.com inbound-smtp.us-west-2.amazonaws.com "
+        "inbound-smtp.eu-west-1.amazonaws.com", "Amazon WorkMail, and SES receiving"),
+    _shared("rackspace", "emailsrvr.com"),
+    _shared("godaddy", "secureserver.net"),
+    _shared("aliyun", "mxhichina.com aliyun.com"),
+    # Mailbox providers.
+    _shared("fastmail", "messagingengine.com"),
+    _shared("protonmail", "protonmail.ch"),
+    _shared("yandex", "yandex.ru yandex.net", "often accepts all: the random probe tells"),
+    _shared("mailru", "mail.ru", "often accepts all: the random probe tells"),
+    _shared("gmx", "gmx.net web.de mail.com", "refuses sources without a proper reverse name"),
+    _shared("seznam", "seznam.cz"),
+    _shared("libero", "libero.it iol.it virgilio.it"),
+    _watchful("tonline", "t-online.de", "refuses unknown sources at connect, 554"),
+    _watchful("orange", "orange.fr wanadoo.fr", "few sessions a source"),
+    _watchful("free", "free.fr proxad.net", "greylists unknown sources"),
+    _watchful("sfr", "sfr.fr sfr.net"),
+    _watchful("laposte", "laposte.net"),
+    _watchful("comcast", "comcast.net"),
+    _watchful("cox", "cox.net"),
+    _watchful("charter", "charter.net rr.com"),
+    _watchful("att", "prodigy.net att.net"),
+    _watchful("qq", "qq.com", "qq.com and Tencent Exmail"),
+    _watchful("netease", "netease.com 163.com 126.com yeah.net"),
+    _watchful("naver", "naver.com worksmobile.com"),
+    _watchful("daum", "hanmail.net daum.net kakao.com"),
+    _watchful("kddi", "ezweb.ne.jp au.com dion.ne.jp auone-net.jp"),
+    _watchful("docomo", "docomo.ne.jp"),
+    _watchful("softbank", "softbank.ne.jp softbank.jp"),
+)
+# fmt: on
+"""A tenant's accept-all or blanket refusal is not in here: the random probe finds it, domain by domain."""
+
+
+@cache
+def public_suffixes() -> PublicSuffixList:
+    """Return the list as it came with the package, parsed once per process; nobody may change it."""
+    return PublicSuffixList()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +167,12 @@ _LIMITS = {
     "burst": _COUNT,
     "recipients": _COUNT,
 }
+_FLAG = _Check("true or false", lambda value: isinstance(value, bool))
 _FIELDS = {
     "key": _WORD,
     "suffixes": _Check("a list of words", _is_words),
-    "informative": _Check("true or false", lambda value: isinstance(value, bool)),
+    "informative": _FLAG,
+    "edge": _FLAG,
     **_LIMITS,
     "note": _WORD,
 }

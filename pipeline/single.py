@@ -1,48 +1,105 @@
-"""One address in mode fast without a frame: the same rules as pipeline.sift, in microseconds.
+"""One address for those who wait for it: by syntax and lists in microseconds, or through the whole pipeline.
 
-A frame of one row costs some ten milliseconds whatever is in it; this is for callers who wait. A property
-test holds both ways together.
+A frame of one row costs some ten milliseconds whatever is in it, and what makes frames is a fifth of a
+second and of the memory of a process. So mode fast does without; a property test holds both ways together.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.facts import Mode
-from pipeline.judge.decision import judge
-from pipeline.judge.row import Policy
-from pipeline.lists import Lists
-from pipeline.syntax_exact import PLAIN, REFUSED_TLD, UNSEEN, Parsed, parse_exact
-from pipeline.verdict import Evidence, Verdict
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.judge.decision import judge
+from mailsift.pipeline.judge.table import VerdictPolicy
+from mailsift.pipeline.lists import Described, Lists
+from mailsift.pipeline.syntax.address import parse_cell
+from mailsift.pipeline.verdict import Evidence, Verdict
+
+if TYPE_CHECKING:
+    from mailsift.pipeline.validator import Validator
+
+_RESERVE: Final = 0.25  # seconds kept of a deadline, to judge what was found
+_MAX_AGE: Final = 86_400.0  # seconds a mail server's answer is used again, as for lists
+_FIELDS: Final = tuple(field.name for field in fields(Verdict))
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SingleOptions:
     """How to look at one address.
 
     Attributes:
         mode: how far to look.
         deadline: seconds; what is not known by then makes the verdict risky.
         owner: who asks; answers about mailboxes are used again for the same owner only.
-        evidence: tell the facts behind the verdict too.
+        evidence: give the facts behind the verdict too.
+        repair: where the text is no address and clearly means one, validate that one and say so.
     """
 
     mode: Mode
     deadline: float
     owner: str
     evidence: bool = False
+    repair: bool = False
 
 
-_PLAIN = re.compile(PLAIN)
-_REFUSED = re.compile(REFUSED_TLD)
-_SCHEME = re.compile(r"\A(?i:mailto):")
-_BRACKETS = re.compile(r"\A<([^<>]*)>\Z")
+class SingleValidator:
+    """Validates single addresses.
+
+    Args:
+        lists, policy: all that mode fast needs.
+        open_validator: opens the whole pipeline; called when the first address asks for more than the lists.
+        count: told the status and the result of every verdict.
+    """
+
+    def __init__(
+        self,
+        *,
+        lists: Lists,
+        policy: VerdictPolicy,
+        open_validator: Callable[[], Validator],
+        count: Callable[[str, str], None],
+    ) -> None:
+        self._lists = lists
+        self._policy = policy
+        self._open = open_validator
+        self._opening = asyncio.Lock()
+        self._validator: Validator | None = None
+        self._count = count
+
+    async def validate(self, email: str, options: SingleOptions) -> dict[str, Any]:
+        """Return the 13 fields, and with `options.evidence` the facts as JSON in `evidence`.
+
+        When time runs out the verdict is the honest risky one, never an error.
+        """
+        repaired = self._lists.repaired(email) if options.repair else ""
+        address = repaired or email
+        if options.mode is Mode.FAST and not options.evidence:
+            verdict = validate_fast(address, self._lists, self._policy)
+        else:
+            verdict = await _validate_row(address, options, await self._opened())
+        self._count(verdict["status"], verdict["result"])
+        return with_repair(verdict, repaired)
+
+    async def _opened(self) -> Validator:
+        async with self._opening:
+            if self._validator is None:
+                self._validator = await asyncio.to_thread(self._open)
+            return self._validator
 
 
-def judge_fast(text: str, lists: Lists, policy: Policy) -> tuple[Verdict, str]:
-    """Judge one address by syntax and lists.
+def with_repair(verdict: dict[str, Any], repaired: str) -> dict[str, Any]:
+    """Return a verdict that says which address was validated in place of what was given, "" for itself."""
+    if not repaired:
+        return verdict
+    return verdict | {"suggestion": f"Validated as {repaired}. {verdict['suggestion']}".rstrip()}
+
+
+def validate_fast(text: str, lists: Lists, policy: VerdictPolicy) -> dict[str, Any]:
+    """Validate one address by syntax and lists, without a frame.
 
     Args:
         text: as it came, without lone surrogates.
@@ -50,44 +107,56 @@ def judge_fast(text: str, lists: Lists, policy: Policy) -> tuple[Verdict, str]:
         policy: what the operator decides.
 
     Returns:
-        The verdict, and the suggestion that belongs to it: it names the whole address.
+        The 13 fields.
     """
-    parsed = _plain(text) or parse_exact(_tidy(text))
-    said = lists.describe_one(parsed)
-    verdict, suggested = _judged(parsed.rule, said, policy), said[3]
-    return verdict, f"Did you mean {_local(parsed)}@{suggested}?" if suggested else verdict.suggestion
+    parsed = parse_cell(text)
+    known = lists.describe_one(parsed)
+    verdict = _judged(parsed.rule, known._replace(meant=""), policy)
+    shown = {name: getattr(verdict, name) for name in _FIELDS}
+    meant = known.meant
+    if not meant and known.domain.suggested_domain and parsed.local:
+        meant = f"{parsed.local}@{known.domain.suggested_domain}"
+    return shown | {"suggestion": f"Did you mean {meant}?"} if meant else shown
 
 
 @lru_cache(maxsize=4_096)
-def _judged(rule: str, said: tuple[bool, bool, bool, str], policy: Policy) -> Verdict:
+def _judged(rule: str, known: Described, policy: VerdictPolicy) -> Verdict:
     """Judge by syntax and lists; what they say is nearly always the same."""
-    role, free, disposable, suggested = said
     evidence = Evidence(
         mode=Mode.FAST,
         syntax_rule=rule,
-        role=role,
-        free=free,
-        disposable=disposable,
-        suggested_domain=suggested,
+        role=known.role,
+        free=known.domain.free,
+        disposable=known.domain.disposable,
+        suggested_domain=known.domain.suggested_domain,
+        unknown_suffix=known.domain.unknown_suffix,
+        look_alike=known.look_alike,
     )
     return judge(evidence, policy)
 
 
-def _plain(text: str) -> Parsed | None:
-    """Parse what is a plain ASCII address beyond doubt, as pipeline.syntax.fast_path does."""
-    if not _PLAIN.fullmatch(text) or _REFUSED.search(text):
-        return None
-    address = text.lower()
-    local, _, domain = address.partition("@")
-    return Parsed(address, local, domain, "") if len(local) <= 64 and len(domain) <= 63 else None
+async def _validate_row(email: str, options: SingleOptions, validator: Validator) -> dict[str, Any]:
+    """Take one address through the pipeline as a list of one row."""
+    import polars as pl  # noqa: PLC0415 - frames are for those who look further than the lists
 
+    from mailsift.pipeline.syntax.column import parse_column  # noqa: PLC0415 - see above
+    from mailsift.pipeline.validator import ValidationRequest  # noqa: PLC0415 - see above
 
-def _tidy(text: str) -> str:
-    """Do what pipeline.syntax.tidy does."""
-    text = _SCHEME.sub("", text.strip(UNSEEN)).strip(UNSEEN)
-    text = _BRACKETS.sub(r"\1", text).strip(UNSEEN)
-    return _SCHEME.sub("", text).strip(UNSEEN)
-
-
-def _local(parsed: Parsed) -> str:
-    return parsed.local or parsed.address.rpartition("@")[0]
+    parsed = parse_column(pl.Series("raw", [email], pl.String))
+    frame = parsed.with_columns(pl.lit(0, pl.UInt32).alias("n"), pl.lit(1, pl.UInt32).alias("rows"))
+    seconds = max(options.deadline - _RESERVE, options.deadline / 2)
+    request = ValidationRequest(
+        options.mode,
+        evidence=options.evidence,
+        max_age=_MAX_AGE,
+        session_s=seconds,
+        budget_s=seconds,
+        owner=options.owner,
+    )
+    try:
+        async with asyncio.timeout(options.deadline):
+            result = await validator.validate(frame, request)
+    except TimeoutError:
+        result = validator.give_up(frame, options.mode, request.domains_found)
+    wanted = [*_FIELDS, "evidence"] if options.evidence else list(_FIELDS)
+    return result.finished.select(wanted).row(0, named=True)

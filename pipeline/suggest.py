@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
-from string import ascii_lowercase
+from typing import Final
 
-# Name -> suffixes under which people have mailboxes. Where a slip fits several, the earlier one is meant.
-# Coined names mean nothing else, so a slip inside the name is told by the name alone.
+from mailsift.pipeline.providers import public_suffixes
+
+# Name -> suffixes under which people have mailboxes, by how many people do: where a slip fits several, the
+# earlier one is meant. Coined names mean nothing else, so a slip inside the name is told by the name alone.
 _COINED = {
     "gmail": "com",
     "yahoo": "com co.uk fr de es it ca in co.in com.br com.mx com.ar com.au co.jp co.id com.sg com.ph com.hk "
@@ -86,104 +88,47 @@ _WORDS = {
     "126": "com",
     "telenet": "be",
     "ziggo": "nl",
+    "cox": "net",
+    "shaw": "ca",
 }
 
 # Real domains that look like slips; their owners have been "corrected" often enough.
-_REAL = frozenset(
-    {
-        *("gail.com", "gmaik.com", "notmail.com", "yaboo.com", "yoohoo.com", "hotmall.com", "outlock.com"),
-        *(
-            "fastmall.com",
-            "fastmail.net",
-            "icloud.co",
-            "tiscali.net",
-            "freenet.com",
-            "freenet.net",
-            "mailw.com",
-        ),
-        *("comcast.com", "verizon.com", "laposte.fr", "mail.co", "email.co", "live.co", "web.co", "inbox.co"),
-        *(
-            "zoho.co",
-            "charter.com",
-            "gmx.co",
-            "onet.co",
-            "msn.co",
-            "aol.net",
-            "att.com",
-            "qq.co",
-            "proton.ms",
-        ),
-    }
-)
+_REAL_DOMAINS = """
+gail.com grail.com gmaik.com cloud.com notmail.com yaboo.com yoohoo.com hotmall.com outlock.com fastmall.com
+fastmail.net icloud.co tiscali.net freenet.com freenet.net mailw.com comcast.com verizon.com laposte.fr
+mail.co email.co live.co web.co inbox.co zoho.co charter.com gmx.co onet.co msn.co aol.net att.com qq.co
+proton.ms
+"""
+_REAL = frozenset(_REAL_DOMAINS.split())
 
-TYPO_TRAPS = frozenset(
-    {
-        *(
-            "gmial.com",
-            "gmai.com",
-            "gmal.com",
-            "gmil.com",
-            "gamil.com",
-            "gnail.com",
-            "gmaill.com",
-            "gmali.com",
-        ),
-        *(
-            "gmaul.com",
-            "gmaol.com",
-            "gmsil.com",
-            "ggmail.com",
-            "gmail.co",
-            "gmail.cm",
-            "gmail.om",
-            "gemail.com",
-        ),
-        *(
-            "hotmial.com",
-            "hotmai.com",
-            "hotmal.com",
-            "hotmil.com",
-            "hotmaill.com",
-            "homail.com",
-            "hotnail.com",
-        ),
-        *(
-            "hotamil.com",
-            "htmail.com",
-            "hormail.com",
-            "hotmail.cm",
-            "hotmail.om",
-            "hotmaul.com",
-            "hitmail.com",
-        ),
-        *("yaho.com", "yahooo.com", "yhoo.com", "yaoo.com", "yahho.com", "yhaoo.com", "yahoo.cm", "yahoo.om"),
-        *(
-            "outlok.com",
-            "outloo.com",
-            "outloook.com",
-            "outllook.com",
-            "outlook.co",
-            "outlook.cm",
-            "oulook.com",
-        ),
-        *("iclod.com", "icoud.com", "iclould.com", "icloud.cm", "icloud.om", "comcas.net", "comast.net"),
-        *("comcat.net", "verizn.net", "aol.cm", "aol.om", "live.cm", "msn.cm"),
-    }
-)
+_TRAPS = """
+gmial.com gmai.com gmal.com gmil.com gamil.com gnail.com gmaill.com gmali.com gmaul.com gmaol.com gmsil.com
+ggmail.com gmail.co gmail.cm gmail.om gemail.com hotmial.com hotmai.com hotmal.com hotmil.com hotmaill.com
+homail.com hotnail.com hotamil.com htmail.com hormail.com hotmail.cm hotmail.om hotmaul.com hitmail.com
+yaho.com yahooo.com yhoo.com yaoo.com yahho.com yhaoo.com yahoo.cm yahoo.om outlok.com outloo.com
+outloook.com outllook.com outlook.co outlook.cm oulook.com iclod.com icoud.com iclould.com icloud.cm
+icloud.om comcas.net comast.net comcat.net verizn.net aol.cm aol.om live.cm msn.cm
+"""
+TYPO_TRAPS = frozenset(_TRAPS.split())
 """Slips that somebody registered and that take mail: here DNS is no reason to keep a suggestion back."""
 
-# Slips no rule below finds: more than a keystroke away, or heard and not mistyped.
+# Slips no rule below finds: heard and not mistyped.
 _HEARD = {
     **dict.fromkeys(("gemail", "gimail", "gmeil", "gmale", "gmaile", "gmails"), "gmail"),
-    **dict.fromkeys(("yahho", "yahooh", "jahoo", "yahoomail"), "yahoo"),
+    **dict.fromkeys(("yahho", "yahooh", "yahoomail"), "yahoo"),
 }
 
-# Suffixes that exist (RFC 1591 country codes, .bet, .cam) are slips only where listed here.
-_SUFFIX_SLIPS: Mapping[str, tuple[str, ...]] = {"com": ("co", "cm", "om"), "net": ("ne", "et", "nt")}
-_EXISTING = frozenset({"bet", "cam", "com", "net", "me"})
+# Suffixes that exist (RFC 1591 country codes) and are slips all the same.
+_SUFFIX_SLIPS: Final[Mapping[str, tuple[str, ...]]] = {"com": ("co", "cm", "om"), "net": ("ne", "et")}
+
+_RESERVED: Final = frozenset({"test", "example"})
+"""Top-level names for tests and documents (RFC 2606): nobody's slip."""
+
+_IN_FRONT: Final = frozenset({"www", "mail", "email", "e-mail", "webmail"})
+"""What people put before a mail domain."""
 
 _ROWS = ("1234567890-", "qwertyuiop", "asdfghjkl", "zxcvbnm")
-_LINKS = frozenset(
+_NEIGHBOURS: Final = frozenset(
     pair
     for upper, lower in (*pairwise(_ROWS), *zip(_ROWS, _ROWS, strict=True))
     for place, key in enumerate(upper)
@@ -191,29 +136,41 @@ _LINKS = frozenset(
     for pair in ((key, near), (near, key))
     if key != near
 )
-_NEAR: Mapping[str, str] = {
-    key: "".join(sorted(near for near in ascii_lowercase if (key, near) in _LINKS)) for key in "".join(_ROWS)
-}
+"""Pairs of keys that touch, on the keyboards of most countries."""
+
+_ANY, _NEAR, _SWAPPED, _MISSING, _DOUBLED = 1.0, 0.7, 0.8, 0.9, 0.5
+_SURE: Final = 1.4  # what a slip inside a name may cost where the typed domain may be somebody's
+_SURE_LONG: Final = 1.8  # the same, in a name of eight letters and more
+_LONG: Final = 8
+_MIDDLE: Final = 6
+_SHORT: Final = 4
+_LONGEST_LABEL: Final = 14
+_MOST_SLIPS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Index:
+class _KnownDomains:
     """Everything suggest looks up.
 
     Attributes:
-        domains: the known domains.
-        names: name or slip of a coined name -> name.
-        suffixes: name -> suffix or slip of a suffix -> suffix.
-        joined: known domain or slip of its suffix, without dots -> domain.
+        suffixes: name -> its suffixes, in the order of the table.
+        ranks: name -> its place in the table.
+        joined: known domain without its dots -> domain.
+        letters, joined_letters: name or joined domain -> the set of its letters, as bits.
     """
 
-    domains: frozenset[str]
-    names: Mapping[str, str]
-    suffixes: Mapping[str, Mapping[str, str]]
+    suffixes: Mapping[str, tuple[str, ...]]
+    ranks: Mapping[str, int]
     joined: Mapping[str, str]
+    letters: Mapping[str, int]
+    joined_letters: Mapping[str, int]
+
+    def has(self, domain: str) -> bool:
+        name, _, suffix = domain.partition(".")
+        return suffix in self.suffixes.get(name, ())
 
 
-def suggest(domain: str) -> str:
+def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
     """Return the well-known domain that `domain` is probably a slip of, or "".
 
     By the name alone: somebody may own the typed domain. Who knows from DNS that it takes mail should keep
@@ -221,70 +178,219 @@ def suggest(domain: str) -> str:
 
     Args:
         domain: lower-case; what follows the @ even where the syntax is broken (`gmailcom`, `gmail,com`).
+        takes_no_mail: DNS denies it, so that a bold suggestion annoys nobody. A domain whose top-level name
+            does not exist takes none either.
     """
-    index = _index()
+    known = _known_domains()
     clean = re.sub(r"[.,;:\s]+", ".", domain).strip(".").removeprefix("www.")
-    if clean in index.domains or clean in _REAL:
-        return clean if clean != domain and clean in index.domains else ""
-    typed, _, rest = clean.partition(".")
-    name = index.names.get(typed)
-    if name is not None:
-        suffix = index.suffixes[name].get(rest)
-        if suffix is not None:
-            return f"{name}.{suffix}"
-    known = index.joined.get(clean.replace(".", ""), "")
-    return known if clean.count(".") < known.count(".") or known.partition(".")[0] in _COINED else ""
+    if known.has(clean) or clean in _REAL:
+        return clean if clean != domain and known.has(clean) else ""
+    bold = takes_no_mail or not suffix_exists(clean)
+    return _unwrapped(clean) or _nearest(clean, bold=bold) or (_begun(clean) if bold else "")
+
+
+def suffix_exists(domain: str) -> bool:
+    """Whether names can be registered below the suffix of a domain, by the package publicsuffixlist."""
+    return "." in domain and _is_suffix(".".join(domain.split(".")[1:][-2:]))
+
+
+@lru_cache(maxsize=8_192)
+def _is_suffix(labels: str) -> bool:
+    top = labels.rpartition(".")[2]
+    return top in _RESERVED or public_suffixes().publicsuffix(labels, accept_unknown=False) is not None
 
 
 @cache
-def _index() -> _Index:
-    """Lay out all slips once; a few tens of thousands of strings."""
+def _known_domains() -> _KnownDomains:
+    """Lay the tables out once."""
     table = {name: tuple(suffixes.split()) for name, suffixes in (_COINED | _WORDS).items()}
-    names = {name: name for name in table} | _HEARD
-    for name in _COINED:
-        for slip in _name_slips(name):
-            names.setdefault(slip, name)
-    suffixes = {name: _suffix_slips(name, known) for name, known in table.items()}
     joined: dict[str, str] = {}
-    for name, slips in suffixes.items():
-        for slip, suffix in slips.items():
-            if slip:
-                joined.setdefault((name + slip).replace(".", ""), f"{name}.{suffix}")
-    domains = frozenset(f"{name}.{suffix}" for name, known in table.items() for suffix in known)
-    return _Index(domains, names, suffixes, joined)
+    for name, suffixes in table.items():
+        for suffix in suffixes:
+            joined.setdefault((name + suffix).replace(".", ""), f"{name}.{suffix}")
+    return _KnownDomains(
+        table,
+        {name: rank for rank, name in enumerate(table)},
+        joined,
+        {name: _letters(name) for name in table},
+        {text: _letters(text) for text in joined if len(text) > _MIDDLE},
+    )
 
 
-def _name_slips(name: str) -> Iterator[str]:
-    """One slip of the fingers; any letter in long names, near ones in short names; the first letter stays."""
-    long = len(name) >= 6
-    for slip in _slips(name, anything=long):
-        if slip[0] == name[0] or (long and len(slip) == len(name)):
-            yield slip
+def _letters(word: str) -> int:
+    """Return the set of a word's letters and digits as bits."""
+    bits = 0
+    for letter in word:
+        bits |= 1 << (ord(letter) & 63)
+    return bits
 
 
-def _suffix_slips(name: str, known: tuple[str, ...]) -> dict[str, str]:
-    """Suffixes and their slips -> suffix."""
-    found = {suffix: suffix for suffix in known}
-    if name in _COINED:
-        found[""] = known[0]  # x@gmail
-    for suffix in known:
-        for slip in (*_SUFFIX_SLIPS.get(suffix, ()), *_slips(suffix, anything=False)):
-            real = slip in _EXISTING or len(slip) <= 2
-            if slip in _SUFFIX_SLIPS.get(suffix, ()) or not real:
-                found.setdefault(slip, suffix)
-    return found
+def _near(text: str, words: Mapping[str, int]) -> Iterator[str]:
+    """Return the words that two slips or fewer may lead to: a slip changes the set of letters by two at most.
+
+    Args:
+        text: what was typed.
+        words: word -> the set of its letters.
+    """
+    size, letters = len(text), _letters(text)
+    for word, others in words.items():
+        if abs(len(word) - size) <= _MOST_SLIPS and (letters ^ others).bit_count() <= 2 * _MOST_SLIPS:
+            yield word
 
 
-def _slips(word: str, *, anything: bool) -> Iterator[str]:
-    """All words one keystroke away: left out, swapped, doubled, beside the key (or any letter)."""
-    for at, key in enumerate(word):
-        before, after = word[:at], word[at + 1 :]
-        near = ascii_lowercase if anything else _NEAR.get(key, "")
-        yield before + after
-        if after:
-            yield before + after[0] + key + after[1:]
-        for other in near:
-            yield before + other + after
-        for other in near + key:
-            yield before + other + key + after
-            yield before + key + other + after
+def _unwrapped(clean: str) -> str:
+    """Return the known domain in a text that says nothing else: a dot too many, its suffix again."""
+    known = _known_domains()
+    label, _, rest = clean.partition(".")
+    whole = known.joined.get(re.sub(r"[.-]", "", clean), "")
+    if whole and (clean.count(".") < whole.count(".") or whole.partition(".")[0] in _COINED):
+        return whole
+    inside = known.joined.get(label.replace("-", ""), "")
+    if inside and rest == inside.partition(".")[2]:
+        return inside
+    names = (name for name in _COINED if name in clean)
+    return next(filter(None, (_only(name, clean) for name in names)), "")
+
+
+def _only(name: str, clean: str) -> str:
+    """Return the domain of a coined name where nothing but itself or its like stands around it."""
+    for suffix in _known_domains().suffixes[name]:
+        domain = f"{name}.{suffix}"
+        before, found, after = clean.rpartition(domain)
+        front = before.strip(".")
+        harmless = front in _IN_FRONT | {"", name, suffix, domain} or front.isdecimal()
+        if found and harmless and after.strip(".") in {"", suffix, name}:
+            return domain
+    return ""
+
+
+def _begun(clean: str) -> str:
+    """Return the known domain a text begins with."""
+    suffixes = _known_domains().suffixes
+    fits = (f"{name}.{suffix}" for name in _COINED for suffix in suffixes[name])
+    return max(filter(clean.startswith, fits), key=len, default="")
+
+
+def _nearest(clean: str, *, bold: bool) -> str:
+    """Return the known domain the fewest slips away, "" where none is near enough."""
+    known = _known_domains()
+    label, dot, rest = clean.partition(".")
+    if len(label) > _LONGEST_LABEL:
+        return ""
+    if not dot:
+        return _nearest_without_dots(label)
+    names = {_HEARD[label]} if label in _HEARD else set(_near(label, known.letters))
+    if not bold:
+        names = {name for name in names if _may_be(label, rest, name)}
+    found = [
+        (cost + suffix_cost, known.ranks[name], f"{name}.{suffix}")
+        for name in names
+        if (cost := _name_cost(label, name, bold=bold)) is not None
+        for suffix_cost, suffix in _suffix_costs(rest, known.suffixes[name], bold=bold)
+        if name in _COINED or cost + suffix_cost <= _SURE
+    ]
+    return min(found, default=(0, 0, ""))[2]
+
+
+def _nearest_without_dots(text: str) -> str:
+    """Return the known domain that a text without a dot is one slip away from, or the one of a bare name."""
+    known = _known_domains()
+    costs = [(_slip_cost(text, one), known.joined[one]) for one in _near(text, known.joined_letters)]
+    cost, domain = min(costs, default=(_MOST_SLIPS, ""))
+    if cost <= _ANY:
+        return domain
+    return f"{text}.{known.suffixes[text][0]}" if text in _COINED else ""
+
+
+def _may_be(label: str, rest: str, name: str) -> bool:
+    """Whether a typed domain that may be somebody's is worth measuring against a name."""
+    if label == name:
+        return True
+    begins = label[:1] == name[0] or label[1:] == name[1:] or label == name[1:]
+    suffixes = _known_domains().suffixes[name]
+    return name in _COINED and begins and any(typed == rest for typed in _spellings(suffixes))
+
+
+def _spellings(suffixes: tuple[str, ...]) -> Iterator[str]:
+    for suffix in suffixes:
+        yield suffix
+        yield from _SUFFIX_SLIPS.get(suffix, ())
+
+
+def _name_cost(typed: str, name: str, *, bold: bool) -> float | None:
+    """Return what it costs to read a typed label as a name, None where that is too much."""
+    if typed == name or _HEARD.get(typed) == name:
+        return 0.0
+    cost = _slip_cost(typed, name)
+    if name not in _COINED:
+        return cost if bold and cost <= (_DOUBLED if len(name) < _SHORT else _MISSING) else None
+    if bold:
+        return cost if cost <= (2.0 if len(name) < _MIDDLE else 2.5) else None
+    return cost if _is_sure(typed, name, cost) else None
+
+
+def _is_sure(typed: str, name: str, cost: float) -> bool:
+    """Whether a slip is beyond doubt even if somebody may own the typed domain.
+
+    Most people get the first letter right; where it is wrong or missing, nothing else may be.
+    """
+    if typed[:1] == name[0]:
+        # One wrong letter is enough for any coined name; two only if each is of the kind that fingers make.
+        return cost <= (_SURE_LONG if len(name) >= _LONG else _SURE)
+    if len(name) < _MIDDLE:
+        return typed == name[1:] and name == "yahoo"
+    return typed == name[1:] or (len(typed) == len(name) and typed[1:] == name[1:])
+
+
+def _suffix_costs(typed: str, suffixes: tuple[str, ...], *, bold: bool) -> Iterator[tuple[float, str]]:
+    """Return the suffixes a typed one may stand for, each with its cost."""
+    for place, suffix in enumerate(suffixes):
+        late = place / 1_000
+        if typed == suffix:
+            yield 0.0, suffix
+        elif typed in _SUFFIX_SLIPS.get(suffix, ()):
+            yield 0.3 + late, suffix
+        elif bold and not suffix_exists(f"x.{typed}"):
+            cost = _slip_cost(typed, suffix)
+            if cost <= max(1.0, 0.65 * len(suffix)):
+                yield cost + late, suffix
+        elif bold and place == 0:
+            yield 1.5, suffix  # a suffix that exists, under which the name takes no mail
+
+
+@cache
+def _pair_cost(one: str, other: str) -> float:
+    if one == other:
+        return 0.0
+    return (
+        _NEAR if (one, other) in _NEIGHBOURS or {one, other} in ({"0", "o"}, {"1", "l"}, {"1", "i"}) else _ANY
+    )
+
+
+def _slip_cost(typed: str, meant: str) -> float:
+    """Return the weighted distance of two words (optimal string alignment).
+
+    A key beside the right one, a letter twice or two letters swapped cost less than any other slip.
+    """
+    before: list[float] = []
+    row = [float(place) * _MISSING for place in range(len(meant) + 1)]
+    for at, key in enumerate(typed, start=1):
+        extra = _extra_cost(typed, at)
+        following = [row[0] + extra]
+        for to, wanted in enumerate(meant, start=1):
+            missing = _DOUBLED if to > 1 and wanted == meant[to - 2] else _MISSING
+            cost = min(row[to - 1] + _pair_cost(key, wanted), row[to] + extra, following[to - 1] + missing)
+            if at > 1 and to > 1 and key == meant[to - 2] and typed[at - 2] == wanted and key != wanted:
+                cost = min(cost, before[to - 2] + _SWAPPED)
+            following.append(cost)
+        before, row = row, following
+    return row[-1]
+
+
+def _extra_cost(typed: str, at: int) -> float:
+    """Return what a letter too many costs: little when it is the one beside it, or a key beside that one."""
+    key, others = typed[at - 1], typed[max(0, at - 2) : at - 1] + typed[at : at + 1]
+    if key in others or key == "-":
+        return _DOUBLED
+    near = key.isdecimal() or any((key, other) in _NEIGHBOURS for other in others)
+    return _NEAR if near else _ANY

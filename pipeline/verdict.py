@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pipeline.facts import Answer, DomainState, Known, Mode
+from mailsift.pipeline.facts import Answer, DomainState, Known, Mode
 
 
 class Status(StrEnum):
@@ -24,11 +24,13 @@ class Result(StrEnum):
     CATCH_ALL = "catch_all"
     UNVERIFIABLE = "unverifiable"
     DEFERRED = "deferred"
+    NOT_ASKED = "not_asked"
     PROBE_BLOCKED = "probe_blocked"
     UNREACHABLE = "unreachable"
     DNS_UNAVAILABLE = "dns_unavailable"
     PROBE_UNAVAILABLE = "probe_unavailable"
     MAILBOX_FULL = "mailbox_full"
+    UNKNOWN_SUFFIX = "unknown_suffix"
     DISPOSABLE = "disposable"
     MAILBOX_DISABLED = "mailbox_disabled"
     MAILBOX_NOT_FOUND = "mailbox_not_found"
@@ -48,8 +50,11 @@ class Evidence:
         syntax_rule: code of the broken syntax rule, "" when the syntax is good.
         role, free, disposable: what the lists say.
         suggested_domain: a well-known domain this one is probably a slip of, or "".
+        unknown_suffix: as far as we know the domain's top-level domain does not exist.
+        look_alike: letters of other scripts make the address look like another one.
         domain: what DNS said.
-        unverifiable: the provider's answers to RCPT mean nothing (pipeline.providers).
+        unverifiable: the provider's answers to RCPT mean nothing (mailsift.pipeline.providers).
+        edge: a gateway or a tenant's edge answers, which may accept everybody and bounce later.
         catch_all: whether a random local part was accepted.
         answer: the class of the reply about the mailbox.
         smtp_code: its code, 0 when nobody answered.
@@ -62,8 +67,11 @@ class Evidence:
     free: bool = False
     disposable: bool = False
     suggested_domain: str = ""
+    unknown_suffix: bool = False
+    look_alike: bool = False
     domain: DomainState = DomainState.NOT_ASKED
     unverifiable: bool = False
+    edge: bool = False
     catch_all: Known = Known.UNKNOWN
     answer: Answer = Answer.NOT_ASKED
     smtp_code: int = 0

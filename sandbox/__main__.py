@@ -1,8 +1,8 @@
-"""Runs the sandbox's commands: `python -m sandbox`."""
+"""Runs the sandbox's commands: `python -m mailsift.sandbox`."""
 
 from __future__ import annotations
 
-from sandbox.cli import sandbox_app
+from mailsift.sandbox.cli import sandbox_app
 
 if __name__ == "__main__":
     sandbox_app()

@@ -1,18 +1,126 @@
-"""The one table of behaviours: every row is a scenario domain and a share of the domains of a world."""
+"""How domains and their mail servers behave: the vocabulary, and the one table with a row a behaviour."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-from sandbox import truth
-from sandbox.habits import Door, Habits, Pace, Policy, Tls, Trick
-from sandbox.truth import Dns, Expected
+from mailsift.sandbox import truth
+from mailsift.sandbox.truth import DnsBehaviour, ExpectedVerdict
+
+
+class OnConnect(StrEnum):
+    """What happens to a connection."""
+
+    OPEN = "open"
+    RESET = "reset"  # the connection is reset before a banner
+    REFUSED = "refused"  # the only address is ::1, where nobody listens
+    BLACKHOLE = "blackhole"  # the connection is never established
+    MUTE = "mute"  # established, but no banner ever comes
+    BUSY = "busy"  # 421 instead of a banner
+    BLOCKED = "blocked"  # 554 instead of a banner
+
+
+class ReplyPace(StrEnum):
+    """How fast replies come."""
+
+    PROMPT = "prompt"
+    TARPIT = "tarpit"  # each reply takes seconds, one after the other
+    DRIP = "drip"  # one byte a second
+
+
+class Starttls(StrEnum):
+    """What STARTTLS does (RFC 3207)."""
+
+    NONE = "none"
+    OFFERED = "offered"
+    REQUIRED = "required"  # MAIL is refused without
+    BROKEN = "broken"  # offered, but refused with 454 when asked for
+
+
+class HostileReply(StrEnum):
+    """Hostile replies."""
+
+    NONE = "none"
+    ENDLESS = "endless"  # the reply to EHLO has no last line
+    GIANT = "giant"  # the banner is a line without an end
+    CONTROL = "control"  # control bytes and a forged line in the banner
+
+
+class RecipientPolicy(StrEnum):
+    """What RCPT is answered with."""
+
+    MAILBOXES = "mailboxes"  # known mailboxes only
+    ACCEPT = "accept"  # every recipient
+    BLANKET = "blanket"  # the same refusal to every recipient
+    STAMPED = "stamped"  # the same, with a time stamp and a token in it
+    GREYLIST = "greylist"  # the first contact is deferred
+    GREYLIST_NAMED = "greylist_named"  # deferred, saying for how long
+    GREYLIST_VAGUE = "greylist_vague"  # deferred in words that do not speak of greylisting
+    BLOCK = "block"  # refused because of the client's address
+    POLICY = "policy"  # refused because of the client's reverse name
+    TEMPORARY = "temporary"  # 451 for ever
+    UNCLEAR = "unclear"  # a permanent refusal that says nothing
+    SOFT_BOUNCE = "soft_bounce"  # known mailboxes only, but every refusal is temporary
+    VERIFY_LATER = "verify_later"  # asks the server behind, and answers 450 with its refusal
+    VERIFY = "verify"  # asks the server behind; 450 until it knows, then 550 with its refusal
+    VERIFY_LOOP = "verify_loop"  # could not ask the server behind, and says so with 550
+    HARVEST = "harvest"  # known mailboxes only, and after six unknown ones nobody for a while
+
+
+@dataclass(frozen=True, slots=True)
+class HostPolicy:
+    """How a mail server treats its clients.
+
+    Attributes:
+        mta: the family whose wordings it uses (mailsift.sandbox.smtp_replies).
+        refuses: the command (ehlo, mail) that is refused permanently; HELO goes with EHLO.
+        recipients: RCPT commands taken in one transaction, 0 = any number.
+        goodbye: what comes after them is 421 and the end of the session, else 452 4.5.3.
+        connections: sessions at a time, 0 = any number; one more is sent away with 421.
+        rate: RCPT commands a second, 0 = any number; more are answered with 450.
+        drops: the command (mail, rcpt) at which the connection is dropped.
+        drops_once: only the first session is.
+    """
+
+    mta: str = "postfix"
+    on_connect: OnConnect = OnConnect.OPEN
+    pace: ReplyPace = ReplyPace.PROMPT
+    refuses: str = ""
+    recipients: int = 0
+    goodbye: bool = False
+    connections: int = 0
+    rate: int = 0
+    drops: str = ""
+    drops_once: bool = False
+    pipelining: bool = True
+    esmtp: bool = True
+    smtputf8: bool = True
+    tls: Starttls = Starttls.NONE
+    reply: HostileReply = HostileReply.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class MailHost:
+    """One mail server: a name, its loopback address and what it is like.
+
+    Attributes:
+        name: ASCII host name; other names may share the address.
+        address: IPv4 address in 127.0.0.0/8; ::1 for OnConnect.REFUSED.
+        label: the world's name for who runs it; the registrable domain of the name, or a provider's key.
+    """
+
+    name: str
+    address: str
+    label: str
+    policy: HostPolicy
+
 
 SCENARIOS = "sandbox.test"
 """The zone of the scenario domains (RFC 2606): `<behaviour>.sandbox.test` exists in every world."""
 
 
-PLAIN = Habits()
+PLAIN = HostPolicy()
 """Postfix with PIPELINING and SMTPUTF8, without STARTTLS."""
 
 
@@ -23,19 +131,20 @@ class Behaviour:
     Attributes:
         name: of the scenario: `<name>.sandbox.test`.
         deep: the verdict on every address in mode deep; None: the mailboxes decide.
-        habits: of the mail server; of the second one when there is a `first`.
-        first: habits of a better exchanger before it.
+        rcpt: what RCPT is answered with.
+        policy: of the mail server; of the second one when there is a `first`.
+        first: policy of a better exchanger before it.
         plain, hostile: share of the business domains of a world, in 1/10,000; at least one domain each
             unless 0.
         slow: an address costs seconds, so such domains get few rows in a list.
     """
 
     name: str
-    deep: Expected | None = None
-    dns: Dns = Dns.MX
-    policy: Policy = Policy.MAILBOXES
-    habits: Habits = PLAIN
-    first: Habits | None = None
+    deep: ExpectedVerdict | None = None
+    dns: DnsBehaviour = DnsBehaviour.MX
+    rcpt: RecipientPolicy = RecipientPolicy.MAILBOXES
+    policy: HostPolicy = PLAIN
+    first: HostPolicy | None = None
     plain: int = 0
     hostile: int = 0
     slow: bool = False
@@ -50,86 +159,129 @@ _B = Behaviour
 
 _ORDINARY = (
     _B("ordinary"),  # what a domain is when no other row claims it: Postfix, known mailboxes only
-    _B("exim", habits=Habits(mta="exim", smtputf8=False), plain=700, hostile=400),
-    _B("exchange", habits=Habits(mta="exchange"), plain=400, hostile=300),
-    _B("exchange-online", habits=Habits(mta="exchange_online"), plain=100, hostile=100),
-    _B("google-like", habits=Habits(mta="google"), plain=50, hostile=50),
-    _B("outlook-like", habits=Habits(mta="outlook"), plain=50, hostile=50),
-    _B("sendmail", habits=Habits(mta="sendmail", smtputf8=False), plain=100, hostile=100),
-    _B("qmail", habits=Habits(mta="qmail", smtputf8=False), plain=100, hostile=100),
-    _B("opensmtpd", habits=Habits(mta="opensmtpd"), plain=50, hostile=50),
-    _B("catch-all", truth.CATCH_ALL, policy=Policy.ACCEPT, plain=800, hostile=600),
-    _B("blanket", truth.UNVERIFIABLE, policy=Policy.BLANKET, plain=100, hostile=150),
-    _B("blanket-stamped", truth.UNVERIFIABLE, policy=Policy.STAMPED, hostile=50),
+    _B("exim", policy=HostPolicy(mta="exim", smtputf8=False), plain=700, hostile=400),
+    _B("exchange", policy=HostPolicy(mta="exchange"), plain=400, hostile=300),
+    _B("exchange-online", policy=HostPolicy(mta="exchange_online"), plain=100, hostile=100),
+    _B("google-like", policy=HostPolicy(mta="google"), plain=50, hostile=50),
+    _B("outlook-like", policy=HostPolicy(mta="outlook"), plain=50, hostile=50),
+    _B("sendmail", policy=HostPolicy(mta="sendmail", smtputf8=False), plain=100, hostile=100),
+    _B("qmail", policy=HostPolicy(mta="qmail", smtputf8=False), plain=100, hostile=100),
+    _B("opensmtpd", policy=HostPolicy(mta="opensmtpd"), plain=50, hostile=50),
+    _B("catch-all", truth.CATCH_ALL, rcpt=RecipientPolicy.ACCEPT, plain=800, hostile=600),
+    _B("blanket", truth.UNVERIFIABLE, rcpt=RecipientPolicy.BLANKET, plain=100, hostile=150),
+    _B("blanket-stamped", truth.UNVERIFIABLE, rcpt=RecipientPolicy.STAMPED, hostile=50),
 )
 
 _DNS = (
-    _B("implicit-mx", dns=Dns.IMPLICIT, plain=150, hostile=150),
-    _B("cname", dns=Dns.CNAME, plain=50, hostile=50),
-    _B("mx-cname", dns=Dns.MX_CNAME, plain=50, hostile=50),
-    _B("truncated", dns=Dns.TRUNCATED, plain=20, hostile=50),
-    _B("dns-slow", dns=Dns.SLOW, plain=5, hostile=50),
-    _B("dns-flaky", dns=Dns.FLAKY, plain=5, hostile=50),
-    _B("many-mx", dns=Dns.MANY_MX, hostile=10),
-    _B("mx-mixed", dns=Dns.MIXED, plain=10, hostile=50),
-    _B("nxdomain", dns=Dns.NXDOMAIN, plain=250, hostile=200),
-    _B("no-mail", dns=Dns.NODATA, plain=80, hostile=100),
-    _B("null-mx", dns=Dns.NULL_MX, plain=80, hostile=100),
-    _B("mx-private", dns=Dns.PRIVATE, plain=20, hostile=50),
-    _B("mx-special", dns=Dns.SPECIAL, plain=5, hostile=50),
-    _B("mx-literal", dns=Dns.LITERAL, plain=10, hostile=50),
-    _B("mx-dangling", dns=Dns.DANGLING, plain=20, hostile=50),
-    _B("servfail", dns=Dns.SERVFAIL, plain=20, hostile=50),
-    _B("dns-refused", dns=Dns.REFUSED, plain=10, hostile=50),
-    _B("dns-silent", dns=Dns.SILENT, plain=2, hostile=20),
+    _B("implicit-mx", dns=DnsBehaviour.IMPLICIT, plain=150, hostile=150),
+    _B("cname", dns=DnsBehaviour.CNAME, plain=50, hostile=50),
+    _B("mx-cname", dns=DnsBehaviour.MX_CNAME, plain=50, hostile=50),
+    _B("truncated", dns=DnsBehaviour.TRUNCATED, plain=20, hostile=50),
+    _B("dns-slow", dns=DnsBehaviour.SLOW, plain=5, hostile=50),
+    _B("dns-flaky", dns=DnsBehaviour.FLAKY, plain=5, hostile=50),
+    _B("many-mx", dns=DnsBehaviour.MANY_MX, hostile=10),
+    _B("mx-mixed", dns=DnsBehaviour.MIXED, plain=10, hostile=50),
+    _B("nxdomain", dns=DnsBehaviour.NXDOMAIN, plain=250, hostile=200),
+    _B("no-mail", dns=DnsBehaviour.NODATA, plain=80, hostile=100),
+    _B("null-mx", dns=DnsBehaviour.NULL_MX, plain=80, hostile=100),
+    _B("mx-private", dns=DnsBehaviour.PRIVATE, plain=20, hostile=50),
+    _B("mx-special", dns=DnsBehaviour.SPECIAL, plain=5, hostile=50),
+    _B("mx-literal", dns=DnsBehaviour.LITERAL, plain=10, hostile=50),
+    _B("mx-dangling", dns=DnsBehaviour.DANGLING, plain=20, hostile=50),
+    _B("servfail", dns=DnsBehaviour.SERVFAIL, plain=20, hostile=50),
+    _B("dns-refused", dns=DnsBehaviour.REFUSED, plain=10, hostile=50),
+    _B("dns-silent", dns=DnsBehaviour.SILENT, plain=2, hostile=20),
     _B("flood"),  # every name below it exists too: a1.flood.sandbox.test …
     _B("victim"),  # victim-1.test, victim-2.test … use its server too
 )
 
 _ABOUT_US = (
-    _B("blocked-banner", truth.BLOCKED, habits=Habits(door=Door.BLOCKED), hostile=50),
-    _B("blocked-ehlo", truth.BLOCKED, habits=Habits(mta="exim", refuses="ehlo"), hostile=50),
-    _B("blocked-mail", truth.BLOCKED, habits=Habits(refuses="mail"), hostile=50),
-    _B("blocked-rcpt", truth.BLOCKED, policy=Policy.BLOCK, hostile=50),
-    _B("blocked-policy", truth.BLOCKED, policy=Policy.POLICY, hostile=50),
-    _B("greylist", policy=Policy.GREYLIST, hostile=100),
-    _B("greylist-named", policy=Policy.GREYLIST_NAMED, hostile=100),
-    _B("greylist-vague", policy=Policy.GREYLIST_VAGUE, hostile=50),
-    _B("tempfail", truth.DEFERRED, policy=Policy.TEMPORARY, hostile=30),
-    _B("busy", truth.RISKY, habits=Habits(door=Door.BUSY), hostile=30),
-    _B("unclear", truth.RISKY, policy=Policy.UNCLEAR, hostile=30),
+    _B(
+        "blocked-banner",
+        truth.BLOCKED,
+        policy=HostPolicy(on_connect=OnConnect.BLOCKED),
+        hostile=50,
+    ),
+    _B("blocked-ehlo", truth.BLOCKED, policy=HostPolicy(mta="exim", refuses="ehlo"), hostile=50),
+    _B("blocked-mail", truth.BLOCKED, policy=HostPolicy(refuses="mail"), hostile=50),
+    _B("blocked-rcpt", truth.BLOCKED, rcpt=RecipientPolicy.BLOCK, hostile=50),
+    _B("blocked-policy", truth.BLOCKED, rcpt=RecipientPolicy.POLICY, hostile=50),
+    _B("greylist", rcpt=RecipientPolicy.GREYLIST, hostile=100),
+    _B("greylist-named", rcpt=RecipientPolicy.GREYLIST_NAMED, hostile=100),
+    _B("greylist-vague", rcpt=RecipientPolicy.GREYLIST_VAGUE, hostile=50),
+    _B("tempfail", truth.DEFERRED, rcpt=RecipientPolicy.TEMPORARY, hostile=30),
+    _B("soft-bounce", truth.RISKY, rcpt=RecipientPolicy.SOFT_BOUNCE, hostile=30),
+    _B("verify-450", truth.RISKY, rcpt=RecipientPolicy.VERIFY_LATER, hostile=30),
+    _B("verify-550", rcpt=RecipientPolicy.VERIFY, hostile=50),
+    _B("verify-loop", truth.RISKY, rcpt=RecipientPolicy.VERIFY_LOOP, hostile=30),
+    _B("busy", truth.RISKY, policy=HostPolicy(on_connect=OnConnect.BUSY), hostile=30),
+    _B("unclear", truth.RISKY, rcpt=RecipientPolicy.UNCLEAR, hostile=30),
 )
 
 _LIMITS = (
-    _B("recipients-421", habits=Habits(recipients=5, goodbye=True), hostile=50),
-    _B("recipients-452", habits=Habits(recipients=5), hostile=50),
-    _B("connections", habits=Habits(connections=1), hostile=50),
-    _B("rate", habits=Habits(rate=5), hostile=30, slow=True),
-    _B("no-pipelining", habits=Habits(pipelining=False), hostile=100),
-    _B("helo-only", habits=Habits(mta="qmail", esmtp=False, pipelining=False, smtputf8=False), hostile=50),
-    _B("no-smtputf8", habits=Habits(smtputf8=False), hostile=50),
-    _B("starttls", habits=Habits(tls=Tls.OFFERED), hostile=100),
-    _B("starttls-required", habits=Habits(tls=Tls.REQUIRED), hostile=50),
-    _B("starttls-broken", habits=Habits(tls=Tls.BROKEN), hostile=50),
+    _B("harvest-defence", rcpt=RecipientPolicy.HARVEST, hostile=50),
+    _B("recipients-421", policy=HostPolicy(recipients=5, goodbye=True), hostile=50),
+    _B("recipients-452", policy=HostPolicy(recipients=5), hostile=50),
+    _B("connections", policy=HostPolicy(connections=1), hostile=50),
+    _B("rate", policy=HostPolicy(rate=5), hostile=30, slow=True),
+    _B("no-pipelining", policy=HostPolicy(pipelining=False), hostile=100),
+    _B(
+        "helo-only",
+        policy=HostPolicy(mta="qmail", esmtp=False, pipelining=False, smtputf8=False),
+        hostile=50,
+    ),
+    _B("no-smtputf8", policy=HostPolicy(smtputf8=False), hostile=50),
+    _B("starttls", policy=HostPolicy(tls=Starttls.OFFERED), hostile=100),
+    _B("starttls-required", policy=HostPolicy(tls=Starttls.REQUIRED), hostile=50),
+    _B("starttls-broken", policy=HostPolicy(tls=Starttls.BROKEN), hostile=50),
 )
 
 _TROUBLE = (
-    _B("tarpit", habits=Habits(pace=Pace.TARPIT), hostile=20, slow=True),
-    _B("drip", truth.UNREACHABLE, habits=Habits(pace=Pace.DRIP), hostile=20, slow=True),
-    _B("drop-mail", truth.RISKY, habits=Habits(drops="mail"), hostile=30),
-    _B("drop-rcpt", truth.RISKY, habits=Habits(drops="rcpt"), hostile=30),
-    _B("drop-once", habits=Habits(drops="rcpt", drops_once=True), hostile=30),
-    _B("reset", truth.UNREACHABLE, habits=Habits(door=Door.RESET), hostile=30),
-    _B("refused", truth.UNREACHABLE, habits=Habits(door=Door.REFUSED), hostile=30),
-    _B("blackhole", truth.UNREACHABLE, habits=Habits(door=Door.BLACKHOLE), hostile=20, slow=True),
-    _B("mute", truth.UNREACHABLE, habits=Habits(door=Door.MUTE), hostile=20, slow=True),
-    _B("next-mx-refused", first=Habits(door=Door.REFUSED), hostile=50),
-    _B("next-mx-reset", first=Habits(door=Door.RESET), hostile=50),
-    _B("next-mx-blackhole", first=Habits(door=Door.BLACKHOLE), hostile=20, slow=True),
-    _B("next-mx-busy", first=Habits(door=Door.BUSY), hostile=50),
-    _B("endless-reply", truth.RISKY, habits=Habits(trick=Trick.ENDLESS), hostile=20, slow=True),
-    _B("giant-line", truth.RISKY, habits=Habits(trick=Trick.GIANT), hostile=20, slow=True),
-    _B("control-banner", habits=Habits(trick=Trick.CONTROL), hostile=30),
+    _B("tarpit", policy=HostPolicy(pace=ReplyPace.TARPIT), hostile=20, slow=True),
+    _B("drip", truth.UNREACHABLE, policy=HostPolicy(pace=ReplyPace.DRIP), hostile=20, slow=True),
+    _B("drop-mail", truth.RISKY, policy=HostPolicy(drops="mail"), hostile=30),
+    _B("drop-rcpt", truth.RISKY, policy=HostPolicy(drops="rcpt"), hostile=30),
+    _B("drop-once", policy=HostPolicy(drops="rcpt", drops_once=True), hostile=30),
+    _B("reset", truth.UNREACHABLE, policy=HostPolicy(on_connect=OnConnect.RESET), hostile=30),
+    _B(
+        "refused",
+        truth.UNREACHABLE,
+        policy=HostPolicy(on_connect=OnConnect.REFUSED),
+        hostile=30,
+    ),
+    _B(
+        "blackhole",
+        truth.UNREACHABLE,
+        policy=HostPolicy(on_connect=OnConnect.BLACKHOLE),
+        hostile=20,
+        slow=True,
+    ),
+    _B(
+        "mute",
+        truth.UNREACHABLE,
+        policy=HostPolicy(on_connect=OnConnect.MUTE),
+        hostile=20,
+        slow=True,
+    ),
+    _B("next-mx-refused", first=HostPolicy(on_connect=OnConnect.REFUSED), hostile=50),
+    _B("next-mx-reset", first=HostPolicy(on_connect=OnConnect.RESET), hostile=50),
+    _B("next-mx-blackhole", first=HostPolicy(on_connect=OnConnect.BLACKHOLE), hostile=20, slow=True),
+    _B("next-mx-busy", first=HostPolicy(on_connect=OnConnect.BUSY), hostile=50),
+    _B(
+        "endless-reply",
+        truth.RISKY,
+        policy=HostPolicy(reply=HostileReply.ENDLESS),
+        hostile=20,
+        slow=True,
+    ),
+    _B(
+        "giant-line",
+        truth.RISKY,
+        policy=HostPolicy(reply=HostileReply.GIANT),
+        hostile=20,
+        slow=True,
+    ),
+    _B("control-banner", policy=HostPolicy(reply=HostileReply.CONTROL), hostile=30),
 )
 
 BEHAVIOURS: tuple[Behaviour, ...] = (*_ORDINARY, *_DNS, *_ABOUT_US, *_LIMITS, *_TROUBLE)

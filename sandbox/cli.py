@@ -6,17 +6,18 @@ import asyncio
 import json
 import os
 import signal
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 import uvloop
 
-from sandbox.behaviours import BEHAVIOURS
-from sandbox.control import ControlServer
-from sandbox.listing import write_list
-from sandbox.server import Sandbox, SandboxConfig
-from sandbox.world import Mix, World
+from mailsift.sandbox.behaviours import BEHAVIOURS
+from mailsift.sandbox.counters import ControlServer
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.server import Sandbox, SandboxConfig
+from mailsift.sandbox.world import SandboxWorld, WorldMix
 
 sandbox_app = typer.Typer(
     name="sandbox",
@@ -26,7 +27,7 @@ sandbox_app = typer.Typer(
 
 Seed = Annotated[int, typer.Option(help="The world is a pure function of it.")]
 Domains = Annotated[int, typer.Option(min=1, help="Business domains in the world.")]
-MixOption = Annotated[Mix, typer.Option(help="plain: mostly ordinary; hostile: every behaviour.")]
+MixOption = Annotated[WorldMix, typer.Option(help="plain: mostly ordinary; hostile: every behaviour.")]
 
 
 @sandbox_app.command()
@@ -34,7 +35,7 @@ def serve(  # noqa: PLR0913 - options of a command line
     *,
     seed: Seed = 1,
     domains: Domains = 1_000,
-    mix: MixOption = Mix.PLAIN,
+    mix: MixOption = WorldMix.PLAIN,
     dns_port: Annotated[int, typer.Option(help="0 picks a free one.")] = 0,
     smtp_port: Annotated[int, typer.Option(help="0 picks a free one.")] = 2525,
     control_port: Annotated[int, typer.Option(help="0 picks a free one.")] = 0,
@@ -65,9 +66,14 @@ async def _serve(config: SandboxConfig, control_port: int, *, until_eof: bool) -
         loop.add_signal_handler(number, stopped.set)
     if until_eof:
         loop.add_reader(0, lambda: None if os.read(0, 4096) else stopped.set())
-    async with Sandbox(config) as sandbox:
-        control = ControlServer(sandbox.counters)
-        await control.start(control_port)
+    async with AsyncExitStack() as stack:
+        try:
+            sandbox = await stack.enter_async_context(Sandbox(config))
+            control = ControlServer(sandbox.counters)
+            await control.start(control_port)
+        except OSError as error:
+            typer.echo(f"mailsift: port_in_use: {_why(error, config, control_port)}", err=True)
+            raise typer.Exit(2) from None
         ready = {
             "dns_port": sandbox.dns_port,
             "smtp_port": sandbox.smtp_port,
@@ -79,16 +85,22 @@ async def _serve(config: SandboxConfig, control_port: int, *, until_eof: bool) -
         await control.stop()
 
 
+def _why(error: OSError, config: SandboxConfig, control_port: int) -> str:
+    """Say which ports were asked for and what to do about it."""
+    ports = ", ".join(str(port) for port in (config.dns_port, config.smtp_port, control_port) if port)
+    return f"The sandbox cannot listen on {ports}: {error.strerror or error}. Port 0 picks a free one."
+
+
 @sandbox_app.command("list")
 def list_(
     rows: Annotated[int, typer.Option(min=1, help="Rows without the header.")] = 20_000,
     seed: Seed = 1,
     domains: Domains = 1_000,
-    mix: MixOption = Mix.PLAIN,
+    mix: MixOption = WorldMix.PLAIN,
     output: Annotated[Path, typer.Option("--output", "-o", help="The CSV file to write.")] = Path("list.csv"),
 ) -> None:
     """Write a realistic list, and beside it `<list>.truth.csv` with the right verdict on every row."""
-    world = World(seed=seed, domains=domains, mix=mix)
+    world = SandboxWorld(seed=seed, domains=domains, mix=mix)
     truth = write_list(world, output, rows=rows)
     typer.echo(json.dumps({"rows": rows, "list": str(output), "truth": str(truth)}))
 
@@ -96,7 +108,7 @@ def list_(
 @sandbox_app.command()
 def scenarios() -> None:
     """Print the scenario domains and the verdict that is right for `known@` each in mode deep."""
-    world = World(domains=1)
+    world = SandboxWorld(domains=1)
     for behaviour in BEHAVIOURS:
         expected = world.truth(f"known@{behaviour.domain}").deep
         typer.echo(f"{behaviour.domain:40} {expected.status:8} {expected.result or '*'}")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from sandbox.world import Mix
+from mailsift.sandbox.world import WorldMix
 
 _PATIENCE = 30.0  # seconds for an answer or the end
 
@@ -34,7 +34,7 @@ class SandboxProcess:
         *,
         seed: int = 1,
         domains: int = 1_000,
-        mix: Mix = Mix.PLAIN,
+        mix: WorldMix = WorldMix.PLAIN,
         smtp_port: int = 0,
         latency_ms: float = 0,
         greylist_seconds: float = 2,
@@ -61,7 +61,15 @@ class SandboxProcess:
         """
         # Its standard input is a pipe from here: when this process dies, however it dies, the pipe ends.
         process = subprocess.Popen(  # noqa: S603 - our own module
-            [*self.within, sys.executable, "-m", "sandbox", "serve", "--until-eof", *self._arguments],
+            [
+                *self.within,
+                sys.executable,
+                "-m",
+                "mailsift.sandbox",
+                "serve",
+                "--until-eof",
+                *self._arguments,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=Path(__file__).resolve().parent.parent,  # where the package `sandbox` is found
@@ -89,7 +97,7 @@ class SandboxProcess:
             process.communicate()
 
     def counters(self) -> dict[str, Any]:
-        """Return what it saw (sandbox.counters.Counters.snapshot)."""
+        """Return what it saw (mailsift.sandbox.counters.Counters.snapshot)."""
         return self._ask("counters")
 
     def reset(self) -> None:

@@ -1,14 +1,14 @@
-"""Counts what the sandbox saw, so that tests can prove politeness."""
+"""Counts what the sandbox saw, so that tests can prove politeness, and tells it on a control port."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from sandbox.wire import Type
-
-_TYPES = {int(rtype): rtype.name for rtype in Type}
+from dns.rdatatype import RdataType
 
 
 class Counters:
@@ -76,7 +76,7 @@ class Counters:
     def snapshot(self) -> dict[str, Any]:
         """Return all counts as a JSON object.
 
-        Keys: `dns` (queries by type, `TYPE65` for types the sandbox does not know), `dns_queries`, `dns_tcp`,
+        Keys: `dns` (queries by type), `dns_queries`, `dns_tcp`,
         `connections`, `rcpts`, `open_sessions`, `peak_sessions`, `turned_away` (connections reset or sent
         away with 421 or 554), `starttls`, `data` (DATA or BDAT commands), `control_bytes` (commands with
         control bytes or a bare line feed), `pipelined` (chunks of several commands), and by provider label
@@ -85,7 +85,7 @@ class Counters:
         """
         names = ("connections", "turned_away", "starttls", "data", "control_bytes", "pipelined")
         return {
-            "dns": {_TYPES.get(qtype, f"TYPE{qtype}"): n for qtype, n in self.dns.items()},
+            "dns": {RdataType.to_text(qtype): n for qtype, n in self.dns.items()},
             "dns_queries": self.dns.total(),
             "dns_tcp": self.dns_tcp,
             **{name: self.events[name] for name in names},
@@ -98,3 +98,50 @@ class Counters:
             "peak_sessions_by_host": dict(self._peak_by_host),
             "peak_rcpts_per_second_by_provider": dict(self._peak_rate),
         }
+
+
+class ControlServer:
+    """Answers `{"op": "counters"}` and `{"op": "reset"}` on 127.0.0.1.
+
+    Attributes:
+        port: the port in use, 0 before the start.
+    """
+
+    def __init__(self, counters: Counters) -> None:
+        self.port = 0
+        self._counters = counters
+        self._server: asyncio.Server | None = None
+
+    async def start(self, port: int) -> None:
+        """Listen on a port; 0 picks a free one.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._server:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                writer.write(json.dumps(self._answer(line)).encode() + b"\n")
+                await writer.drain()
+        finally:
+            writer.close()
+
+    def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            request = json.loads(line)
+        except ValueError:
+            return {"error": "not JSON"}
+        if request == {"op": "counters"}:
+            return self._counters.snapshot()
+        if request == {"op": "reset"}:
+            self._counters.reset()
+            return {"ok": True}
+        return {"error": "unknown op"}

@@ -1,4 +1,4 @@
-"""The authoritative DNS server: UDP and TCP on one loopback port, prebuilt answers patched per query."""
+"""The authoritative DNS server: UDP and TCP on one loopback port; dnspython answers what is not usual."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
+import dns.exception
+import dns.message
+import dns.name
+import dns.opcode
+import dns.rdata
+from dns.flags import Flag
+from dns.opcode import Opcode
+from dns.rcode import Rcode
+from dns.rdataclass import RdataClass
 from typing_extensions import override
 
-from sandbox import wire
-from sandbox.counters import Counters
-from sandbox.wire import Rcode
-from sandbox.zone import Zone
+from mailsift.sandbox import wire
+from mailsift.sandbox.counters import Counters
+from mailsift.sandbox.zone import ASKED, PROMPT, AnswerManner, SandboxZone, ZoneAnswer, ZoneRecord
 
 _BURST = 64  # datagrams read in one go, so that TCP and SMTP get their turn
 _TRIES = 20  # free UDP ports tried until one is free over TCP too
@@ -26,9 +36,10 @@ class DnsServer:
         port: the port in use, 0 before the start.
     """
 
-    def __init__(self, zone: Zone, counters: Counters) -> None:
+    def __init__(self, zone: SandboxZone, counters: Counters) -> None:
         self.port = 0
         self._zone, self._counters = zone, counters
+        self._prebuilt = wire.PrebuiltReplies(zone)
         self._lost: set[bytes] = set()
         self._udp: socket.socket | None = None
         self._tcp: asyncio.Server | None = None
@@ -57,22 +68,27 @@ class DnsServer:
         """Answer one query through `send`: now, later or never."""
         if len(query) < wire.HEADER or query[2] & 0x80:
             return
-        try:
-            question = wire.read_question(query)
-            reply = self._zone.reply(question.name, question.qtype)
-        except (ValueError, IndexError):
-            send(wire.failure(query, Rcode.NOTIMP if query[2] & 0x78 else Rcode.FORMERR))
-            return
-        self._counters.dns[question.qtype] += 1
-        self._counters.dns_tcp += tcp
-        message = wire.respond(query, question, reply, tcp=tcp)
-        manner = reply.manner
-        if manner is wire.PROMPT:
-            send(message)
-        elif manner.silent or (manner.once_lost and not tcp and self._lose(question.name)):
+        given = (None if tcp else self._fast_answer(query)) or answer_slowly(self._zone, query, tcp=tcp)
+        if given.qtype is not None:
+            self._counters.dns[given.qtype] += 1
+            self._counters.dns_tcp += tcp
+        manner = given.manner
+        if manner is PROMPT:
+            send(given.message)
+        elif manner.silent or (manner.once_lost and not tcp and self._lose(given.name)):
             return
         else:
-            asyncio.get_running_loop().call_later(manner.delay, send, message)
+            asyncio.get_running_loop().call_later(manner.delay, send, given.message)
+
+    def _fast_answer(self, query: bytes) -> GivenAnswer | None:
+        """Return the prebuilt answer to a usual query, None where there is none that fits."""
+        try:
+            question = wire.read_question(query)
+            reply = self._prebuilt.find(question)
+        except (ValueError, IndexError):
+            return None
+        message = wire.respond(query, question, reply)
+        return GivenAnswer(message, question.name, question.qtype, reply.manner) if message else None
 
     def _lose(self, name: bytes) -> bool:
         """Say whether this is the first query for a name."""
@@ -87,6 +103,62 @@ class DnsServer:
             except OSError:  # nothing more to read, or the port unreachable of an asker that has gone
                 return
             self.handle(query, lambda message, peer=peer: _send(udp, message, peer), tcp=False)  # type: ignore[misc]  # the default binds the loop variable
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """A message to be sent; `qtype` is None when no question was understood, `name` is in wire form."""
+
+    message: bytes
+    name: bytes = b""
+    qtype: int | None = None
+    manner: AnswerManner = PROMPT
+
+
+def answer_slowly(zone: SandboxZone, query: bytes, *, tcp: bool) -> GivenAnswer:
+    """Answer any query by dnspython: over TCP, truncated, and what is no usual query."""
+    try:
+        asked = dns.message.from_wire(query)
+    except dns.exception.DNSException:
+        return GivenAnswer(_failure(query, Rcode.FORMERR))
+    if asked.opcode() != Opcode.QUERY:
+        return GivenAnswer(_failure(query, Rcode.NOTIMP))
+    if len(asked.question) != 1 or asked.question[0].rdclass != RdataClass.IN:
+        return GivenAnswer(_failure(query, Rcode.FORMERR))
+    name, qtype = asked.question[0].name.canonicalize(), asked.question[0].rdtype
+    answer = zone.answer(name.to_text().rstrip("."), qtype)
+    return GivenAnswer(_message(asked, answer, tcp=tcp), name.to_digestable()[:-1], qtype, answer.manner)
+
+
+def _message(asked: dns.message.Message, answer: ZoneAnswer, *, tcp: bool) -> bytes:
+    """Return the answer as a message; truncated where it does not fit (RFC 2181 section 9)."""
+    response = dns.message.make_response(asked, recursion_available=True, our_payload=wire.PAYLOAD)
+    response.flags |= Flag.AA
+    response.set_rcode(answer.rcode)
+    if answer.manner.tcp_only and not tcp:
+        response.flags |= Flag.TC
+        return response.to_wire()
+    for section, records in ((response.answer, answer.records), (response.authority, answer.authority)):
+        for record in records:
+            owner = asked.question[0].name if record.owner == ASKED else dns.name.from_text(record.owner)
+            rrset = response.find_rrset(section, owner, RdataClass.IN, record.rtype, create=True)
+            rrset.add(_rdata(record), record.ttl)
+    room = 65_535 if tcp else max(512, asked.payload if asked.edns >= 0 else 0)
+    return response.to_wire(max_size=room, prefer_truncation=True)
+
+
+@lru_cache(maxsize=4096)
+def _rdata(record: ZoneRecord) -> dns.rdata.Rdata:
+    return dns.rdata.from_text(RdataClass.IN, record.rtype, record.data)
+
+
+def _failure(query: bytes, rcode: Rcode) -> bytes:
+    """Return a bare header that says why a query cannot be answered."""
+    opcode = dns.opcode.from_flags(int.from_bytes(query[2:4], "big"))
+    response = dns.message.Message(int.from_bytes(query[:2], "big"))
+    response.flags = Flag.QR | Flag.RA | dns.opcode.to_flags(opcode)
+    response.set_rcode(rcode)
+    return response.to_wire()
 
 
 class _Stream(asyncio.Protocol):

@@ -1,4 +1,4 @@
-"""Writes realistic lists, and beside them the truth about every row."""
+"""Writes realistic lists with the mistakes people make, and beside them the truth about every row."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from sandbox import truth
-from sandbox.mistakes import DECORATIONS, MISTAKES
-from sandbox.people import ROLES, UNICODE, Mailbox, invent_local
-from sandbox.providers import DISPOSABLE, PROVIDERS, TYPOS
-from sandbox.truth import Truth
-from sandbox.world import Domain, World
+from mailsift.sandbox import truth
+from mailsift.sandbox.population import ROLES, UNICODE, Mailbox, invent_local
+from mailsift.sandbox.providers import DISPOSABLE, PROVIDERS, TYPOS
+from mailsift.sandbox.truth import Truth
+from mailsift.sandbox.world import SandboxDomain, SandboxWorld
 
 HEADER = ("id", "first_name", "last_name", "email", "company", "signup_date", "country")
 TRUTH_HEADER = ("row", "email", "fast", "medium", "deep", "deep_result")
@@ -48,7 +47,7 @@ class _Row(NamedTuple):
     good: bool = True
 
 
-def write_list(world: World, path: Path, *, rows: int) -> Path:
+def write_list(world: SandboxWorld, path: Path, *, rows: int) -> Path:
     """Write a list and its truth; both are a pure function of the world and the number of rows.
 
     Args:
@@ -86,7 +85,7 @@ _Columns = tuple[str, str, str, str]
 class _Truths:
     """Knows the last four columns of the truth."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SandboxWorld) -> None:
         self._world = world
         self._wrong = self._format(truth.of_syntax_error())
         self._known: dict[tuple[str, Mailbox, bool], _Columns] = {}
@@ -111,7 +110,7 @@ class _Truths:
 class _Lister:
     """Draws rows."""
 
-    def __init__(self, world: World, rng: random.Random) -> None:
+    def __init__(self, world: SandboxWorld, rng: random.Random) -> None:
         self._world, self._rng = world, rng
         self._earlier: list[_Row] = []
         free = [(name, share) for provider in PROVIDERS for name, share in provider.free]
@@ -127,7 +126,7 @@ class _Lister:
         self._names = [*self._kinds, *(name for name, _ in free)]
         self._weights = [*_SHARES.values(), business, *(share for _, share in free)]
         self._tail = list(accumulate(_weight(domain, rank) for rank, domain in enumerate(world.ranked)))
-        self._drawn: list[Domain] = []
+        self._drawn: list[SandboxDomain] = []
 
     def rows(self, count: int) -> Iterator[_Row]:
         """Yield this many rows."""
@@ -160,8 +159,12 @@ class _Lister:
             first, last, local = "", "", self._rng.choice(ROLES)
         elif draw < _ROLE_SHARE + _UNICODE_SHARE:
             first, last, local = "", "", self._rng.choice(UNICODE)
-        company = f"{domain.shown.partition('.')[0].title()} {_ENDINGS[len(local) % len(_ENDINGS)]}".rstrip()
-        return _Row(first.title(), last.title(), f"{local}@{domain.shown}", f"{local}@{domain.name}", company)
+        company = (
+            f"{domain.unicode.partition('.')[0].title()} {_ENDINGS[len(local) % len(_ENDINGS)]}".rstrip()
+        )
+        return _Row(
+            first.title(), last.title(), f"{local}@{domain.unicode}", f"{local}@{domain.name}", company
+        )
 
     def _again(self) -> _Row:
         """An earlier row in other clothes."""
@@ -182,6 +185,51 @@ class _Lister:
         return self._business()._replace(cell=self._rng.choice(("", "", " ")), address="", good=False)
 
 
-def _weight(domain: Domain, rank: int) -> float:
+def _weight(domain: SandboxDomain, rank: int) -> float:
     share: float = (rank + _HEAD) ** -_LAW
     return share / 10 if domain.behaviour.slow else share
+
+
+MISTAKES: tuple[Callable[[str, str], str], ...] = (
+    lambda local, domain: f"{local}{domain}",
+    lambda local, _domain: f"{local}@",
+    lambda _local, domain: f"@{domain}",
+    lambda local, domain: f"{local}@@{domain}",
+    lambda local, domain: f"{local}@{domain}@{domain}",
+    lambda local, domain: f".{local}@{domain}",
+    lambda local, domain: f"{local}.@{domain}",
+    lambda local, domain: f"{local[:1]}..{local[1:]}@{domain}",
+    lambda local, domain: f"{local} x@{domain}",
+    lambda local, domain: f"{local}@{domain.partition('.')[0]}",
+    lambda local, domain: f"{local}@{domain.replace('.', '..', 1)}",
+    lambda local, domain: f"{local}@.{domain}",
+    lambda local, domain: f"{local}@-{domain}",
+    lambda local, domain: f"{local}@www_{domain}",
+    lambda local, domain: f"{local}@{domain.replace('.', ',', 1)}",
+    lambda local, domain: f"{local},x@{domain}",
+    lambda local, domain: f"{local};x@{domain}",
+    lambda local, domain: f"{local}(at){domain}",
+    lambda local, _domain: f"{local}@[192.0.2.25]",
+    lambda local, _domain: f"{local}@192.0.2.25",
+    lambda local, domain: f"{local}@{'x' * 64}.{domain}",
+    lambda local, domain: f"{local}@{domain}; {local}2@{domain}",
+    lambda _local, domain: f"https://{domain}/",
+    lambda _local, _domain: "n/a",
+    lambda _local, _domain: "unknown",
+    lambda _local, _domain: "+49 30 1234567",
+)
+"""From local part and domain to text that is no address by RFC 5321 and email-validator alike."""
+
+DECORATIONS: tuple[Callable[[str], str], ...] = (
+    str.upper,
+    str.upper,
+    str.title,
+    lambda cell: f" {cell}",
+    lambda cell: f"{cell} ",
+    lambda cell: f"  {cell.upper()}\t",
+    lambda cell: f"\u00a0{cell}",
+    lambda cell: f"<{cell}>",
+    lambda cell: f"mailto:{cell}",
+    str,
+)
+"""From a good address to the same address in other clothes."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sandbox.habits import Habits, Policy
+from mailsift.sandbox.behaviours import HostPolicy, RecipientPolicy
 
-GOOGLE = Habits(mta="google")
-ONLINE = Habits(mta="exchange_online")
-POSTFIX = Habits()
+GOOGLE = HostPolicy(mta="google")
+ONLINE = HostPolicy(mta="exchange_online")
+POSTFIX = HostPolicy()
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class SandboxProvider:
     """A mail provider.
 
     Attributes:
@@ -21,22 +21,22 @@ class Provider:
             `pool` numbers: names that share a number share an address.
         free: its free-mail domains with their share of all rows in 1/10,000.
         business: its share of the business domains in 1/10,000.
-        policy: what RCPT is answered with.
+        rcpt: what RCPT is answered with.
         unverifiable: its answers to RCPT mean nothing, so no verifier can know.
     """
 
     label: str
     exchangers: tuple[tuple[int, str], ...]
-    habits: Habits = POSTFIX
+    policy: HostPolicy = POSTFIX
     free: tuple[tuple[str, int], ...] = ()
     business: int = 0
     pool: int = 1
-    policy: Policy = Policy.MAILBOXES
+    rcpt: RecipientPolicy = RecipientPolicy.MAILBOXES
     unverifiable: bool = False
 
 
-PROVIDERS: tuple[Provider, ...] = (
-    Provider(
+PROVIDERS: tuple[SandboxProvider, ...] = (
+    SandboxProvider(
         "google",
         (
             (5, "gmail-smtp-in.l.google.com"),
@@ -46,53 +46,65 @@ PROVIDERS: tuple[Provider, ...] = (
         GOOGLE,
         free=(("gmail.com", 2200), ("googlemail.com", 30)),
     ),
-    Provider(
+    SandboxProvider(
         "google",
         ((1, "aspmx.l.google.com"), (5, "alt1.aspmx.l.google.com"), (5, "alt2.aspmx.l.google.com")),
         GOOGLE,
         business=1800,
     ),
-    Provider(
+    SandboxProvider(
         "outlook",
         ((2, "{domain}.olc.protection.outlook.com"),),
-        Habits(mta="outlook"),
+        HostPolicy(mta="outlook"),
         free=(("outlook.com", 180), ("hotmail.com", 320), ("live.com", 60), ("msn.com", 30)),
         pool=4,
     ),
-    Provider(
+    SandboxProvider(
         "yahoo",
         ((1, "mta5.am0.yahoodns.net"), (1, "mta6.am0.yahoodns.net"), (1, "mta7.am0.yahoodns.net")),
         free=(("yahoo.com", 260), ("ymail.com", 20), ("aol.com", 70)),
-        policy=Policy.ACCEPT,
+        rcpt=RecipientPolicy.ACCEPT,
         unverifiable=True,
     ),
-    Provider(
+    SandboxProvider(
         "icloud",
         ((10, "mx01.mail.icloud.com"), (10, "mx02.mail.icloud.com")),
         free=(("icloud.com", 150), ("me.com", 30)),
     ),
-    Provider(
+    SandboxProvider(
         "gmx",
         ((10, "mx00.gmx.net"), (10, "mx01.gmx.net")),
         free=(("gmx.de", 60), ("gmx.net", 30), ("web.de", 60)),
     ),
-    Provider("microsoft365", ((0, "{domain}.mail.protection.outlook.com"),), ONLINE, business=2200, pool=24),
-    Provider(
+    SandboxProvider(
+        "microsoft365", ((0, "{domain}.mail.protection.outlook.com"),), ONLINE, business=1900, pool=24
+    ),
+    SandboxProvider(  # tenants without directory-based edge blocking: the message bounces later
+        "microsoft365",
+        ((0, "{domain}.mail.protection.outlook.com"),),
+        ONLINE,
+        business=300,
+        pool=24,
+        rcpt=RecipientPolicy.ACCEPT,
+        unverifiable=True,
+    ),
+    SandboxProvider(
         "proofpoint",
         ((10, "mx0a-00{n:06x}.pphosted.com"), (10, "mx0b-00{n:06x}.pphosted.com")),
-        Habits(mta="sendmail"),
+        HostPolicy(mta="sendmail"),
         business=200,
         pool=8,
     ),
-    Provider(
+    SandboxProvider(
         "mimecast",
         ((10, "eu-smtp-inbound-1.mimecast.com"), (10, "eu-smtp-inbound-2.mimecast.com")),
         business=150,
     ),
-    Provider("zoho", ((10, "mx.zoho.com"), (20, "mx2.zoho.com"), (50, "mx3.zoho.com")), business=150),
-    Provider("ionos", ((10, "mx00.ionos.de"), (10, "mx01.ionos.de")), business=250),
+    SandboxProvider("zoho", ((10, "mx.zoho.com"), (20, "mx2.zoho.com"), (50, "mx3.zoho.com")), business=150),
+    SandboxProvider("ionos", ((10, "mx00.ionos.de"), (10, "mx01.ionos.de")), business=250),
 )
-"""Google stands twice: free mail and Workspace have exchangers of their own but one throttle key."""
+"""Google stands twice: free mail and Workspace have exchangers of their own but one throttle key.
+Microsoft 365 stands twice: tenants whose edge knows the directory, and tenants that accept everybody."""
 
 _DISPOSABLE_TEXT = """
 mailinator.com guerrillamail.com 10minutemail.com yopmail.com trashmail.com temp-mail.org sharklasers.com

@@ -6,14 +6,13 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
-from sandbox.counters import Counters
-from sandbox.dns_server import DnsServer
-from sandbox.mailroom import Mailroom
-from sandbox.smtp_commands import Office
-from sandbox.smtp_server import SmtpServer
-from sandbox.tls import server_context
-from sandbox.world import Mix, World
-from sandbox.zone import Zone
+from mailsift.sandbox.counters import Counters
+from mailsift.sandbox.dns_server import DnsServer
+from mailsift.sandbox.smtp_commands import SmtpContext
+from mailsift.sandbox.smtp_replies import RecipientReplies
+from mailsift.sandbox.smtp_server import SmtpServer, server_context
+from mailsift.sandbox.world import SandboxWorld, WorldMix
+from mailsift.sandbox.zone import SandboxZone
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +24,7 @@ class SandboxConfig:
         dns_port, smtp_port: 0 picks a free one.
         latency: seconds between an SMTP command and its reply, a round trip.
         greylist: seconds that greylisting servers put a first contact off.
+        harvest: seconds that a defence against harvesting knows nobody.
         tarpit: seconds that each reply of a tarpit takes.
         drip: seconds that each byte of a dripping server takes.
         slow_dns: seconds that slow DNS answers take.
@@ -32,11 +32,12 @@ class SandboxConfig:
 
     seed: int = 1
     domains: int = 1_000
-    mix: Mix = Mix.PLAIN
+    mix: WorldMix = WorldMix.PLAIN
     dns_port: int = 0
     smtp_port: int = 0
     latency: float = 0.0
     greylist: float = 2.0
+    harvest: float = 2.0
     tarpit: float = 2.0
     drip: float = 1.0
     slow_dns: float = 1.0
@@ -52,12 +53,14 @@ class Sandbox:
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
         self.config = config = config or SandboxConfig()
-        self.world = World(seed=config.seed, domains=config.domains, mix=config.mix)
+        self.world = SandboxWorld(seed=config.seed, domains=config.domains, mix=config.mix)
         self.counters = Counters(time.monotonic)
-        self._dns = DnsServer(Zone(self.world, slow=config.slow_dns), self.counters)
-        mailroom = Mailroom(self.world, greylist=config.greylist, now=time.monotonic)
-        office = Office(
-            mailroom=mailroom,
+        self._dns = DnsServer(SandboxZone(self.world, slow=config.slow_dns), self.counters)
+        recipient_replies = RecipientReplies(
+            self.world, greylist=config.greylist, harvest=config.harvest, now=time.monotonic
+        )
+        context = SmtpContext(
+            recipient_replies=recipient_replies,
             counters=self.counters,
             hosts=self.world.by_address,
             latency=config.latency,
@@ -66,7 +69,7 @@ class Sandbox:
             tls=server_context(),
             dropped=set(),
         )
-        self._smtp = SmtpServer(office)
+        self._smtp = SmtpServer(context)
 
     @property
     def dns_port(self) -> int:
@@ -99,6 +102,18 @@ class Sandbox:
         except OSError:
             await self._dns.stop()
             raise
+
+    async def hide(self) -> None:
+        """Let all mail servers vanish, as when a network fails; DNS goes on."""
+        await self._smtp.stop()
+
+    async def show(self) -> None:
+        """Let them come back, at the same port.
+
+        Raises:
+            OSError: the port has been taken.
+        """
+        await self._smtp.start(self._smtp.port)
 
     async def stop(self) -> None:
         """Stop listening and cut all connections."""

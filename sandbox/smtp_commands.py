@@ -9,32 +9,31 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from sandbox import wordings
-from sandbox.counters import Counters
-from sandbox.habits import Host, Tls, Trick
-from sandbox.mailroom import Mailroom, Recipient
-from sandbox.wordings import WORDINGS
+from mailsift.sandbox import smtp_replies
+from mailsift.sandbox.behaviours import HostileReply, MailHost, Starttls
+from mailsift.sandbox.counters import Counters
+from mailsift.sandbox.smtp_replies import WORDINGS, RcptCommand, RecipientReplies
 
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _PATH = re.compile(r"\w+ (?:FROM|TO):\s*<([^<>]*)>((?: [^<>]*)?)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
+class SmtpContext:
     """What all sessions share.
 
     Attributes:
         hosts: servers by address.
         latency: seconds of a round trip.
-        tarpit: seconds a reply of Pace.TARPIT takes.
-        drip: seconds a byte of Pace.DRIP takes.
+        tarpit: seconds a reply of ReplyPace.TARPIT takes.
+        drip: seconds a byte of ReplyPace.DRIP takes.
         tls: the certificate's context.
         dropped: addresses of the servers whose first session has been dropped.
     """
 
-    mailroom: Mailroom
+    recipient_replies: RecipientReplies
     counters: Counters
-    hosts: dict[str, Host]
+    hosts: dict[str, MailHost]
     latency: float
     tarpit: float
     drip: float
@@ -42,7 +41,7 @@ class Office:
     dropped: set[str]
 
 
-class Then(StrEnum):
+class AfterReply(StrEnum):
     """What follows a reply."""
 
     GO_ON = "go_on"
@@ -52,23 +51,23 @@ class Then(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ScriptedReply:
     """A reply: lines with their codes, without line ends ("" = none), and what follows."""
 
     text: str = ""
-    then: Then = Then.GO_ON
+    then: AfterReply = AfterReply.GO_ON
 
 
-_UNKNOWN = Turn("502 5.5.2 Error: command not recognized")
-_OK = Turn("250 2.0.0 Ok")
+_UNKNOWN = ScriptedReply("502 5.5.2 Error: command not recognized")
+_OK = ScriptedReply("250 2.0.0 Ok")
 
 
-class Conversation:
+class SmtpDialogue:
     """What has been said in one session."""
 
-    def __init__(self, office: Office, host: Host, client: str) -> None:
-        self._office, self._host, self._client = office, host, client
-        self._habits, self._words = host.habits, WORDINGS[host.habits.mta]
+    def __init__(self, context: SmtpContext, host: MailHost, client: str) -> None:
+        self._context, self._host, self._client = context, host, client
+        self._policy, self._words = host.policy, WORDINGS[host.policy.mta]
         self._secure = False
         self._greeted = ""
         self._sender: str | None = None
@@ -81,12 +80,12 @@ class Conversation:
 
     def fill(self, text: str) -> str:
         """Fill in the placeholders of a wording."""
-        return self._office.mailroom.fill(text, self._host, self._client)
+        return self._context.recipient_replies.fill(text, self._host, self._client)
 
-    def obey(self, line: bytes) -> Turn:
+    def execute(self, line: bytes) -> ScriptedReply:
         """Carry out one command line, its line feed cut off."""
         if line[-1:] != b"\r" or _CONTROL.search(line, 0, len(line) - 1):
-            self._office.counters.events["control_bytes"] += 1
+            self._context.counters.events["control_bytes"] += 1
         text = line.rstrip(b"\r").decode("utf-8", "replace")
         command = self._COMMANDS.get(text.partition(" ")[0].upper())
         return command(self, text) if command else _UNKNOWN
@@ -96,123 +95,123 @@ class Conversation:
         self._secure, self._greeted = True, ""
         self._rset()
 
-    def _helo(self, _text: str) -> Turn:
-        if self._habits.refuses == "ehlo":
-            return Turn(wordings.REFUSED_EHLO)
+    def _helo(self, _text: str) -> ScriptedReply:
+        if self._policy.refuses == "ehlo":
+            return ScriptedReply(smtp_replies.REFUSED_EHLO)
         self._greeted = "HELO"
         self._rset()
-        return Turn("250 " + self.fill(self._words.hello))
+        return ScriptedReply("250 " + self.fill(self._words.hello))
 
-    def _ehlo(self, text: str) -> Turn:
-        if not self._habits.esmtp:
+    def _ehlo(self, text: str) -> ScriptedReply:
+        if not self._policy.esmtp:
             return _UNKNOWN
         hello = self._helo(text)
         if not self._greeted:
             return hello
         self._greeted = "EHLO"
-        if self._habits.trick is Trick.ENDLESS:
-            return Turn("250-" + hello.text[4:], Then.FLOOD)
+        if self._policy.reply is HostileReply.ENDLESS:
+            return ScriptedReply("250-" + hello.text[4:], AfterReply.FLOOD)
         offers = [hello.text[4:], *self._extensions()]
-        return Turn("\n".join([*(f"250-{offer}" for offer in offers), "250 8BITMIME"]))
+        return ScriptedReply("\n".join([*(f"250-{offer}" for offer in offers), "250 8BITMIME"]))
 
     def _extensions(self) -> list[str]:
-        habits = self._habits
+        policy = self._policy
         offered = {
             "SIZE 52428800": True,
-            "PIPELINING": habits.pipelining,
+            "PIPELINING": policy.pipelining,
             "STARTTLS": self._has_tls(),
-            "SMTPUTF8": habits.smtputf8,
+            "SMTPUTF8": policy.smtputf8,
             "ENHANCEDSTATUSCODES": True,
         }
         return [name for name, yes in offered.items() if yes]
 
     def _has_tls(self) -> bool:
-        return self._habits.tls is not Tls.NONE and not self._secure
+        return self._policy.tls is not Starttls.NONE and not self._secure
 
-    def _starttls(self, _text: str) -> Turn:
+    def _starttls(self, _text: str) -> ScriptedReply:
         if not self._has_tls():
             return _UNKNOWN
-        if self._habits.tls is Tls.BROKEN:
-            return Turn(wordings.TLS_BROKEN)
-        return Turn("220 2.0.0 Ready to start TLS", Then.TLS)
+        if self._policy.tls is Starttls.BROKEN:
+            return ScriptedReply(smtp_replies.TLS_BROKEN)
+        return ScriptedReply("220 2.0.0 Ready to start TLS", AfterReply.TLS)
 
-    def _mail(self, text: str) -> Turn:
+    def _mail(self, text: str) -> ScriptedReply:
         path = _PATH.fullmatch(text)
         utf8 = path is not None and "SMTPUTF8" in path[2].upper().split()
         refusal = self._mail_refusal(utf8=utf8)
         if refusal or path is None:
-            return Turn(refusal or "501 5.5.4 Syntax: MAIL FROM:<address>")
+            return ScriptedReply(refusal or "501 5.5.4 Syntax: MAIL FROM:<address>")
         if self._drops("mail"):
-            return Turn(then=Then.CLOSE)
+            return ScriptedReply(then=AfterReply.CLOSE)
         self._sender, self._utf8, self._recipients = path[1], utf8, 0
-        return Turn(self.fill(self._words.mail))
+        return ScriptedReply(self.fill(self._words.mail))
 
     def _mail_refusal(self, *, utf8: bool) -> str:
         """Return the reply to MAIL when this server does not take it now, else ""."""
-        habits = self._habits
-        unknown_option = utf8 and not (habits.smtputf8 and self._greeted == "EHLO")
+        policy = self._policy
+        unknown_option = utf8 and not (policy.smtputf8 and self._greeted == "EHLO")
         reasons = (
             (not self._greeted, "503 5.5.1 Error: send HELO/EHLO first"),
             (self._sender is not None, "503 5.5.1 Error: nested MAIL command"),
-            (habits.tls is Tls.REQUIRED and self._has_tls(), wordings.TLS_FIRST),
-            (habits.refuses == "mail", wordings.REFUSED_MAIL),
+            (policy.tls is Starttls.REQUIRED and self._has_tls(), smtp_replies.TLS_FIRST),
+            (policy.refuses == "mail", smtp_replies.REFUSED_MAIL),
             (unknown_option, "555 5.5.4 Unsupported option: SMTPUTF8"),
         )
         return next((text for applies, text in reasons if applies), "")
 
-    def _rcpt(self, text: str) -> Turn:
-        rate = self._office.counters.rcpt(self._host.label)
+    def _rcpt(self, text: str) -> ScriptedReply:
+        rate = self._context.counters.rcpt(self._host.label)
         path = _PATH.fullmatch(text)
         if self._sender is None:
-            return Turn("503 5.5.1 Error: need MAIL command")
+            return ScriptedReply("503 5.5.1 Error: need MAIL command")
         if path is None or "@" not in path[1]:
-            return Turn("501 5.5.4 Syntax: RCPT TO:<address>")
+            return ScriptedReply("501 5.5.4 Syntax: RCPT TO:<address>")
         if self._drops("rcpt"):
-            return Turn(then=Then.CLOSE)
+            return ScriptedReply(then=AfterReply.CLOSE)
         limited = self._limit(rate)
         if limited:
             return limited
         if not path[1].isascii() and not self._utf8:
-            return Turn(wordings.UTF8_NOT_OFFERED)
+            return ScriptedReply(smtp_replies.UTF8_NOT_OFFERED)
         local, _, domain = path[1].lower().rpartition("@")
-        recipient = Recipient(self._host, self._client, self._sender, local, domain)
-        return Turn(self._office.mailroom.rcpt(recipient))
+        recipient = RcptCommand(self._host, self._client, self._sender, local, domain)
+        return ScriptedReply(self._context.recipient_replies.rcpt(recipient))
 
-    def _limit(self, rate: int) -> Turn | None:
+    def _limit(self, rate: int) -> ScriptedReply | None:
         """Return the refusal when this server's limits are passed."""
         self._recipients += 1
-        if 0 < self._habits.recipients < self._recipients:
-            if self._habits.goodbye:
-                return Turn(self.fill(wordings.GOODBYE), Then.CLOSE)
-            return Turn(wordings.TOO_MANY_RECIPIENTS)
-        return Turn(self.fill(wordings.TOO_FAST)) if 0 < self._habits.rate < rate else None
+        if 0 < self._policy.recipients < self._recipients:
+            if self._policy.goodbye:
+                return ScriptedReply(self.fill(smtp_replies.GOODBYE), AfterReply.CLOSE)
+            return ScriptedReply(smtp_replies.TOO_MANY_RECIPIENTS)
+        return ScriptedReply(self.fill(smtp_replies.TOO_FAST)) if 0 < self._policy.rate < rate else None
 
     def _drops(self, command: str) -> bool:
         """Say whether this server drops the connection at this command."""
-        first = self._host.address not in self._office.dropped
-        if self._habits.drops != command or (self._habits.drops_once and not first):
+        first = self._host.address not in self._context.dropped
+        if self._policy.drops != command or (self._policy.drops_once and not first):
             return False
-        self._office.dropped.add(self._host.address)
+        self._context.dropped.add(self._host.address)
         return True
 
-    def _data(self, _text: str) -> Turn:
-        self._office.counters.events["data"] += 1
-        return Turn("554 5.5.1 Error: no valid recipients")
+    def _data(self, _text: str) -> ScriptedReply:
+        self._context.counters.events["data"] += 1
+        return ScriptedReply("554 5.5.1 Error: no valid recipients")
 
-    def _rset(self, _text: str = "") -> Turn:
+    def _rset(self, _text: str = "") -> ScriptedReply:
         self._sender, self._utf8, self._recipients = None, False, 0
         return _OK
 
-    def _noop(self, _text: str) -> Turn:
+    def _noop(self, _text: str) -> ScriptedReply:
         return _OK
 
-    def _vrfy(self, _text: str) -> Turn:
-        return Turn("252 2.0.0 Try RCPT to attempt delivery")
+    def _vrfy(self, _text: str) -> ScriptedReply:
+        return ScriptedReply("252 2.0.0 Try RCPT to attempt delivery")
 
-    def _quit(self, _text: str) -> Turn:
-        return Turn(self.fill(self._words.bye), Then.CLOSE)
+    def _quit(self, _text: str) -> ScriptedReply:
+        return ScriptedReply(self.fill(self._words.bye), AfterReply.CLOSE)
 
-    _COMMANDS: ClassVar[dict[str, Callable[[Conversation, str], Turn]]] = {
+    _COMMANDS: ClassVar[dict[str, Callable[[SmtpDialogue, str], ScriptedReply]]] = {
         "HELO": _helo,
         "EHLO": _ehlo,
         "STARTTLS": _starttls,

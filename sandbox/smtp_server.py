@@ -1,29 +1,38 @@
-"""Listens for all mail servers of a world: one socket for the whole of 127.0.0.0/8."""
+"""Listens for all mail servers of a world: one socket for 127.0.0.0/8, one certificate for STARTTLS."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
+import ssl
+import tempfile
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
 
-from sandbox.smtp_commands import Office
-from sandbox.smtp_session import SmtpSession
-from sandbox.world import BLACKHOLE
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from mailsift.sandbox.smtp_commands import SmtpContext
+from mailsift.sandbox.smtp_session import SmtpSession
+from mailsift.sandbox.world import BLACKHOLE
 
 _BACKLOG = 4096
 
 
 class SmtpServer:
-    """Serves every host of an office on one port.
+    """Serves every host of a world on one port.
 
     Attributes:
         port: the port in use, 0 before the start.
     """
 
-    def __init__(self, office: Office) -> None:
+    def __init__(self, context: SmtpContext) -> None:
         self.port = 0
-        self._office = office
+        self._context = context
         self._servers: list[asyncio.Server] = []
         self._blackhole: list[socket.socket] = []
         self._sessions: set[SmtpSession] = set()
@@ -35,11 +44,11 @@ class SmtpServer:
             OSError: the port is taken.
         """
         loop = asyncio.get_running_loop()
-        sockets = _listeners(port, self._office.hosts)
+        sockets = _listeners(port, self._context.hosts)
         self.port = sockets[0].getsockname()[1]
         for listener in sockets:
             server = await loop.create_server(
-                lambda: SmtpSession(self._office, self._sessions), sock=listener, backlog=_BACKLOG
+                lambda: SmtpSession(self._context, self._sessions), sock=listener, backlog=_BACKLOG
             )
             self._servers.append(server)
         self._blackhole = _dig(sockets[0], self.port)
@@ -52,6 +61,8 @@ class SmtpServer:
             session.abort()
         for hole in self._blackhole:
             hole.close()
+        self._servers.clear()
+        self._blackhole.clear()
 
 
 def _listeners(port: int, addresses: Iterable[str]) -> list[socket.socket]:
@@ -100,3 +111,26 @@ def _dig(listener: socket.socket, port: int) -> list[socket.socket]:
     with contextlib.suppress(BlockingIOError):
         plug.connect((BLACKHOLE, port))
     return [hole, plug]
+
+
+_NAME: Final = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "mx.sandbox.test")])
+_SINCE, _UNTIL = datetime(2020, 1, 1, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)
+
+
+def server_context() -> ssl.SSLContext:
+    """Return a TLS context with a fresh self-signed certificate."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    number = x509.random_serial_number()
+    certificate = (
+        x509.CertificateBuilder(_NAME, _NAME, key.public_key(), number, _SINCE, _UNTIL)
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.NamedTemporaryFile() as both:  # the ssl module reads files only
+        Path(both.name).write_bytes(secret + certificate)
+        context.load_cert_chain(both.name)
+    return context

@@ -1,4 +1,4 @@
-"""One SMTP connection of the sandbox: doors, paces, drops, floods and the TLS handshake."""
+"""One SMTP connection of the sandbox: refusals, delays, drops, floods and the TLS handshake."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 import socket
 import ssl
 import struct
+from collections import deque
 from collections.abc import Callable
 from os import dup
 from typing import cast
 
 from typing_extensions import override
 
-from sandbox import wordings
-from sandbox.delay import DelayLine
-from sandbox.habits import Door, Host, Pace, Trick
-from sandbox.smtp_commands import Conversation, Office, Then, Turn
+from mailsift.sandbox import smtp_replies
+from mailsift.sandbox.behaviours import HostileReply, MailHost, OnConnect, ReplyPace
+from mailsift.sandbox.smtp_commands import AfterReply, ScriptedReply, SmtpContext, SmtpDialogue
 
 _LONGEST = 4096  # octets without a line end that are waited for
 _IN_FLIGHT = 1 << 18  # octets of an endless reply that wait for the client
@@ -29,8 +29,8 @@ class SmtpSession(asyncio.Protocol):
         sessions: where open sessions are kept, so that they can be aborted.
     """
 
-    def __init__(self, office: Office, sessions: set[SmtpSession]) -> None:
-        self._office, self._sessions = office, sessions
+    def __init__(self, context: SmtpContext, sessions: set[SmtpSession]) -> None:
+        self._context, self._sessions = context, sessions
         self._loop = asyncio.get_running_loop()
         self._buffer = b""
         self._deaf = False  # hears nothing any more
@@ -42,15 +42,15 @@ class SmtpSession(asyncio.Protocol):
         client = str(transport.get_extra_info("peername")[0])
         address = transport.get_extra_info("sockname")[0]
         self._sessions.add(self)
-        self._host = host = self._office.hosts.get(address)
+        self._host = host = self._context.hosts.get(address)
         if host is None:
             self._transport.abort()
             return
-        self._habits = host.habits
-        self._line = DelayLine(self._loop, self._office.latency, self._write)
-        self._conversation = Conversation(self._office, host, client)
-        self._office.counters.connected(host.address, host.label)
-        self._open_door(host)
+        self._policy = host.policy
+        self._line = DelayLine(self._loop, self._context.latency, self._write)
+        self._dialogue = SmtpDialogue(self._context, host, client)
+        self._context.counters.connected(host.address, host.label)
+        self._accept_or_refuse(host)
 
     @override
     def connection_lost(self, _exc: Exception | None) -> None:
@@ -58,7 +58,7 @@ class SmtpSession(asyncio.Protocol):
         self._sessions.discard(self)
         if self._host:
             self._line.clear()
-            self._office.counters.disconnected(self._host.address, self._host.label)
+            self._context.counters.disconnected(self._host.address, self._host.label)
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -69,73 +69,77 @@ class SmtpSession(asyncio.Protocol):
             return
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         if len(self._buffer) > _LONGEST:
-            self._perform(Turn("500 5.5.6 Line too long", Then.CLOSE))
+            self._perform(ScriptedReply("500 5.5.6 Line too long", AfterReply.CLOSE))
             return
         if len(lines) > 1:
-            self._office.counters.events["pipelined"] += 1
-            if not self._habits.pipelining:  # flushes its input, as RFC 2920 section 3.1 fears
+            self._context.counters.events["pipelined"] += 1
+            if not self._policy.pipelining:  # flushes its input, as RFC 2920 section 3.1 fears
                 lines, self._buffer = lines[:1], b""
         replies: list[str] = []
         for line in lines:
-            turn = self._conversation.obey(line)
-            if turn.then is not Then.GO_ON:
+            reply = self._dialogue.execute(line)
+            if reply.then is not AfterReply.GO_ON:
                 self._say(replies)
-                self._perform(turn)
+                self._perform(reply)
                 return
-            replies.append(turn.text)
+            replies.append(reply.text)
         self._say(replies)
 
     def abort(self) -> None:
         """Cut the connection."""
         self._transport.abort()
 
-    def _open_door(self, host: Host) -> None:
-        door, limit = self._habits.door, self._habits.connections
-        refusal = wordings.DOORS.get(door, "")
-        if 0 < limit < self._office.counters.open_by_host[host.address]:
-            refusal = wordings.TOO_MANY_CONNECTIONS
-        if refusal or door is Door.RESET:
-            self._office.counters.events["turned_away"] += 1
+    def _accept_or_refuse(self, host: MailHost) -> None:
+        connection, limit = self._policy.on_connect, self._policy.connections
+        refusal = smtp_replies.INSTEAD_OF_BANNER.get(connection, "")
+        if 0 < limit < self._context.counters.open_by_host[host.address]:
+            refusal = smtp_replies.TOO_MANY_CONNECTIONS
+        if refusal or connection is OnConnect.RESET:
+            self._context.counters.events["turned_away"] += 1
         if refusal:
-            self._perform(Turn(self._conversation.fill(refusal), Then.CLOSE))
-        elif door is Door.RESET:
+            self._perform(ScriptedReply(self._dialogue.fill(refusal), AfterReply.CLOSE))
+        elif connection is OnConnect.RESET:
             self._reset()
-        elif door is not Door.OPEN:
+        elif connection is not OnConnect.OPEN:
             self._deaf = True
         else:
             self._greet(host)
 
-    def _greet(self, host: Host) -> None:
-        if self._habits.trick is Trick.GIANT:
+    def _greet(self, host: MailHost) -> None:
+        if self._policy.reply is HostileReply.GIANT:
             self._flood(b"220 ", b"A" * 4096)
-        elif self._habits.trick is Trick.CONTROL:
+        elif self._policy.reply is HostileReply.CONTROL:
             self._line.put(b"220 " + host.name.encode() + b"\x1b[31m\x00\x07 ESMTP\r250 forged\x0b\r\n")
         else:
-            self._say([self._conversation.banner()])
+            self._say([self._dialogue.banner()])
 
     def _say(self, replies: list[str], then: Callable[[], None] | None = None) -> None:
         """Send replies at this server's pace; `then` is called once they are written."""
-        pace = self._habits.pace
+        pace = self._policy.pace
         pieces = [reply.replace("\n", "\r\n").encode() + b"\r\n" for reply in replies]
-        if pace is Pace.PROMPT:
+        if pace is ReplyPace.PROMPT:
             pieces = [b"".join(pieces)]
-        elif pace is Pace.DRIP:
+        elif pace is ReplyPace.DRIP:
             pieces = [bytes([byte]) for piece in pieces for byte in piece]
-        work = {Pace.PROMPT: 0.0, Pace.TARPIT: self._office.tarpit, Pace.DRIP: self._office.drip}[pace]
+        work = {
+            ReplyPace.PROMPT: 0.0,
+            ReplyPace.TARPIT: self._context.tarpit,
+            ReplyPace.DRIP: self._context.drip,
+        }[pace]
         for piece in pieces:
             if piece:
                 self._line.put(piece, work=work)
         if then:
             self._line.put(b"", then=then)
 
-    def _perform(self, turn: Turn) -> None:
+    def _perform(self, reply: ScriptedReply) -> None:
         """Say the last thing there is to say for now and do what follows it."""
         self._deaf = True
-        replies = [turn.text] if turn.text else []
-        if turn.then is Then.TLS:
+        replies = [reply.text] if reply.text else []
+        if reply.then is AfterReply.TLS:
             self._transport.pause_reading()
             self._say(replies, self._shake_hands)
-        elif turn.then is Then.FLOOD:
+        elif reply.then is AfterReply.FLOOD:
             self._say(replies, lambda: self._flood(b"", b"250-and another thing\r\n" * 64))
         else:
             self._say(replies, self._transport.close)
@@ -147,14 +151,14 @@ class SmtpSession(asyncio.Protocol):
 
     async def _upgrade(self) -> None:
         try:
-            transport = await self._loop.start_tls(self._transport, self, self._office.tls, server_side=True)
+            transport = await self._loop.start_tls(self._transport, self, self._context.tls, server_side=True)
         except (OSError, ssl.SSLError):
             self._transport.abort()
             return
         if transport is not None:
-            self._office.counters.events["starttls"] += 1
+            self._context.counters.events["starttls"] += 1
             self._transport, self._shaking = transport, False
-            self._conversation.secured()
+            self._dialogue.secured()
             self.data_received(b"")
 
     def _write(self, data: bytes) -> None:
@@ -179,3 +183,60 @@ class SmtpSession(asyncio.Protocol):
         with socket.socket(fileno=dup(self._transport.get_extra_info("socket").fileno())) as twin:
             twin.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._transport.abort()
+
+
+class DelayLine:
+    """Holds replies back for a round trip; the replies to pipelined commands all come one round trip later.
+
+    Args:
+        latency: seconds between a command and its reply.
+        write: where the bytes go in the end.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, latency: float, write: Callable[[bytes], None]
+    ) -> None:
+        self._loop, self._latency, self._write = loop, latency, write
+        self._queue: deque[tuple[float, bytes, Callable[[], None] | None]] = deque()
+        self._busy_until = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def put(self, data: bytes, *, work: float = 0.0, then: Callable[[], None] | None = None) -> None:
+        """Send bytes.
+
+        Args:
+            data: what to write.
+            work: seconds the server works on them, one reply after the other.
+            then: called once they are written.
+        """
+        if not (self._queue or work or self._latency):
+            self._emit(data, then)
+            return
+        self._busy_until = max(self._busy_until, self._loop.time()) + work
+        self._queue.append((self._busy_until + self._latency, data, then))
+        if self._timer is None:
+            self._arm()
+
+    def clear(self) -> None:
+        """Forget what is still on the way."""
+        self._queue.clear()
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        self._timer = self._loop.call_at(self._queue[0][0], self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        due = self._loop.time() + 0.0005  # timers of uvloop have a resolution of a millisecond
+        while self._queue and self._queue[0][0] <= due:
+            _, data, then = self._queue.popleft()
+            self._emit(data, then)
+        if self._queue and self._timer is None:
+            self._arm()
+
+    def _emit(self, data: bytes, then: Callable[[], None] | None) -> None:
+        self._write(data)
+        if then:
+            then()

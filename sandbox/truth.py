@@ -1,14 +1,14 @@
-"""What the right verdict is: the sandbox's own statement of it, which no other room may write for it."""
+"""What the right verdict is: the sandbox says so itself, and asks nobody whose verdicts it judges."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sandbox.people import Mailbox
+from mailsift.sandbox.population import Mailbox
 
 
-class Dns(StrEnum):
+class DnsBehaviour(StrEnum):
     """How a domain answers DNS queries."""
 
     MX = "mx"
@@ -33,7 +33,7 @@ class Dns(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedVerdict:
     """The right verdict; result is "" where more than one is defensible."""
 
     status: str
@@ -44,43 +44,43 @@ class Expected:
 class Truth:
     """The right verdict in each mode."""
 
-    fast: Expected
-    medium: Expected
-    deep: Expected
+    fast: ExpectedVerdict
+    medium: ExpectedVerdict
+    deep: ExpectedVerdict
 
 
-SYNTAX_ERROR = Expected("invalid", "syntax_error")
-DISPOSABLE = Expected("risky", "disposable")
-PASSED = Expected("valid", "passed")
-CATCH_ALL = Expected("risky", "catch_all")
-UNVERIFIABLE = Expected("risky", "unverifiable")
-BLOCKED = Expected("risky", "probe_blocked")
-UNREACHABLE = Expected("risky", "unreachable")
-DEFERRED = Expected("risky", "deferred")
-RISKY = Expected("risky")
+SYNTAX_ERROR = ExpectedVerdict("invalid", "syntax_error")
+DISPOSABLE = ExpectedVerdict("risky", "disposable")
+PASSED = ExpectedVerdict("valid", "passed")
+CATCH_ALL = ExpectedVerdict("risky", "catch_all")
+UNVERIFIABLE = ExpectedVerdict("risky", "unverifiable")
+BLOCKED = ExpectedVerdict("risky", "probe_blocked")
+UNREACHABLE = ExpectedVerdict("risky", "unreachable")
+DEFERRED = ExpectedVerdict("risky", "deferred")
+RISKY = ExpectedVerdict("risky")
 
-_NO_DNS = Expected("risky", "dns_unavailable")
-_UNROUTABLE = Expected("invalid", "unroutable")
+_NO_DNS = ExpectedVerdict("risky", "dns_unavailable")
+_UNROUTABLE = ExpectedVerdict("invalid", "unroutable")
 
-BY_DNS: dict[Dns, Expected] = {
-    Dns.NXDOMAIN: Expected("invalid", "domain_not_found"),
-    Dns.NODATA: Expected("invalid", "no_mail_server"),
-    Dns.NULL_MX: Expected("invalid", "null_mx"),
-    Dns.PRIVATE: _UNROUTABLE,
-    Dns.SPECIAL: _UNROUTABLE,
-    Dns.LITERAL: _UNROUTABLE,
-    Dns.DANGLING: Expected("invalid"),
-    Dns.SERVFAIL: _NO_DNS,
-    Dns.REFUSED: _NO_DNS,
-    Dns.SILENT: _NO_DNS,
+BY_DNS: dict[DnsBehaviour, ExpectedVerdict] = {
+    DnsBehaviour.NXDOMAIN: ExpectedVerdict("invalid", "domain_not_found"),
+    DnsBehaviour.NODATA: ExpectedVerdict("invalid", "no_mail_server"),
+    DnsBehaviour.NULL_MX: ExpectedVerdict("invalid", "null_mx"),
+    DnsBehaviour.PRIVATE: _UNROUTABLE,
+    DnsBehaviour.SPECIAL: _UNROUTABLE,
+    DnsBehaviour.LITERAL: _UNROUTABLE,
+    DnsBehaviour.DANGLING: ExpectedVerdict("invalid"),
+    DnsBehaviour.SERVFAIL: _NO_DNS,
+    DnsBehaviour.REFUSED: _NO_DNS,
+    DnsBehaviour.SILENT: _NO_DNS,
 }
 """The states that already decide in mode medium; all others are routed."""
 
-BY_MAILBOX: dict[Mailbox, Expected] = {
-    Mailbox.EXISTS: Expected("valid", "deliverable"),
-    Mailbox.MISSING: Expected("invalid", "mailbox_not_found"),
-    Mailbox.FULL: Expected("risky", "mailbox_full"),
-    Mailbox.DISABLED: Expected("invalid", "mailbox_disabled"),
+BY_MAILBOX: dict[Mailbox, ExpectedVerdict] = {
+    Mailbox.EXISTS: ExpectedVerdict("valid", "deliverable"),
+    Mailbox.MISSING: ExpectedVerdict("invalid", "mailbox_not_found"),
+    Mailbox.FULL: ExpectedVerdict("risky", "mailbox_full"),
+    Mailbox.DISABLED: ExpectedVerdict("invalid", "mailbox_disabled"),
 }
 """What a server that looks at mailboxes makes of them, once it has been asked properly."""
 
@@ -95,7 +95,7 @@ def of_disposable() -> Truth:
     return Truth(DISPOSABLE, DISPOSABLE, DISPOSABLE)
 
 
-def of_address(dns: Dns, deep: Expected | None, mailbox: Mailbox, *, askable: bool) -> Truth:
+def of_address(dns: DnsBehaviour, deep: ExpectedVerdict | None, mailbox: Mailbox, *, askable: bool) -> Truth:
     """Return the truth about an address of a domain.
 
     Args:

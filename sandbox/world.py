@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from sandbox import truth
-from sandbox.behaviours import BEHAVIOURS, BY_NAME, Behaviour
-from sandbox.habits import Door, Habits, Host, Policy
-from sandbox.names import firms, to_ascii
-from sandbox.people import Mailbox, mailbox
-from sandbox.providers import DISPOSABLE, PROVIDERS, TYPOS, Provider
-from sandbox.truth import Dns, Expected, Truth
+from mailsift.sandbox import truth
+from mailsift.sandbox.behaviours import (
+    BEHAVIOURS,
+    BY_NAME,
+    Behaviour,
+    HostPolicy,
+    MailHost,
+    OnConnect,
+    RecipientPolicy,
+)
+from mailsift.sandbox.population import Mailbox, firms, mailbox, to_ascii
+from mailsift.sandbox.providers import DISPOSABLE, PROVIDERS, TYPOS, SandboxProvider
+from mailsift.sandbox.truth import DnsBehaviour, ExpectedVerdict, Truth
 
 BLACKHOLE = "127.15.0.1"
 """The address of every server whose connections are never established."""
 
 _FIRST_ADDRESS = 127 << 24 | 16 << 16  # servers live from 127.16.0.1 upwards
 _ORDINARY = BY_NAME["ordinary"]
-_DISPOSABLE = Behaviour("disposable", truth.DISPOSABLE, policy=Policy.ACCEPT)
+_DISPOSABLE = Behaviour("disposable", truth.DISPOSABLE, rcpt=RecipientPolicy.ACCEPT)
 _COMPANY_SIZE = 300  # domains a hosting company looks after
 
 # Names that exist without being listed, and the scenario domain they behave like.
@@ -30,7 +36,7 @@ _PATTERNS = (
 )
 
 
-class Mix(StrEnum):
+class WorldMix(StrEnum):
     """What the business domains are like."""
 
     PLAIN = "plain"  # mostly ordinary, some of every DNS state
@@ -39,25 +45,25 @@ class Mix(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class SandboxDomain:
     """A domain that somebody may have an address at.
 
     Attributes:
-        name: ASCII name; shown: the same for people.
+        name: ASCII name; unicode: the same for people.
         exchangers: (preference, host name), best first; empty when it takes no mail.
         label: the world's name for who runs the exchangers, "" when there are none.
-        policy: what RCPT is answered with.
+        rcpt: what RCPT is answered with.
         deep: the verdict on every address in mode deep; None: the mailboxes decide.
         smtputf8: whether the exchangers offer it.
     """
 
     name: str
-    shown: str
+    unicode: str
     behaviour: Behaviour
     exchangers: tuple[tuple[int, str], ...]
     label: str
-    policy: Policy
-    deep: Expected | None
+    rcpt: RecipientPolicy
+    deep: ExpectedVerdict | None
     smtputf8: bool
 
     @property
@@ -66,7 +72,7 @@ class Domain:
         return self.behaviour is _DISPOSABLE
 
 
-class World:
+class SandboxWorld:
     """All domains, hosts and mailboxes.
 
     Attributes:
@@ -77,32 +83,37 @@ class World:
         ranked: the business domains, the most frequent in lists first.
     """
 
-    def __init__(self, *, seed: int = 1, domains: int = 1_000, mix: Mix = Mix.PLAIN) -> None:
+    def __init__(self, *, seed: int = 1, domains: int = 1_000, mix: WorldMix = WorldMix.PLAIN) -> None:
         self.seed, self.mix = seed, mix
-        self.domains: dict[str, Domain] = {}
-        self.hosts: dict[str, Host] = {}
-        self.by_address: dict[str, Host] = {}
+        self.domains: dict[str, SandboxDomain] = {}
+        self.hosts: dict[str, MailHost] = {}
+        self.by_address: dict[str, MailHost] = {}
         self.aliases: dict[str, str] = {}
         self._key = seed.to_bytes(8, "big", signed=True)
         self._addresses = 0
         self._pools: dict[tuple[str, int, int], str] = {}
         for behaviour in BEHAVIOURS:
             label = f"{behaviour.name}-host.test"
-            self._settle(behaviour.domain, behaviour.domain, behaviour, label)
+            self._self_hosted(behaviour.domain, behaviour.domain, behaviour, label)
         for provider in PROVIDERS:
             for name, _ in provider.free:
                 self._customer(name, name, provider)
         self._shared(DISPOSABLE, _DISPOSABLE, "throwaway-hosting.net")
         for name, kind in TYPOS.items():
-            self._settle(name, name, BY_NAME[kind], "parking-lot.net")
+            self._self_hosted(name, name, BY_NAME[kind], "parking-lot.net")
         self.ranked = self._business(domains, mix)
 
-    def find(self, name: str) -> Domain | None:
+    def find(self, name: str) -> SandboxDomain | None:
         """Return the domain of this ASCII name in lower case; None when there is none."""
         found = self.domains.get(name)
         if found is None:
             found = next((self.domains[like] for like, pattern in _PATTERNS if pattern.fullmatch(name)), None)
         return found
+
+    def change(self, name: str, behaviour: str) -> None:
+        """Let a domain answer RCPT as another behaviour does from now on; the truth changes with it."""
+        like = BY_NAME[behaviour]
+        self.domains[name] = replace(self.domains[name], rcpt=like.rcpt, deep=like.deep)
 
     def mailbox(self, local: str, domain: str) -> Mailbox:
         """Say what there is behind an address, both parts in lower case."""
@@ -113,15 +124,15 @@ class World:
         local, _, name = address.rpartition("@")
         domain = self.find(name)
         if domain is None:
-            return truth.of_address(Dns.NXDOMAIN, None, Mailbox.MISSING, askable=True)
+            return truth.of_address(DnsBehaviour.NXDOMAIN, None, Mailbox.MISSING, askable=True)
         if domain.disposable:
             return truth.of_disposable()
         askable = domain.smtputf8 or local.isascii()
         return truth.of_address(domain.behaviour.dns, domain.deep, self.mailbox(local, name), askable=askable)
 
-    def _business(self, count: int, mix: Mix) -> tuple[Domain, ...]:
+    def _business(self, count: int, mix: WorldMix) -> tuple[SandboxDomain, ...]:
         rng = random.Random(f"{self.seed}/world")
-        kinds: list[Behaviour | Provider] = []
+        kinds: list[Behaviour | SandboxProvider] = []
         for behaviour in BEHAVIOURS:
             kinds += [behaviour] * _share(count, _tenths_of_permille(behaviour, mix))
         for provider in PROVIDERS:
@@ -130,111 +141,120 @@ class World:
         rng.shuffle(kinds)
         names = firms(rng)
         companies = [next(names) for _ in range(1 + count // _COMPANY_SIZE)]
-        return tuple(self._found(next(names), kind, rng, companies) for kind in kinds[:count])
+        return tuple(self._new_domain(next(names), kind, rng, companies) for kind in kinds[:count])
 
-    def _found(self, shown: str, kind: Behaviour | Provider, rng: random.Random, firms: list[str]) -> Domain:
-        name = to_ascii(shown)
-        if isinstance(kind, Provider):
-            return self._customer(name, shown, kind)
+    def _new_domain(
+        self, unicode: str, kind: Behaviour | SandboxProvider, rng: random.Random, firms: list[str]
+    ) -> SandboxDomain:
+        name = to_ascii(unicode)
+        if isinstance(kind, SandboxProvider):
+            return self._customer(name, unicode, kind)
         if kind is _ORDINARY:
-            return self._hosted(name, shown, kind, to_ascii(rng.choice(firms)))
-        return self._settle(name, shown, kind, name)
+            return self._hosted(name, unicode, kind, to_ascii(rng.choice(firms)))
+        return self._self_hosted(name, unicode, kind, name)
 
-    def _customer(self, name: str, shown: str, provider: Provider) -> Domain:
+    def _customer(self, name: str, unicode: str, provider: SandboxProvider) -> SandboxDomain:
         """Let a provider run a domain's mail."""
         number = sum(name.encode()) % provider.pool
         exchangers = []
         for place, (preference, pattern) in enumerate(provider.exchangers):
             host = pattern.format(domain=name.replace(".", "-"), n=number)
-            self._serve(host, provider.label, provider.habits, pool=(pattern, place, number))
+            self._serve(host, provider.label, provider.policy, pool=(pattern, place, number))
             exchangers.append((preference, host))
         deep = truth.UNVERIFIABLE if provider.unverifiable else None
-        domain = Domain(
+        domain = SandboxDomain(
             name,
-            shown,
+            unicode,
             _ORDINARY,
             tuple(exchangers),
             provider.label,
-            provider.policy,
+            provider.rcpt,
             deep,
-            provider.habits.smtputf8,
+            provider.policy.smtputf8,
         )
         self.domains[name] = domain
         return domain
 
-    def _hosted(self, name: str, shown: str, behaviour: Behaviour, company: str) -> Domain:
+    def _hosted(self, name: str, unicode: str, behaviour: Behaviour, company: str) -> SandboxDomain:
         """Let a hosting company run a domain's mail on its two servers."""
         exchangers = ((10, f"mx1.{company}"), (20, f"mx2.{company}"))
         for place, (_, host) in enumerate(exchangers):
-            self._serve(host, company, behaviour.habits, pool=(company, place, 0))
-        return self._add(name, shown, behaviour, exchangers, company)
+            self._serve(host, company, behaviour.policy, pool=(company, place, 0))
+        return self._add(name, unicode, behaviour, exchangers, company)
 
     def _shared(self, names: tuple[str, ...], behaviour: Behaviour, company: str) -> None:
         for name in names:
             self._hosted(name, name, behaviour, company)
 
-    def _settle(self, name: str, shown: str, behaviour: Behaviour, label: str) -> Domain:
+    def _self_hosted(self, name: str, unicode: str, behaviour: Behaviour, label: str) -> SandboxDomain:
         """Give a domain servers of its own, as its behaviour wants."""
         if behaviour.dns in truth.BY_DNS:
-            return self._add(name, shown, behaviour, (), "")
-        if behaviour.dns is Dns.IMPLICIT:
-            self._serve(name, name, behaviour.habits)
-            return self._add(name, shown, behaviour, ((0, name),), name)
+            return self._add(name, unicode, behaviour, (), "")
+        if behaviour.dns is DnsBehaviour.IMPLICIT:
+            self._serve(name, name, behaviour.policy)
+            return self._add(name, unicode, behaviour, ((0, name),), name)
         host = f"mx.{label}"
-        self._serve(host, label, behaviour.habits, pool=(host, 0, 0))
+        self._serve(host, label, behaviour.policy, pool=(host, 0, 0))
         exchangers = [(10, host)]
         if behaviour.first:
             self._serve(f"mx0.{label}", label, behaviour.first)
             exchangers.insert(0, (5, f"mx0.{label}"))
-        if behaviour.dns is Dns.MX_CNAME:
+        if behaviour.dns is DnsBehaviour.MX_CNAME:
             self.aliases[f"alias.{label}"] = host
             exchangers = [(10, f"alias.{label}")]
-        domain = self._add(name, shown, behaviour, tuple(exchangers), label)
-        if behaviour.dns is Dns.CNAME:
+        domain = self._add(name, unicode, behaviour, tuple(exchangers), label)
+        if behaviour.dns is DnsBehaviour.CNAME:
             self.aliases[name] = f"route.{name}"
             self.domains[f"route.{name}"] = domain
         return domain
 
     def _add(
-        self, name: str, shown: str, behaviour: Behaviour, exchangers: tuple[tuple[int, str], ...], label: str
-    ) -> Domain:
-        smtputf8 = behaviour.habits.smtputf8
-        domain = Domain(name, shown, behaviour, exchangers, label, behaviour.policy, behaviour.deep, smtputf8)
+        self,
+        name: str,
+        unicode: str,
+        behaviour: Behaviour,
+        exchangers: tuple[tuple[int, str], ...],
+        label: str,
+    ) -> SandboxDomain:
+        smtputf8 = behaviour.policy.smtputf8
+        domain = SandboxDomain(
+            name, unicode, behaviour, exchangers, label, behaviour.rcpt, behaviour.deep, smtputf8
+        )
         self.domains[name] = domain
         return domain
 
     def _serve(
-        self, name: str, label: str, habits: Habits, *, pool: tuple[str, int, int] | None = None
+        self, name: str, label: str, policy: HostPolicy, *, pool: tuple[str, int, int] | None = None
     ) -> None:
         """Put a server behind a name; names with the same pool share its address."""
         if name in self.hosts:
             return
         address = self._pools.get(pool) if pool else None
         if address is None:
-            address = self._address(habits)
+            address = self._address(policy)
             if pool:
                 self._pools[pool] = address
-        host = Host(name, address, label, habits)
+        host = MailHost(name, address, label, policy)
         self.hosts[name] = host
         self.by_address.setdefault(address, host)
 
-    def _address(self, habits: Habits) -> str:
-        if habits.door is Door.REFUSED:
+    def _address(self, policy: HostPolicy) -> str:
+        if policy.on_connect is OnConnect.REFUSED:
             return "::1"
-        if habits.door is Door.BLACKHOLE:
+        if policy.on_connect is OnConnect.BLACKHOLE:
             return BLACKHOLE
         self._addresses += 1
         number = _FIRST_ADDRESS + self._addresses
         return f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
-_WAITING = frozenset({Dns.SILENT, Dns.SLOW, Dns.FLAKY})
+_WAITING = frozenset({DnsBehaviour.SILENT, DnsBehaviour.SLOW, DnsBehaviour.FLAKY})
 
 
-def _tenths_of_permille(behaviour: Behaviour, mix: Mix) -> int:
-    if mix is Mix.HOSTILE:
+def _tenths_of_permille(behaviour: Behaviour, mix: WorldMix) -> int:
+    if mix is WorldMix.HOSTILE:
         return behaviour.hostile
-    return 0 if mix is Mix.CALM and behaviour.dns in _WAITING else behaviour.plain
+    return 0 if mix is WorldMix.CALM and behaviour.dns in _WAITING else behaviour.plain
 
 
 def _share(count: int, share: int) -> int:

@@ -2,18 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from sandbox import wire
-from sandbox.truth import Dns
-from sandbox.wire import Manner, Rcode, Reply, Type
-from sandbox.world import Domain, World
+from dns.rcode import Rcode
+from dns.rdatatype import RdataType
+
+from mailsift.sandbox.truth import DnsBehaviour
+from mailsift.sandbox.world import SandboxDomain, SandboxWorld
 
 TTL = 300
 """Seconds that answers may be kept."""
 
 NEGATIVE_TTL = 60
 """Seconds that negative answers may be kept (RFC 2308)."""
+
+ASKED = "@"
+"""As an owner: the name in the question, whatever its case."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneRecord:
+    """A resource record of class IN; `data` is in presentation form, its names end in a dot (RFC 1035)."""
+
+    owner: str
+    rtype: RdataType
+    data: str
+    ttl: int = TTL
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerManner:
+    """How an answer is given.
+
+    Attributes:
+        delay: seconds to wait before answering.
+        silent: never answer.
+        tcp_only: over UDP only the truncated form is sent.
+        once_lost: the first query over UDP is dropped.
+    """
+
+    delay: float = 0.0
+    silent: bool = False
+    tcp_only: bool = False
+    once_lost: bool = False
+
+
+PROMPT = AnswerManner()
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneAnswer:
+    """What the zone says to a question; PROMPT (by identity) is the plain manner."""
+
+    rcode: Rcode = Rcode.NOERROR
+    records: tuple[ZoneRecord, ...] = ()
+    authority: tuple[ZoneRecord, ...] = ()
+    manner: AnswerManner = PROMPT
+
+
+# The minimum, its last number, is how long "there is none" may be kept (RFC 2308).
+_SOA = f"ns.sandbox.example. hostmaster.sandbox.example. 1 3600 600 86400 {NEGATIVE_TTL}"
+_TOP_LEVEL = frozenset({"com", "net", "org", "de"})  # exist, whatever a world has below them
 
 # Servers that are names and addresses only; nobody listens there.
 _STAGE: dict[str, tuple[str, ...]] = {
@@ -30,102 +80,93 @@ _STAGE: dict[str, tuple[str, ...]] = {
     ),
     "probe.sandbox.test": ("127.0.0.1",),
 }
+_IPV6 = {"gmail-smtp-in.l.google.com": ("::1",)}  # so that a resolver can be seen to know IPv6
 _POINTERS = {"1.0.0.127.in-addr.arpa": "probe.sandbox.test"}  # so that the prober's own name is confirmed
 
 # Exchangers of domains that have none of their own.
-_STAGED: dict[Dns, tuple[tuple[int, str], ...]] = {
-    Dns.NULL_MX: ((0, ""),),
-    Dns.PRIVATE: ((10, "private.mx-stage.test"),),
-    Dns.SPECIAL: ((10, "special.mx-stage.test"),),
-    Dns.LITERAL: ((10, "192.0.2.25"),),
-    Dns.DANGLING: ((10, "gone.mx-stage.test"),),
-    Dns.MIXED: ((5, "private.mx-stage.test"),),
-    Dns.MANY_MX: tuple((100 + n, f"mx{n}.mx-stage.test") for n in range(999)),
+_STAGED: dict[DnsBehaviour, tuple[tuple[int, str], ...]] = {
+    DnsBehaviour.NULL_MX: ((0, ""),),
+    DnsBehaviour.PRIVATE: ((10, "private.mx-stage.test"),),
+    DnsBehaviour.SPECIAL: ((10, "special.mx-stage.test"),),
+    DnsBehaviour.LITERAL: ((10, "192.0.2.25"),),
+    DnsBehaviour.DANGLING: ((10, "gone.mx-stage.test"),),
+    DnsBehaviour.MIXED: ((5, "private.mx-stage.test"),),
+    DnsBehaviour.MANY_MX: tuple((100 + n, f"mx{n}.mx-stage.test") for n in range(999)),
 }
-_COLON = {int(Type.A): False, int(Type.AAAA): True}  # which addresses in text form answer a question
-_RCODES = {Dns.NXDOMAIN: Rcode.NXDOMAIN, Dns.SERVFAIL: Rcode.SERVFAIL, Dns.REFUSED: Rcode.REFUSED}
+_COLON: dict[int, bool] = {RdataType.A: False, RdataType.AAAA: True}  # which addresses answer a question
+_RCODES = {
+    DnsBehaviour.NXDOMAIN: Rcode.NXDOMAIN,
+    DnsBehaviour.SERVFAIL: Rcode.SERVFAIL,
+    DnsBehaviour.REFUSED: Rcode.REFUSED,
+}
 
 
-class Zone:
-    """Answers questions about a world; every answer is built once.
+class SandboxZone:
+    """Answers questions about a world.
 
     Args:
-        slow: seconds that Dns.SLOW takes.
+        slow: seconds that DnsBehaviour.SLOW takes.
     """
 
-    def __init__(self, world: World, *, slow: float = 1.0) -> None:
+    def __init__(self, world: SandboxWorld, *, slow: float = 1.0) -> None:
         self._world = world
-        self._replies: dict[tuple[bytes, int], Reply] = {}
-        self._nodata = wire.build(Rcode.NOERROR, authority=[wire.soa(NEGATIVE_TTL)])
-        self._nxdomain = wire.build(Rcode.NXDOMAIN, authority=[wire.soa(NEGATIVE_TTL)])
         self._manners = {
-            Dns.SLOW: Manner(delay=slow),
-            Dns.SILENT: Manner(silent=True),
-            Dns.TRUNCATED: Manner(tcp_only=True),
-            Dns.FLAKY: Manner(once_lost=True),
+            DnsBehaviour.SLOW: AnswerManner(delay=slow),
+            DnsBehaviour.SILENT: AnswerManner(silent=True),
+            DnsBehaviour.TRUNCATED: AnswerManner(tcp_only=True),
+            DnsBehaviour.FLAKY: AnswerManner(once_lost=True),
         }
         self._parents: frozenset[str] = frozenset()
-        for name in world.domains:
-            self._prepare(name, Type.MX)
-        for name in world.hosts:
-            self._prepare(name, Type.A)
 
-    def _prepare(self, name: str, qtype: Type) -> None:
-        """Build an answer that will be asked for."""
-        self._replies[wire.encode_name(name)[:-1], qtype] = self.answer(name, qtype)
+    def usual_questions(self) -> Iterator[tuple[str, RdataType]]:
+        """Yield what will be asked: the exchangers of every domain, the address of every host."""
+        yield from ((name, RdataType.MX) for name in self._world.domains)
+        yield from ((name, RdataType.A) for name in self._world.hosts)
 
-    def reply(self, name: bytes, qtype: int) -> Reply:
-        """Return the prebuilt reply about a name in wire form and lower case.
+    def is_listed(self, name: str) -> bool:
+        """Whether the world knows a name by itself and not by a pattern."""
+        return name in self._world.domains or name in self._world.hosts
 
-        Raises:
-            ValueError: the name is malformed.
-        """
-        found = self._replies.get((name, qtype))
-        if found is None:
-            text = wire.decode_name(name)
-            found = self.answer(text, qtype)
-            if text in self._world.domains or text in self._world.hosts:  # random names must not fill memory
-                self._replies[name, qtype] = found
-        return found
-
-    def answer(self, name: str, qtype: int) -> Reply:
-        """Build the reply about a name in lower case without the final dot."""
+    def answer(self, name: str, qtype: int) -> ZoneAnswer:
+        """Return the answer about a name in lower case without the final dot."""
         world = self._world
-        chain, owner = [], wire.ASKED
+        chain, owner = [], ASKED
         while name in world.aliases:
-            chain.append(wire.alias(owner, TTL, world.aliases[name]))
+            chain.append(ZoneRecord(owner, RdataType.CNAME, f"{world.aliases[name]}."))
             name = owner = world.aliases[name]
+        nothing = ZoneAnswer(records=tuple(chain), authority=(self._soa(name),))
         if name in world.hosts:
-            return self._addresses(owner, (world.hosts[name].address,), qtype, chain)
+            addresses = (world.hosts[name].address, *_IPV6.get(name, ()))
+            return _addresses(owner, addresses, qtype, chain) or nothing
         domain = world.find(name)
         if domain is not None:
-            return self._domain(owner, domain, qtype, chain)
+            return self._domain(owner, domain, qtype, nothing)
         if name in _STAGE:
-            return self._addresses(owner, _STAGE[name], qtype, chain)
-        if name in _POINTERS and qtype == Type.PTR:
-            return wire.build(Rcode.NOERROR, [wire.alias(owner, TTL, _POINTERS[name], Type.PTR)])
-        return self._nodata if self._is_parent(name) else self._nxdomain
+            return _addresses(owner, _STAGE[name], qtype, chain) or nothing
+        if name in _POINTERS and qtype == RdataType.PTR:
+            return ZoneAnswer(records=(ZoneRecord(owner, RdataType.PTR, f"{_POINTERS[name]}."),))
+        return replace(nothing, rcode=Rcode.NOERROR if self._is_parent(name) else Rcode.NXDOMAIN, records=())
 
-    def _domain(self, owner: str, domain: Domain, qtype: int, chain: list[bytes]) -> Reply:
+    def _domain(self, owner: str, domain: SandboxDomain, qtype: int, nothing: ZoneAnswer) -> ZoneAnswer:
+        """Return what a domain of the world answers; `nothing` is its NODATA, with the aliases before it."""
         dns = domain.behaviour.dns
         if dns in _RCODES:
-            return self._nxdomain if dns is Dns.NXDOMAIN else wire.build(_RCODES[dns])
-        manner = self._manners.get(dns, wire.PROMPT)
+            authority = nothing.authority if dns is DnsBehaviour.NXDOMAIN else ()
+            return ZoneAnswer(_RCODES[dns], authority=authority)
+        manner = self._manners.get(dns, PROMPT)
         exchangers = (*_STAGED.get(dns, ()), *domain.exchangers)
-        if qtype != Type.MX or not exchangers:
-            return self._empty(chain, manner)
-        records = [wire.mx(owner, TTL, preference, host) for preference, host in exchangers]
-        return wire.build(Rcode.NOERROR, [*chain, *records], manner=manner)
+        if qtype != RdataType.MX or not exchangers:
+            return replace(nothing, manner=manner)
+        records = [
+            ZoneRecord(owner, RdataType.MX, f"{preference} {host}.") for preference, host in exchangers
+        ]
+        return ZoneAnswer(records=(*nothing.records, *records), manner=manner)
 
-    def _addresses(self, owner: str, addresses: Iterable[str], qtype: int, chain: list[bytes]) -> Reply:
-        wanted = _COLON.get(qtype)
-        records = [wire.address(owner, TTL, text) for text in addresses if (":" in text) is wanted]
-        return wire.build(Rcode.NOERROR, [*chain, *records]) if records else self._empty(chain, wire.PROMPT)
-
-    def _empty(self, chain: list[bytes], manner: Manner) -> Reply:
-        if not chain and manner is wire.PROMPT:
-            return self._nodata
-        return wire.build(Rcode.NOERROR, chain, [wire.soa(NEGATIVE_TTL)], manner)
+    def _soa(self, name: str) -> ZoneRecord:
+        """Return the SOA of the zone above a name: its top-level domain where there is one, else the root."""
+        label = name.rpartition(".")[2]
+        zone = label if label in _TOP_LEVEL or self._is_parent(label) else ""
+        return ZoneRecord(zone, RdataType.SOA, _SOA, NEGATIVE_TTL)
 
     def _is_parent(self, name: str) -> bool:
         """Whether names exist below this one, so that it exists too (RFC 8020)."""
@@ -134,6 +175,16 @@ class Zone:
                 _parents((*self._world.domains, *self._world.hosts, *_STAGE, *_POINTERS))
             )
         return name in self._parents
+
+
+def _addresses(
+    owner: str, addresses: Iterable[str], qtype: int, chain: list[ZoneRecord]
+) -> ZoneAnswer | None:
+    """Return the answer with those of the addresses that are of the type asked for; None when none is."""
+    wanted = _COLON.get(qtype)
+    found = [text for text in addresses if (":" in text) is wanted]
+    records = [ZoneRecord(owner, RdataType(qtype), text) for text in found]
+    return ZoneAnswer(records=(*chain, *records)) if records else None
 
 
 def _parents(names: Iterable[str]) -> Iterable[str]:

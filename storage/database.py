@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from sqlalchemy import RowMapping
+from sqlalchemy import RowMapping, TextClause, text
 from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.states import SQL_LISTS
 
 T = TypeVar("T")
 
@@ -24,6 +25,11 @@ DatabaseError = SQLAlchemyError
 _RETRY_STATES = frozenset({"40P01", "40001"})  # deadlock detected, serialization failure
 _MISSING_STATES = frozenset({"42P01", "42703"})  # undefined table, undefined column
 _TRIES = 5
+
+
+def statement(sql: str) -> TextClause:
+    """Return a statement with the lists of states it names in braces: `state IN {claimable}`."""
+    return text(sql.format_map(SQL_LISTS))
 
 
 class Database:

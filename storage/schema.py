@@ -11,8 +11,8 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
-from pipeline.errors import MailsiftError
-from storage.database import Connection, driver_url, unavailable
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection, driver_url, unavailable
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -58,8 +58,8 @@ def migrate(url: str, *, patience: float = 600.0) -> str:
             if getattr(error.orig, "sqlstate", None) not in _IN_THE_WAY:
                 raise
             if time.monotonic() > ends_at:
-                told = "Another transaction keeps a table the migration must change."
-                raise MailsiftError("database_busy", told, retryable=True) from error
+                reason = "Another transaction keeps a table the migration must change."
+                raise MailsiftError("database_busy", reason, retryable=True) from error
         time.sleep(_PAUSE_SECONDS)
 
 

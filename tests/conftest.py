@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import signal
 import tempfile
@@ -13,17 +14,17 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from mailsift.embedded import EmbeddedServers
-from tests.databases import Databases
-from tests.needed import (
+from mailsift.runtime.embedded import EmbeddedServers
+from tests.support.databases import Databases
+from tests.support.required_programs import (
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_runtest_setup,
     pytest_terminal_summary,
     pytest_testnodedown,
 )
-from tests.servers import RedisServer, Urls
-from tests.together import pytest_xdist_make_scheduler
+from tests.support.servers import RedisServer, Urls
+from tests.support.xdist_scheduler import pytest_xdist_make_scheduler
 
 __all__ = [
     "pytest_collection_modifyitems",
@@ -36,6 +37,7 @@ __all__ = [
 
 # The same examples every time; `pytest --hypothesis-profile=default` looks for new ones.
 settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("fuzz", derandomize=False, database=None, print_blob=True)
 settings.load_profile("repeatable")
 
 REDIS_DATABASES = 12  # of Valkey's 16; number 0 stays empty
@@ -45,6 +47,13 @@ SHARED_REDIS_DATABASES = (13, 14, 15)
 def pytest_sessionstart() -> None:
     """Undo what a shell does to what it runs in the background: SIGINT is ignored, by the children, too."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def usual_umask() -> Iterator[None]:
+    """Commands that run in this process make files private (umask 077); the next test is not concerned."""
+    yield
+    os.umask(0o022)
 
 
 @pytest.fixture(scope="session")

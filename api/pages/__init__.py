@@ -1,3 +1,31 @@
 """The pages people look at: server-rendered, one module a subject."""
 
 from __future__ import annotations
+
+from typing import Final
+
+from mailsift.api.pages import (
+    account,
+    jobs,
+    keys,
+    lists,
+    results,
+    schedules,
+    sign_in,
+    static,
+    validate,
+    webhooks,
+)
+
+ROUTERS: Final = (
+    static.router,
+    sign_in.router,
+    validate.router,
+    lists.router,
+    jobs.router,
+    results.router,
+    account.router,
+    keys.router,
+    webhooks.router,
+    schedules.router,
+)

@@ -1,25 +1,25 @@
-"""/account: members and invitations, how long things are kept, and the audit log."""
+"""/account: members, invitations, retention, the audit log; /account/you: password, sessions, accounts."""
 
 from __future__ import annotations
 
 from typing import Annotated, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from api.pages.attempts import attempt, is_mendable
-from api.pages.audit_words import told
-from api.pages.forms import choice, read_form, text
-from api.pages.page import render
-from api.pages.visitor import Role, Signed, Visitor
-from api.parts import parts_of
-from pipeline.errors import MailsiftError
+from mailsift.accounts.people import Role, Visitor
+from mailsift.api.http.errors import STATUS_OF
+from mailsift.api.pages import cookies
+from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, secret_text, text
+from mailsift.api.pages.page import render, see
+from mailsift.api.pages.sign_in import client_of, let_in
+from mailsift.api.pages.visitor import Owner, Reader
+from mailsift.api.pages.words import audit_line
+from mailsift.api.parts import parts_of
+from mailsift.pipeline.errors import MailsiftError
 
 router = APIRouter(prefix="/account", include_in_schema=False)
-
-Reader = Annotated[Visitor, Depends(Signed(Role.VIEWER))]
-Owner = Annotated[Visitor, Depends(Signed(Role.OWNER))]
 
 _DAY: Final = 86_400
 RETENTIONS: Final = {
@@ -93,7 +93,11 @@ async def log(
     """Show what was done in the account, newest first."""
     rows, following = await parts_of(request).people.members.log(visitor.account_id, before=before)
     return render(
-        request, "account_log.html", lines=[told(row) for row in rows], following=following, before=before
+        request,
+        "account_log.html",
+        lines=[audit_line(row) for row in rows],
+        following=following,
+        before=before,
     )
 
 
@@ -102,9 +106,9 @@ async def _account(
     visitor: Visitor,
     *,
     error: MailsiftError | None = None,
-    **shown: str,
+    **fields: str,
 ) -> Response:
-    """Show the account; `shown`: email and role of the form, link and invited once an invitation is made."""
+    """Show the account; `fields`: email and role of the form, link and invited once an invitation is made."""
     people = parts_of(request).people
     kept = str(int(await people.members.retention(visitor.account_id)))
     return render(
@@ -118,5 +122,60 @@ async def _account(
         retention=kept,
         retention_words=RETENTIONS.get(kept, f"{int(kept) // _DAY} days"),
         error=error,
-        **{"email": "", "role": Role.MEMBER.value, "link": "", "invited": "", **shown},
+        **{"email": "", "role": Role.MEMBER.value, "link": "", "invited": "", **fields},
+    )
+
+
+@router.get("/you")
+async def you(request: Request, visitor: Reader) -> Response:
+    """Show the visitor to themselves."""
+    return await _you(request, visitor)
+
+
+@router.post("/you/password")
+async def change_password(request: Request, visitor: Reader) -> Response:
+    """Change the password; every other session ends."""
+    form = await read_form(request)
+    sessions = parts_of(request).people.sessions
+    try:
+        secret = await sessions.change_password(
+            visitor, secret_text(form, "old"), secret_text(form, "new"), client=client_of(request)
+        )
+    except MailsiftError as error:
+        return await _you(request, visitor, error=error)
+    return let_in(
+        request, secret, "/account/you", "Your password is changed; your other sessions have ended."
+    )
+
+
+@router.post("/you/sign-out-everywhere")
+async def sign_out_everywhere(request: Request, visitor: Reader) -> Response:
+    """End every session, this one too."""
+    await read_form(request)
+    await parts_of(request).people.sessions.sign_out_everywhere(visitor)
+    response = see(request, "/login", "You are signed out everywhere.")
+    cookies.drop(response, cookies.SESSION)
+    return response
+
+
+@router.post("/you/switch")
+async def switch(request: Request, visitor: Reader) -> Response:
+    """Look at another account of the visitor."""
+    form = await read_form(request)
+    try:
+        account_id = UUID(text(form, "account"))
+    except ValueError:
+        raise MailsiftError("account_not_found", "There is no such account.") from None
+    secret = cookies.read(request, cookies.SESSION)
+    await parts_of(request).people.sessions.choose_account(visitor, secret, account_id)
+    return see(request, "/")
+
+
+async def _you(request: Request, visitor: Visitor, *, error: MailsiftError | None = None) -> Response:
+    return render(
+        request,
+        "you.html",
+        status=STATUS_OF.get(error.code, 500) if error else 200,
+        accounts=await parts_of(request).people.sessions.accounts(visitor),
+        error=error,
     )

@@ -1,18 +1,31 @@
-"""Charts as SVG, drawn here: no script draws, and colours are classes, as the pages' policy wants it."""
+"""Charts as SVG: no script draws; colours are classes and lengths attributes, as the pages' policy wants it.
+
+Those of verdicts (gauge, ring, bars, intervals) are hidden from screen readers: the numbers stand beside them
+as text. The others carry a label.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-_WIDTH: Final = 720.0
-_HEIGHT: Final = 120.0
-_GAP: Final = 0.2  # of a column's width
+from mailsift.pipeline.judge.decision import BANDS
+from mailsift.pipeline.verdict import Status
+
+_COLUMNS_WIDTH: Final = 720.0
+_COLUMNS_HEIGHT: Final = 120.0
+_COLUMN_GAP: Final = 0.2  # of a column's width
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+STATUS_ORDER: Final = (Status.VALID, Status.RISKY, Status.INVALID)
+"""How verdicts stand beside each other everywhere."""
+_SVG: Final = Markup('<svg class="{}" viewBox="{}"{} aria-hidden="true" focusable="false">{}</svg>')
+_STRETCHED: Final = Markup(' preserveAspectRatio="none"')
+_FULL: Final = 1_000
+_ARC_GAP: Final = 4  # between the arcs of a ring
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +46,10 @@ def columns(series: Sequence[float], *, label: str, titles: Sequence[str] = (), 
         top: the value at the upper edge; 0 = the largest.
     """
     highest = top or max(series, default=0.0) or 1.0
-    step = _WIDTH / max(1, len(series))
+    step = _COLUMNS_WIDTH / max(1, len(series))
     bars = []
     for n, value in enumerate(series):
-        height = round(max(_HEIGHT * min(value, highest) / highest, 1.0 if value else 0.0), 1)
+        height = round(max(_COLUMNS_HEIGHT * min(value, highest) / highest, 1.0 if value else 0.0), 1)
         title = Markup("<title>{}</title>").format(titles[n]) if n < len(titles) else ""
         bars.append(
             Markup(
@@ -45,10 +58,10 @@ def columns(series: Sequence[float], *, label: str, titles: Sequence[str] = (), 
             ).format(
                 left=f"{n * step:.1f}",
                 step=f"{step:.1f}",
-                full=f"{_HEIGHT:g}",
-                x=f"{(n + _GAP / 2) * step:.1f}",
-                y=f"{_HEIGHT - height:.1f}",
-                w=f"{step * (1 - _GAP):.1f}",
+                full=f"{_COLUMNS_HEIGHT:g}",
+                x=f"{(n + _COLUMN_GAP / 2) * step:.1f}",
+                y=f"{_COLUMNS_HEIGHT - height:.1f}",
+                w=f"{step * (1 - _COLUMN_GAP):.1f}",
                 h=f"{height:.1f}",
                 title=title,
             )
@@ -56,7 +69,7 @@ def columns(series: Sequence[float], *, label: str, titles: Sequence[str] = (), 
     return Markup(
         '<svg class="chart" viewBox="0 0 {w} {h}" preserveAspectRatio="none" role="img" aria-label="{label}">'
         "{bars}</svg>"
-    ).format(w=f"{_WIDTH:g}", h=f"{_HEIGHT:g}", label=label, bars=Markup("").join(bars))
+    ).format(w=f"{_COLUMNS_WIDTH:g}", h=f"{_COLUMNS_HEIGHT:g}", label=label, bars=Markup("").join(bars))
 
 
 def stack(parts: Sequence[Part], *, label: str) -> Markup:
@@ -77,7 +90,7 @@ def stack(parts: Sequence[Part], *, label: str) -> Markup:
 
 def cells(colours: Sequence[str], *, label: str, titles: Sequence[str]) -> Markup:
     """Draw a strip of equal cells, each with the class that colours it and a title."""
-    step = _WIDTH / max(1, len(colours))
+    step = _COLUMNS_WIDTH / max(1, len(colours))
     gap = min(1.5, step * 0.12)
     drawn = [
         Markup('<rect class="{}" x="{}" width="{}" height="24"><title>{}</title></rect>').format(
@@ -88,7 +101,7 @@ def cells(colours: Sequence[str], *, label: str, titles: Sequence[str]) -> Marku
     return Markup(
         '<svg class="strip" viewBox="0 0 {} 24" preserveAspectRatio="none" role="img" aria-label="{}">'
         "{}</svg>"
-    ).format(f"{_WIDTH:g}", label, Markup("").join(drawn))
+    ).format(f"{_COLUMNS_WIDTH:g}", label, Markup("").join(drawn))
 
 
 def nice_top(value: float) -> float:
@@ -97,3 +110,98 @@ def nice_top(value: float) -> float:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
     return next(step * power for step in _STEPS if step * power >= value * (1 - 1e-9))
+
+
+class Mixed(NamedTuple):
+    """Rows by status."""
+
+    valid: int
+    risky: int
+    invalid: int
+
+
+def bar(valid: int, invalid: int, risky: int) -> Markup:
+    """Return a mix as one stacked bar of full width."""
+    total = valid + invalid + risky
+    ground = _rect("c-none", 0, _FULL)
+    pieces = _pieces(Mixed(valid, risky, invalid), total) if total else ()
+    inner = Markup("").join((ground, *(_rect(f"c-{name}", x, width) for name, x, width in pieces)))
+    return _SVG.format("bar", f"0 0 {_FULL} 8", _STRETCHED, inner)
+
+
+def share(part: int, whole: int, kind: str) -> Markup:
+    """Return a part of a whole as a bar; `kind` names the colour: valid, risky, invalid or accent."""
+    width = _FULL * part / whole if whole else 0.0
+    inner = _rect("c-none", 0, _FULL) + _rect(f"c-{kind}", 0, width)
+    return _SVG.format("bar", f"0 0 {_FULL} 8", _STRETCHED, inner)
+
+
+def ring(valid: int, invalid: int, risky: int) -> Markup:
+    """Return a mix as a ring that begins at the top and runs clockwise; scripts may set its arcs anew."""
+    arc = Markup(
+        '<circle class="ring s-{}" cx="60" cy="60" r="48" pathLength="1000" stroke-dasharray="{}"{}'
+        ' transform="rotate(-90 60 60)"/>'
+    )
+    field = Markup(' data-field="{}_arc" data-attr="stroke-dasharray"')
+    drawn = [arc.format("none", f"{_FULL} 0", "")]
+    for name, dashes in arcs(valid, invalid, risky).items():
+        drawn.append(arc.format(name, dashes, field.format(name)))
+    return _SVG.format("ring-chart", "0 0 120 120", "", Markup("").join(drawn))
+
+
+def arcs(valid: int, invalid: int, risky: int) -> dict[str, str]:
+    """Return the dashes of each arc of a ring: nothing, then a gap up to its start, then the arc."""
+    mix, total = Mixed(valid, risky, invalid), valid + invalid + risky
+    between = _ARC_GAP if sum(1 for count in mix if count) > 1 else 0
+    dashes = dict.fromkeys(Mixed._fields, f"0 {_FULL}")
+    for name, x, width in _pieces(mix, total) if total else ():
+        dashes[name] = f"0 {_short(x)} {_short(max(width - between, 1))} {_FULL}"
+    return dashes
+
+
+def gauge(score: int, status: Status) -> Markup:
+    """Return a score of 0 to 100 as a half circle, with the bands of the three statuses below it."""
+    bands = [
+        Markup('<path class="gauge-band s-{}" d="{}"/>').format(name.value, _arc(low, high + 1, 62))
+        for name, (low, high) in BANDS.items()
+    ]
+    ground = Markup('<path class="gauge-ground" d="{}"/>').format(_arc(0, 100, 50))
+    value = Markup('<path class="gauge-value s-{}" d="{}"/>').format(status.value, _arc(0, max(score, 1), 50))
+    number = Markup('<text class="gauge-number" x="70" y="70">{}</text>').format(score)
+    return _SVG.format("gauge", "0 0 140 80", "", Markup("").join((ground, value, *bands, number)))
+
+
+def interval(found: float, low: float, high: float, kind: str) -> Markup:
+    """Return a share with the interval where the truth is, on a line from 0 to 1."""
+    ground, span = _rect("c-none", 0, _FULL), _rect(f"c-{kind} faint", _FULL * low, _FULL * (high - low))
+    here = _rect(f"c-{kind}", max(0.0, _FULL * found - 3), 6)
+    return _SVG.format("bar", f"0 0 {_FULL} 8", _STRETCHED, ground + span + here)
+
+
+def _pieces(mix: Mixed, total: int) -> Iterator[tuple[str, float, float]]:
+    """Yield name, start and length of each part that is not empty, in thousandths."""
+    x = 0.0
+    for name, count in zip(Mixed._fields, mix, strict=True):
+        width = _FULL * count / total
+        if count:
+            yield name, x, width
+        x += width
+
+
+def _rect(kind: str, x: float, width: float) -> Markup:
+    return Markup('<rect class="{}" x="{}" width="{}" height="8"/>').format(kind, _short(x), _short(width))
+
+
+def _arc(start: float, end: float, radius: float) -> str:
+    """Return the path of an arc of the half circle; 0 is left, 100 right."""
+    (x1, y1), (x2, y2) = _place(min(start, 100), radius), _place(min(end, 100), radius)
+    return f"M{x1} {y1}A{radius} {radius} 0 0 1 {x2} {y2}"
+
+
+def _place(value: float, radius: float) -> tuple[str, str]:
+    angle = math.pi * (1 - value / 100)
+    return _short(70 + radius * math.cos(angle)), _short(72 - radius * math.sin(angle))
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

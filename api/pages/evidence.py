@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from api.pages.filters import moment
-from api.pages.words import ANSWERS, DOMAIN_STATES, MODES
-from pipeline.facts import Mode
-from pipeline.judge.syntax_reasons import syntax_reason
-from pipeline.judge.table import ROWS
-from pipeline.replies.table import REASONS
+from mailsift.api.pages.charts import gauge
+from mailsift.api.pages.filters import date_time
+from mailsift.api.pages.words import ANSWERS, DOMAIN_STATES, MODES, result_name
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.judge.table import ROWS, syntax_reason
+from mailsift.pipeline.replies.table import REASONS
+from mailsift.pipeline.verdict import Status
 
 Fact = tuple[str, object]
 
@@ -20,6 +21,7 @@ _POINTS: Final[Mapping[str, str]] = {
     **{row.id: row.reason for row in ROWS},
     "role": "A role address such as info@ or sales@",
     "likely_slip": "The domain looks like a slip of a well-known one",
+    "look_alike": "Letters of other scripts make the address look like another one",
     "band": "Kept within the range of its status",
 }
 _CATCH_ALL: Final = {
@@ -54,17 +56,47 @@ class Points:
     points: int
 
 
-def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any]) -> list[Section]:
+@dataclass(frozen=True, slots=True)
+class VerdictDetail:
+    """A verdict with everything behind it, as pages show it; `chart` is SVG."""
+
+    address: str
+    verdict: dict[str, Any]
+    result: str
+    chart: str
+    sections: list[Section]
+    points: list[Points]
+    seconds: float = 0.0
+
+
+def verdict_detail(
+    address: str, verdict: dict[str, Any], evidence: dict[str, Any], *, judged: str = "", seconds: float = 0.0
+) -> VerdictDetail:
+    """Lay a verdict out; `evidence` is {} when none was kept, `judged` the canonical address if known."""
+    return VerdictDetail(
+        address=address,
+        verdict=verdict,
+        result=result_name(verdict["result"]),
+        chart=gauge(verdict["score"], Status(verdict["status"])),
+        sections=sections(verdict, evidence, judged),
+        points=points(evidence),
+        seconds=seconds,
+    )
+
+
+def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: str = "") -> list[Section]:
     """Return the facts behind a verdict, stage by stage.
 
     Args:
         verdict: the 13 fields.
-        evidence: what the pipeline wrote (pipeline.judge.verdicts); {} when none was kept.
+        evidence: what the pipeline wrote (mailsift.pipeline.judge.frame); {} when none was kept.
+        judged: the canonical address, "" where there is none.
     """
+    address: tuple[Fact, ...] = (("Judged as", judged),) if judged else ()
     if not evidence:
-        return [Section("Address", tuple(_flags(verdict)))]
+        return [Section("Address", (*address, *_flags(verdict)))]
     found = [
-        Section("Address", (*_syntax(evidence), *_flags(verdict))),
+        Section("Address", (*address, *_syntax(evidence), *_flags(verdict))),
         Section("Domain", tuple(_domain(evidence["domain"], evidence["mode"]))),
     ]
     if mailbox := evidence["mailbox"]:
@@ -144,6 +176,6 @@ def _probe(fact: Mapping[str, Any]) -> Iterator[Fact]:
 
 def _learned(at: float, until: float, verb: str = "Learned") -> Iterator[Fact]:
     if at:
-        yield verb, moment(datetime.fromtimestamp(at, UTC))
+        yield verb, date_time(datetime.fromtimestamp(at, UTC))
         if until > at:
-            yield "Fresh until", moment(datetime.fromtimestamp(until, UTC))
+            yield "Fresh until", date_time(datetime.fromtimestamp(until, UTC))

@@ -36,7 +36,7 @@ def percent(part: float, whole: float = 1.0) -> str:
     return f"{share:.0f} %" if share in {0, 100} else f"{share:.1f} %"
 
 
-def moment(at: datetime | None, otherwise: str = NOTHING, zone: str = "UTC") -> str:
+def date_time(at: datetime | None, otherwise: str = NOTHING, zone: str = "UTC") -> str:
     """Write a time as 21 Nov 2026, 04:31 UTC; or as the clocks of another zone show it."""
     if at is None:
         return otherwise
@@ -51,9 +51,9 @@ def ago(context: Context, at: datetime | None, otherwise: str = NOTHING) -> str:
         return otherwise
     now: datetime = context["now"]
     seconds = (now - at).total_seconds()
-    told = _distance(seconds if seconds > 0 else 60 * round(-seconds / 60) if seconds < -60 else -seconds)
-    shown = "just now" if abs(seconds) < 5 else f"{told} ago" if seconds > 0 else f"in {told}"
-    return _time(at.astimezone(UTC), shown)
+    distance = _distance(seconds if seconds > 0 else 60 * round(-seconds / 60) if seconds < -60 else -seconds)
+    text = "just now" if abs(seconds) < 5 else f"{distance} ago" if seconds > 0 else f"in {distance}"
+    return _time(at.astimezone(UTC), text)
 
 
 def duration(seconds: float | None) -> str:
@@ -84,7 +84,7 @@ def size(count: float | None) -> str:
 FILTERS: Final[dict[str, Any]] = {
     "number": number,
     "percent": percent,
-    "moment": moment,
+    "date_time": date_time,
     "ago": ago,
     "duration": duration,
     "size": size,
@@ -99,8 +99,8 @@ def _distance(seconds: float) -> str:
     return "1 second"
 
 
-def _time(at: datetime, shown: str) -> Markup:
+def _time(at: datetime, text: str) -> Markup:
     exact = f"{at:%Y-%m-%d %H:%M:%S} UTC"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        at.isoformat(timespec="seconds"), exact, shown
+        at.isoformat(timespec="seconds"), exact, text
     )

@@ -1,27 +1,28 @@
-"""Forms as they come in: from our own pages only, every text whole."""
+"""Forms as they come in, from our own pages only, and what follows: a page that says what happened."""
 
 from __future__ import annotations
 
 import hmac
-import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from fastapi import Request
+from fastapi.responses import Response
 from starlette.datastructures import FormData
 
-from api.pages import cookies
-from api.pages.page import visitor_known
-from api.parts import parts_of
-from pipeline.errors import MailsiftError
+from mailsift.api.http.errors import STATUS_OF
+from mailsift.api.http.inputs import BROKEN, UNPRINTABLE
+from mailsift.api.pages import cookies
+from mailsift.api.pages.page import see, visitor_known
+from mailsift.api.parts import parts_of
+from mailsift.pipeline.errors import MailsiftError
 
 HEADER: Final = "X-CSRF-Token"
 _FIELDS, _FIELD_BYTES = 200, 256 * 1024
-_BROKEN: Final = re.compile("[\x00\ud800-\udfff]")
-# C0 and C1 controls, line and paragraph separators, direction marks (CVE-2021-42574)
-_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_MENDABLE: Final = frozenset({409, 422, 429})  # statuses of what a person can mend
 
 
 async def read_form(request: Request, *, files: int = 1) -> FormData:
@@ -38,7 +39,7 @@ async def read_form(request: Request, *, files: int = 1) -> FormData:
     check_origin(request)
     form = await request.form(max_files=files, max_fields=_FIELDS, max_part_size=_FIELD_BYTES)
     check_token(request, request.headers.get(HEADER) or form.get("csrf"))
-    if any(isinstance(value, str) and _BROKEN.search(value) for _, value in form.multi_items()):
+    if any(isinstance(value, str) and BROKEN.search(value) for _, value in form.multi_items()):
         raise MailsiftError("bad_request", "A field holds a character that no text has.")
     return form
 
@@ -50,7 +51,8 @@ def check_token(request: Request, given: object) -> None:
         MailsiftError: `csrf_failed`.
     """
     secret = cookies.read(request, cookies.SESSION if visitor_known(request) else cookies.FORM)
-    if not secret or not isinstance(given, str) or not _same(cookies.csrf_token(secret), given):
+    token = cookies.unmask(given) if isinstance(given, str) else ""
+    if not secret or not hmac.compare_digest(cookies.csrf_token(secret), token):
         raise _refused(request)
 
 
@@ -81,7 +83,7 @@ def text(form: FormData, name: str, *, most: int = 200) -> str:
     value = form.get(name, "")
     if not isinstance(value, str) or len(value) > most:
         raise MailsiftError("bad_option", f"The field “{name}” is too long.")
-    if _UNPRINTABLE.search(value.strip()):
+    if UNPRINTABLE.search(value.strip()):
         raise MailsiftError("bad_option", f"The field “{name}” holds a character nobody can see.")
     return value.strip()
 
@@ -109,12 +111,51 @@ def _our_hosts(request: Request) -> set[str]:
     return {request.headers.get("host", "").lower(), *([urlsplit(named).netloc.lower()] if named else [])}
 
 
-def _same(wanted: str, given: str) -> bool:
-    return hmac.compare_digest(wanted.encode(), given.encode("utf-8", "replace"))
-
-
 def _refused(request: Request) -> MailsiftError:
     why = "" if cookies.keeps_cookies(request) else " Browsers keep our cookies only over HTTPS."
     return MailsiftError(
         "csrf_failed", f"This form is not from the page as it stands now: load the page again.{why}"
     )
+
+
+async def attempt(request: Request, address: str, change: Awaitable[object], done: str) -> Response:
+    """Make a change and go to a page of ours, which says `done` or why not.
+
+    Raises:
+        MailsiftError: whatever the person who asked cannot mend by asking otherwise.
+    """
+    try:
+        await change
+    except MailsiftError as error:
+        if not is_mendable(error):
+            raise
+        return see(request, address, error.message, kind="bad")
+    return see(request, address, done)
+
+
+def is_mendable(error: MailsiftError) -> bool:
+    """Say whether a form should be shown again with the error: it was filled in wrongly, or too early."""
+    return STATUS_OF.get(error.code, 500) in _MENDABLE
+
+
+def id_from(given: str, code: str = "job_not_found") -> UUID:
+    """Return an id from a path or a form; what is none is one nobody has.
+
+    Raises:
+        MailsiftError: `code`.
+    """
+    try:
+        return UUID(given)
+    except ValueError:
+        raise MailsiftError(code, "There is no such thing.") from None
+
+
+def number_from(given: str) -> int:
+    """Return the number of a line or a chunk from a path or a form.
+
+    Raises:
+        MailsiftError: `bad_cursor`.
+    """
+    if not given.isdecimal() or len(given) > 18:
+        raise MailsiftError("bad_cursor", "This is not a number of this list.")
+    return int(given)

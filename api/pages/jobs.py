@@ -1,41 +1,183 @@
-"""/jobs: every list that was started, newest first, with live progress."""
+"""/jobs: every list that was started, and /jobs/{id}: one of them, live, and what can be done with it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
+from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from markupsafe import Markup
 
-from api.pages.job_shown import job_on_page
-from api.pages.page import now_of, render
-from api.pages.visitor import Role, Signed, Visitor
-from api.parts import parts_of
-from jobs.views import TERMINAL, JobState
+from mailsift.accounts.people import Visitor
+from mailsift.api.http.downloads import ExportOptions, download
+from mailsift.api.pages import charts
+from mailsift.api.pages.charts import arcs, bar
+from mailsift.api.pages.filters import duration, number, percent
+from mailsift.api.pages.forms import read_form
+from mailsift.api.pages.page import HEADERS, now_of, render, see
+from mailsift.api.pages.visitor import Member, Reader, look_for_visitor
+from mailsift.api.pages.words import DOING, MODES, REASON_OF, WARNINGS, result_name, waits
+from mailsift.api.parts import ApiParts, parts_of
+from mailsift.jobs.results.breakdown import Breakdown
+from mailsift.jobs.results.export import ExportFormat
+from mailsift.jobs.results.previews import estimate_of as preview_shares
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, JobSnapshot, JobView
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.verdict import Status
+from mailsift.storage.states import ENDED, JobState, JobTransition
 
 router = APIRouter(include_in_schema=False)
 
-Viewer = Annotated[Visitor, Depends(Signed(Role.VIEWER))]
-
 _A_PAGE: Final = 25
 _NAME: Final = 100
+_LOOK_SECONDS: Final = 0.5
+_LOOKS: Final = 30  # then who looks is asked again whether they may
 
 FILTERS: Final[Mapping[str, tuple[str, frozenset[JobState]]]] = {
     "": ("All", frozenset()),
-    "active": ("Active", frozenset(JobState) - TERMINAL),
+    "active": ("Active", frozenset(JobState) - ENDED),
     "completed": ("Completed", frozenset({JobState.COMPLETED})),
     "failed": ("Failed", frozenset({JobState.FAILED})),
     "cancelled": ("Cancelled", frozenset({JobState.CANCELLED})),
 }
 """Label and states by the word in the address."""
+_Action = Callable[[JobService, AccountId, JobId], Awaitable[JobId | None]]
+_ACTIONS: Final[Mapping[str, tuple[_Action, str]]] = {
+    "pause": (JobService.pause, "The job is paused; what is being worked on is finished."),
+    "resume": (JobService.resume, "The job goes on."),
+    "cancel": (JobService.cancel, "The job is cancelled; the verdicts found so far stay."),
+    "rerun": (
+        JobService.repeat,
+        "A new job over the same list has started; every mail server is asked again.",
+    ),
+    "promote": (
+        JobService.promote,
+        "The whole list has started; what the sample asked is not asked again.",
+    ),
+    "retry": (JobService.retry, "A new job over the rows without a clear answer has started."),
+    "delete": (JobService.delete, "The job, its list and its results are deleted."),
+}
+"""What is done, which may make a new job, and what is said then."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOnPage:
+    """What templates say of a job beside its view.
+
+    Attributes:
+        view: the job.
+        doing: its state in words.
+        mode: name of the mode.
+        ended: nothing more will happen.
+        stage: while this stays, only numbers on the page change.
+        percent, rate, eta, took: of its rows, as text; "" when nothing can be said.
+        slowest: what decides about its end, in words, "" when nothing does.
+        waits: one sentence for everything it waits for.
+        warning: what makes its verdicts poorer than they could be, "" when nothing does.
+        may: the names of what may be done with it now.
+        bar: the mix of its verdicts as SVG.
+    """
+
+    view: JobView
+    doing: str
+    mode: str
+    ended: bool
+    stage: str
+    percent: str
+    rate: str
+    eta: str
+    took: str
+    slowest: str
+    waits: tuple[str, ...]
+    warning: str
+    may: frozenset[str]
+    bar: Markup
+
+
+def job_on_page(view: JobView, now: datetime) -> JobOnPage:
+    """Return a job as pages show it."""
+    snapshot = JobSnapshot(view, now.timestamp())
+    ended = view.state in ENDED
+    return JobOnPage(
+        view=view,
+        doing=DOING[view.state],
+        mode=MODES[view.mode][0],
+        ended=ended,
+        stage=f"{view.state.value} with verdicts" if view.processed else view.state.value,
+        percent=percent(view.processed, view.total) if view.total else "",
+        rate=_rate(snapshot.rate),
+        eta=_eta(view, snapshot.eta_seconds),
+        took=duration((view.finished_at - view.started_at).total_seconds())
+        if view.finished_at and view.started_at
+        else "",
+        slowest=snapshot.eta_reason,
+        waits=tuple(waits(view.waiting)),
+        warning=WARNINGS.get(view.warning, view.warning),
+        may=_may(view),
+        bar=bar(view.valid, view.invalid, view.risky),
+    )
+
+
+def live_fields(job: JobOnPage) -> dict[str, Any]:
+    """Return what changes while a job runs, by the names the template gives its places."""
+    view = job.view
+    return {
+        "stage": job.stage,
+        "doing": job.doing,
+        "processed": view.processed,
+        "processed_text": f"{number(view.processed)} of {number(view.total)}" if view.total else "",
+        "percent": job.percent,
+        "rate": job.rate or "–",
+        "eta": job.eta or "–",
+        "slowest": job.slowest,
+        "waits": "\n".join(job.waits),
+        **{f"{name}_arc": dashes for name, dashes in arcs(view.valid, view.invalid, view.risky).items()},
+        **{name: number(getattr(view, name)) for name in ("valid", "risky", "invalid")},
+        **{
+            f"{name}_share": percent(getattr(view, name), view.processed)
+            for name in ("valid", "risky", "invalid")
+        },
+    }
+
+
+def _rate(rows: float) -> str:
+    return f"{number(rows if rows < 10 else round(rows))} rows/s" if rows > 0 else ""
+
+
+def _eta(view: JobView, seconds: float | None) -> str:
+    if view.state in ENDED or seconds is None:
+        return ""
+    if view.state is JobState.FINALIZING:
+        return "in a moment"
+    return duration(seconds)
+
+
+def _may(view: JobView) -> frozenset[str]:
+    able = {
+        "pause": view.state in JobTransition.PAUSE.sources,
+        "resume": view.state in JobTransition.RESUME.sources,
+        "cancel": view.state in JobTransition.CANCEL.sources,
+        "rerun": view.state in ENDED,
+        "retry": view.state in ENDED and view.risky > 0,
+        "promote": view.state in ENDED and view.options.preview > 0,
+        "delete": view.state in ENDED,
+        "schedule": view.state is JobState.COMPLETED,
+    }
+    return frozenset(name for name, may in able.items() if may)
 
 
 @router.get("/jobs")
 async def jobs(
     request: Request,
-    visitor: Viewer,
+    visitor: Reader,
     state: str = "",
     q: Annotated[str, Query(max_length=_NAME)] = "",
     cursor: Annotated[str, Query(max_length=1_000)] = "",
@@ -47,7 +189,7 @@ async def jobs(
 @router.get("/jobs/rows")
 async def rows(
     request: Request,
-    visitor: Viewer,
+    visitor: Reader,
     state: str = "",
     q: Annotated[str, Query(max_length=_NAME)] = "",
     cursor: Annotated[str, Query(max_length=1_000)] = "",
@@ -59,7 +201,7 @@ async def rows(
 async def _listed(request: Request, visitor: Visitor, state: str, q: str, cursor: str) -> dict[str, Any]:
     state = state if state in FILTERS else ""
     name = q.replace("\0", "")
-    page = await parts_of(request).queries.page(
+    page = await parts_of(request).jobs.page(
         visitor.account_id, limit=_A_PAGE, cursor=cursor, states=FILTERS[state][1], name=name
     )
     asked = {"state": state, "q": name}
@@ -77,5 +219,129 @@ async def _listed(request: Request, visitor: Visitor, state: str, q: str, cursor
 
 
 def _address(path: str = "/jobs", **asked: str) -> str:
-    told = urlencode({name: value for name, value in asked.items() if value})
-    return f"{path}?{told}" if told else path
+    query = urlencode({name: value for name, value in asked.items() if value})
+    return f"{path}?{query}" if query else path
+
+
+@router.get("/jobs/{job_id:uuid}")
+async def job(request: Request, visitor: Reader, job_id: UUID) -> HTMLResponse:
+    """Show a job: progress, verdicts, where they come from, downloads."""
+    parts = parts_of(request)
+    view = await parts.jobs.get(visitor.account_id, JobId(job_id))
+    about = await parts.jobs.history(visitor.account_id, JobId(job_id))
+    return render(
+        request,
+        "job.html",
+        job=job_on_page(view, now_of(request)),
+        about=about,
+        breakdown=await breakdown_of(parts, visitor.account_id, view),
+        ring=charts.ring(view.valid, view.invalid, view.risky),
+        charts=charts,
+        estimate=estimate_of(view),
+        formats=list(ExportFormat),
+        statuses=charts.STATUS_ORDER,
+        result_name=result_name,
+        reason_of=REASON_OF,
+    )
+
+
+@router.get("/jobs/{job_id:uuid}/breakdown")
+async def breakdown(request: Request, visitor: Reader, job_id: UUID) -> HTMLResponse:
+    """Return reasons, domains and providers alone, for a page that keeps them up to date."""
+    parts = parts_of(request)
+    view = await parts.jobs.get(visitor.account_id, JobId(job_id))
+    return render(
+        request,
+        "job_breakdown.html",
+        job=job_on_page(view, now_of(request)),
+        breakdown=await breakdown_of(parts, visitor.account_id, view),
+        charts=charts,
+        result_name=result_name,
+        reason_of=REASON_OF,
+    )
+
+
+@router.get("/jobs/{job_id:uuid}/download")
+async def get_file(
+    request: Request,
+    visitor: Reader,
+    job_id: UUID,
+    format: ExportFormat = ExportFormat.CSV,  # noqa: A002 - the word for it
+    status: str = "",
+) -> Response:
+    """Return the results as a file, all rows or those with one status."""
+    statuses = {Status(status)} if status in set(Status) else set()
+    return await download(
+        request, parts_of(request).jobs, visitor.account_id, JobId(job_id), ExportOptions(format, statuses)
+    )
+
+
+@router.post("/jobs/{job_id:uuid}/{action}")
+async def act(request: Request, visitor: Member, job_id: UUID, action: str) -> Response:
+    """Do something with a job."""
+    await read_form(request)
+    if action not in _ACTIONS:
+        raise MailsiftError("not_found", "There is nothing here.")
+    parts, (do, message) = parts_of(request), _ACTIONS[action]
+    new_job = await do(parts.jobs, visitor.account_id, JobId(job_id))
+    await parts.people.members.note(visitor, f"job.{action}", subject=str(job_id))
+    return see(request, "/jobs" if action == "delete" else f"/jobs/{new_job or job_id}", message)
+
+
+async def breakdown_of(parts: ApiParts, account_id: AccountId, view: JobView) -> Breakdown | None:
+    """Return what a job amounts to, None when it has no verdicts (yet)."""
+    if not view.processed:
+        return None
+    try:
+        return await parts.jobs.browser.breakdown(account_id, view.id)
+    except MailsiftError as error:
+        if error.code not in {"no_results_yet", "blob_not_found"}:
+            raise
+        return None
+
+
+def estimate_of(view: JobView) -> list[tuple[Status, float, float, float]]:
+    """Return for each status the share of the whole list that a preview's sample says, and its interval."""
+    shares = preview_shares(view)
+    return [
+        (status, found.share, found.low, found.high)
+        for status in charts.STATUS_ORDER
+        if shares
+        for found in [shares[status.value]]
+    ]
+
+
+@router.get("/jobs/{job_id:uuid}/live")
+async def live(request: Request, visitor: Reader, job_id: UUID) -> StreamingResponse:
+    """Follow a job: a `progress` event for every change and an `end` event once."""
+    await parts_of(request).jobs.get(visitor.account_id, JobId(job_id))
+    return StreamingResponse(
+        _events(request, visitor, JobId(job_id)),
+        media_type="text/event-stream",
+        headers={**HEADERS, "X-Accel-Buffering": "no"},
+    )
+
+
+async def _events(request: Request, visitor: Visitor, job_id: JobId) -> AsyncIterator[bytes]:
+    sent: dict[str, object] = {}
+    while await look_for_visitor(request) == visitor:
+        for _ in range(_LOOKS):
+            try:
+                view = await parts_of(request).jobs.get(visitor.account_id, job_id)
+            except MailsiftError:
+                return  # deleted meanwhile, or the database is away: the browser will ask again
+            job = job_on_page(view, now_of(request))
+            fields = live_fields(job)
+            changed = {name: value for name, value in fields.items() if sent.get(name) != value}
+            if job.ended:
+                yield _event("end", fields)
+                return
+            if changed:
+                sent = fields
+                yield _event("progress", changed)
+            await asyncio.sleep(_LOOK_SECONDS)
+        yield b": still here\n\n"
+
+
+def _event(name: str, fields: dict[str, object]) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(fields)}\n\n".encode()

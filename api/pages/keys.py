@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from api.keys import DAY, Minted, Scope
-from api.pages.attempts import attempt, is_mendable
-from api.pages.forms import choice, read_form, text
-from api.pages.page import now_of, render, see
-from api.pages.visitor import Role, Signed, Visitor
-from api.parts import parts_of
-from pipeline.errors import MailsiftError
-from storage.key_rows import KeyRow
+from mailsift.accounts.keys import DAY, Minted, Scope
+from mailsift.accounts.people import Visitor
+from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, text
+from mailsift.api.pages.page import now_of, render, see
+from mailsift.api.pages.visitor import Member, Reader
+from mailsift.api.parts import parts_of
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.sql.keys import KeyRow
 
 router = APIRouter(prefix="/keys", include_in_schema=False)
-
-Reader = Annotated[Visitor, Depends(Signed(Role.VIEWER))]
-Member = Annotated[Visitor, Depends(Signed(Role.MEMBER))]
 
 SCOPES: Final = {
     Scope.VALIDATE.value: "Validate single addresses",
@@ -47,7 +44,7 @@ OVERLAPS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class KeyOnPage:
     """A key and where it stands: active, expiring, revoked or expired."""
 
     row: KeyRow
@@ -63,7 +60,9 @@ class Shown:
 async def keys(request: Request, visitor: Reader) -> Response:
     """List the account's keys."""
     now = now_of(request)
-    found = [_shown(row, now) for row in reversed(await parts_of(request).keys.list(visitor.account_id))]
+    found = [
+        _key_on_page(row, now) for row in reversed(await parts_of(request).keys.list(visitor.account_id))
+    ]
     return render(
         request,
         "keys.html",
@@ -142,12 +141,12 @@ async def _key(request: Request, visitor: Visitor, key_id: UUID) -> KeyRow:
     return key
 
 
-def _shown(row: KeyRow, now: datetime) -> Shown:
+def _key_on_page(row: KeyRow, now: datetime) -> KeyOnPage:
     if row.revoked_at is not None:
-        return Shown(row, "revoked")
+        return KeyOnPage(row, "revoked")
     if row.expires_at is not None and row.expires_at <= now:
-        return Shown(row, "expired")
-    return Shown(row, "expiring" if row.rotated_to else "active")
+        return KeyOnPage(row, "expired")
+    return KeyOnPage(row, "expiring" if row.rotated_to else "active")
 
 
 def _form(

@@ -4,37 +4,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from typing import Annotated, Final
+from typing import Final
 from urllib.parse import unquote
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.datastructures import FormData, UploadFile
 
-from api.pages.forms import HEADER, check_token, choice, read_form, text
-from api.pages.page import render, see
-from api.pages.validate import FRAGMENT
-from api.pages.visitor import Role, Signed, Visitor
-from api.pages.words import MODES
-from api.parts import ApiParts, parts_of
-from jobs.drafts import Draft, Look
-from jobs.views import JobOptions, Priority
-from pipeline.errors import MailsiftError
-from pipeline.facts import Mode
+from mailsift.accounts.people import Visitor
+from mailsift.api.http.uploads import printable_name
+from mailsift.api.pages.forms import HEADER, check_token, choice, read_form, text
+from mailsift.api.pages.page import render, see
+from mailsift.api.pages.validate import FRAGMENT
+from mailsift.api.pages.visitor import Member, Reader
+from mailsift.api.pages.words import MODES
+from mailsift.api.parts import ApiParts, parts_of
+from mailsift.jobs.drafts import Draft, Inspection
+from mailsift.jobs.plans import ListPlan
+from mailsift.jobs.views import JobId, JobOptions, Priority
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Mode
 
 router = APIRouter(include_in_schema=False)
-
-Member = Annotated[Visitor, Depends(Signed(Role.MEMBER))]
 
 _PIECE: Final = 1 << 20
 _FORM: Final = "multipart/form-data"
 _NAME: Final = "X-File-Name"
 _SAMPLE: Final = 1_000
 _MOST: Final = 100_000
+_PLANNED: Final = (
+    1_000_000  # rows; of a longer list to count the domains takes longer than one waits for a page
+)
 _HOUR: Final = 3_600.0
 _DAY: Final = 86_400.0
-_BROKEN: Final = re.compile("[\x00\ud800-\udfff]")
 _PRIORITIES: Final = {priority.value: priority for priority in Priority}
 
 
@@ -47,7 +50,7 @@ async def upload(request: Request, visitor: Member) -> Response:
         check_token(request, request.headers.get(HEADER))
         name = unquote(request.headers.get(_NAME, ""), errors="replace")
         drafts = parts_of(request).drafts
-        draft = await drafts.receive(visitor.account_id, request.stream(), _shown(name))
+        draft = await drafts.receive(visitor.account_id, request.stream(), printable_name(name) or "list")
     href = f"/lists/{draft.id}"
     return JSONResponse({"href": href}) if FRAGMENT in request.headers else see(request, href)
 
@@ -58,20 +61,20 @@ async def _from_form(request: Request, visitor: Visitor) -> Draft:
         if not isinstance(file, UploadFile) or not file.filename:
             raise MailsiftError("bad_option", "Choose a file first.")
         drafts = parts_of(request).drafts
-        return await drafts.receive(visitor.account_id, _pieces(file), _shown(file.filename))
+        return await drafts.receive(
+            visitor.account_id, _pieces(file), printable_name(file.filename) or "list"
+        )
     finally:
         await request.close()  # what was set aside of the file
 
 
 @router.get("/lists/{draft_id:uuid}")
-async def look(
-    request: Request, visitor: Annotated[Visitor, Depends(Signed(Role.VIEWER))], draft_id: UUID
-) -> HTMLResponse:
+async def look(request: Request, visitor: Reader, draft_id: UUID) -> HTMLResponse:
     """Show what is in a list, and ask what to do with it."""
     drafts = parts_of(request).drafts
     draft = await drafts.get(visitor.account_id, draft_id)
     try:
-        found = await drafts.look(visitor.account_id, draft_id)
+        found = await drafts.inspect(visitor.account_id, draft_id)
     except MailsiftError as error:
         if error.code == "draft_not_found":
             raise
@@ -82,11 +85,22 @@ async def look(
         draft=draft,
         look=found,
         error=None,
+        plan=await _plan(request, visitor, draft_id, found),
         columns=_columns(found),
         modes=MODES,
         sample=min(_SAMPLE, max(1, found.rows // 2)),
         most=_MOST,
     )
+
+
+async def _plan(request: Request, visitor: Visitor, draft_id: UUID, found: Inspection) -> ListPlan | None:
+    """Return what the list would take in mode deep, None when no column looks like one with addresses."""
+    if found.guess is None or found.rows > _PLANNED:
+        return None
+    try:
+        return await parts_of(request).plans.plan(visitor.account_id, JobId(draft_id))
+    except MailsiftError:
+        return None  # the job will say why, and so does this page where it matters
 
 
 @router.post("/lists/{draft_id:uuid}/start")
@@ -124,6 +138,7 @@ def _options(form: FormData) -> JobOptions:
         column=text(form, "column", most=500),
         name=text(form, "name"),
         evidence=form.get("evidence") == "on",
+        repair=form.get("repair") == "on",
         max_age=0.0 if form.get("again") == "on" else _DAY,
         deadline_s=_number(form, "hours", most=1_000) * _HOUR,
         priority=_PRIORITIES[choice(form, "priority", _PRIORITIES)],
@@ -143,23 +158,17 @@ def _number(form: FormData, name: str, *, most: int) -> float:
     return float(given)
 
 
-def _columns(look: Look) -> list[tuple[str, str]]:
+def _columns(look: Inspection) -> list[tuple[str, str]]:
     """Return value and label of the columns that can be chosen; the guess is what intake finds by itself."""
-    told = []
+    choices = []
     for place, column in enumerate(look.columns):
         guessed = place == look.guess
         share = f" ({column.share:.0%} look like addresses)" if column.share else ""
         if guessed or column.key:
-            told.append(("" if guessed else column.key, f"{column.name or f'Column {place + 1}'}{share}"))
-    return told
+            choices.append(("" if guessed else column.key, f"{column.name or f'Column {place + 1}'}{share}"))
+    return choices
 
 
 async def _pieces(file: UploadFile) -> AsyncIterator[bytes]:
     while data := await file.read(_PIECE):
         yield data
-
-
-def _shown(name: str) -> str:
-    """Keep of a file's name what can be shown; it is never a path."""
-    last = _BROKEN.sub("", name).replace("\\", "/").rpartition("/")[2]
-    return "".join(letter for letter in last if letter.isprintable())[:200] or "list"

@@ -1,23 +1,26 @@
-"""A page: a template with what every page knows, and the headers every page has."""
+"""A page: a template with what every page knows, the headers every page has, and the page of an error."""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
+from urllib.parse import quote
 
 from fastapi import Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from api.pages import cookies
-from api.pages.filters import FILTERS
-from api.pages.static import Assets
-from api.parts import parts_of
-from api.people_views import Role, Visitor
+from mailsift.accounts.people import Role, Visitor
+from mailsift.api.pages import cookies
+from mailsift.api.pages.filters import FILTERS
+from mailsift.api.pages.static import Assets
+from mailsift.api.parts import parts_of
+from mailsift.pipeline.errors import MailsiftError
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -32,10 +35,30 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_MACHINES: Final = ("/v1/", "/openapi.json", "/healthz", "/readyz", "/metrics", "/static/", "/csp-report")
+_TITLES: Final[Mapping[int, str]] = {
+    400: "This request cannot be read",
+    401: "Sign in first",
+    403: "You may not do this",
+    404: "There is nothing here",
+    405: "That is not possible here",
+    409: "That is not possible now",
+    413: "That is too large",
+    415: "That is not a kind of file we read",
+    422: "Something is missing or wrong",
+    429: "That was too often",
+    500: "Something broke on our side",
+    503: "We cannot answer right now",
+}
+_HINTS: Final[Mapping[int, str]] = {
+    404: "It may have been deleted, or it belongs to another account.",
+    500: "It was written down under the number below. Trying again may help.",
+    503: "A server we need does not answer. Nothing is lost; try again in a moment.",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Theme:
     """What pages are made with: templates and static files."""
 
     templates: Environment
@@ -43,10 +66,10 @@ class Look:
 
 
 @cache
-def make_look() -> Look:
+def load_theme() -> Theme:
     """Read the templates and the static files, once a process."""
     templates = Environment(
-        loader=PackageLoader("api"),
+        loader=PackageLoader("mailsift.api"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -56,7 +79,7 @@ def make_look() -> Look:
     assets = Assets.load()
     templates.filters.update(FILTERS)
     templates.globals.update(asset=assets.address, Role=Role)
-    return Look(templates, assets)
+    return Theme(templates, assets)
 
 
 def render(request: Request, template: str, *, status: int = 200, **context: Any) -> HTMLResponse:
@@ -65,12 +88,12 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
     Templates know beside `context`: `visitor` (None when nobody is signed in), `can_change` (a member or
     owner), `is_owner`, `csrf` and `csrf_field()`, `now`, `path`, `flash` (kind and text, or None).
     """
-    look: Look = request.app.state.look
+    theme: Theme = request.app.state.theme
     visitor = visitor_known(request)
     secret = cookies.read(request, cookies.SESSION if visitor else cookies.FORM)
     fresh = "" if secret else secrets.token_urlsafe(24)
     flash = cookies.read(request, cookies.FLASH)
-    token = cookies.csrf_token(secret or fresh)
+    token = cookies.mask(cookies.csrf_token(secret or fresh))
     common = {
         "visitor": visitor,
         "can_change": visitor is not None and visitor.role.may(Role.MEMBER),
@@ -82,7 +105,7 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
         "flash": cookies.read_flash(flash) if flash else None,
     }
     page = HTMLResponse(
-        look.templates.get_template(template).render({**common, **context}), status, headers=HEADERS
+        theme.templates.get_template(template).render({**common, **context}), status, headers=HEADERS
     )
     if flash:
         cookies.drop(page, cookies.FLASH)
@@ -113,7 +136,7 @@ def see(
 
 
 def visitor_known(request: Request) -> Visitor | None:
-    """Return who has been found to be signed in (api.pages.visitor), None when nobody looked."""
+    """Return who has been found to be signed in (mailsift.api.pages.visitor), None when nobody looked."""
     found: Visitor | None = getattr(request.state, "visitor", None)
     return found
 
@@ -121,3 +144,32 @@ def visitor_known(request: Request) -> Visitor | None:
 def now_of(request: Request) -> datetime:
     """Return the time, UTC."""
     return datetime.fromtimestamp(parts_of(request).clock(), UTC)
+
+
+def error_page(
+    request: Request, error: MailsiftError, status: int, headers: Mapping[str, str]
+) -> Response | None:
+    """Return the page of an error; None for who is no browser looking at a page."""
+    if request.url.path.startswith(_MACHINES) or "text/html" not in request.headers.get("accept", ""):
+        return None
+    if error.code == "sign_in_needed":
+        return RedirectResponse(_login(request), 303, headers={"Cache-Control": "no-store"})
+    page = render(
+        request,
+        "error.html",
+        status=status,
+        title=_TITLES.get(status, _TITLES[500]),
+        message=error.message,
+        hint=_HINTS.get(status, ""),
+        code=error.code,
+        request_id=str(request.scope.get("request_id", "")),
+    )
+    page.headers.update(headers)
+    return page
+
+
+def _login(request: Request) -> str:
+    if request.method != "GET" or request.url.path == "/":
+        return "/login"
+    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return f"/login?next={quote(asked, safe='/')}"

@@ -1,8 +1,9 @@
-"""/jobs/{id}/results: the rows, a page at a time, filtered and searched; and one row with its evidence."""
+"""/jobs/{id}/results, /rows and /runs: rows and their evidence, and what changed between runs of a list."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -10,19 +11,21 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, Field
 
-from api.pages.job_shown import job_on_page
-from api.pages.jobs import Viewer
-from api.pages.page import now_of, render, see
-from api.pages.validate import verdict_shown
-from api.pages.visitor import Visitor
-from api.pages.words import result_choices, result_name
-from api.parts import parts_of
-from jobs.export import ExportFormat
-from jobs.result_views import ResultsPage, Wanted
-from jobs.views import JobId
-from pipeline.errors import MailsiftError
-from pipeline.syntax_exact import parse_exact
-from pipeline.verdict import Result, Status
+from mailsift.accounts.people import Visitor
+from mailsift.api.pages import charts
+from mailsift.api.pages.evidence import verdict_detail
+from mailsift.api.pages.jobs import JobOnPage, job_on_page
+from mailsift.api.pages.page import now_of, render, see
+from mailsift.api.pages.visitor import Reader
+from mailsift.api.pages.words import result_choices, result_name
+from mailsift.api.parts import parts_of
+from mailsift.jobs.results.diff import Diff
+from mailsift.jobs.results.export import ExportFormat
+from mailsift.jobs.results.pages import ResultsPage, RowFilter
+from mailsift.jobs.views import AccountId, JobId
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.syntax.address import parse_address
+from mailsift.pipeline.verdict import Result, Status
 
 router = APIRouter(include_in_schema=False)
 
@@ -30,6 +33,8 @@ _A_PAGE: Final = 50
 _TEXT: Final = 320
 _LAST: Final = 2**31
 _CELL: Final = 2_000  # characters shown of a cell
+_NAMED: Final = 200  # changed addresses on the page of runs
+_NOT_COMPARABLE: Final = frozenset({"no_results_yet", "not_the_same_list", "job_not_found", "blob_not_found"})
 
 
 class Asked(BaseModel):
@@ -49,9 +54,9 @@ class Asked(BaseModel):
         """Whether some rows are left out."""
         return any((self.status, self.result, self.domain, self.provider, self.q))
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> RowFilter:
         """Return which rows are meant; a word that is none of ours narrows nothing."""
-        return Wanted(
+        return RowFilter(
             statuses=frozenset({Status(self.status)}) if self.status in set(Status) else frozenset(),
             result=self.result if self.result in set(Result) else "",
             domain=_canonical(self.domain),
@@ -64,15 +69,23 @@ class Asked(BaseModel):
         """Return where the rows behind `after` are shown, "" for None."""
         if after is None:
             return ""
-        told = {name: value for name, value in self.model_dump(exclude={"after", "row"}).items() if value}
+        query = {name: value for name, value in self.model_dump(exclude={"after", "row"}).items() if value}
         if after >= 0:
-            told["after"] = after
-        return f"/jobs/{job_id}/results" + (f"?{urlencode(told)}" if told else "")
+            query["after"] = after
+        return f"/jobs/{job_id}/results" + (f"?{urlencode(query)}" if query else "")
+
+
+@dataclass(frozen=True, slots=True)
+class StatusTable:
+    """Addresses by status before and after: `cells[before][after]`, and how many changed theirs."""
+
+    cells: dict[Status, dict[Status, int]]
+    changed: int
 
 
 @router.get("/jobs/{job_id:uuid}/results")
 async def results(
-    request: Request, visitor: Viewer, job_id: UUID, asked: Annotated[Asked, Query()]
+    request: Request, visitor: Reader, job_id: UUID, asked: Annotated[Asked, Query()]
 ) -> Response:
     """Show some rows with their verdicts."""
     view = await parts_of(request).jobs.get(visitor.account_id, JobId(job_id))
@@ -96,27 +109,27 @@ async def results(
 
 
 @router.get("/jobs/{job_id:uuid}/rows/{number:int}")
-async def one_row(request: Request, visitor: Viewer, job_id: UUID, number: int) -> HTMLResponse:
+async def one_row(request: Request, visitor: Reader, job_id: UUID, number: int) -> HTMLResponse:
     """Show one row, counted from 1, with its cells and what is behind its verdict."""
     if not 1 <= number <= _LAST:
         raise MailsiftError("row_not_found", "The list has no such row.")
     parts = parts_of(request)
     view = await parts.jobs.get(visitor.account_id, JobId(job_id))
-    found = await parts.browser.row(visitor.account_id, JobId(job_id), number - 1)
+    found = await parts.jobs.browser.row(visitor.account_id, JobId(job_id), number - 1)
     return render(
         request,
         "row.html",
         job=job_on_page(view, now_of(request)),
         number=number,
         cells=[(name, cell[:_CELL]) for name, cell in found.cells],
-        shown=verdict_shown(found.address, found.verdict, found.evidence),
+        detail=verdict_detail(found.address, found.verdict, found.evidence, judged=found.judged),
     )
 
 
 async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: Asked) -> ResultsPage | None:
     """Return the rows, None while there are none to be had."""
     try:
-        return await parts_of(request).browser.page(
+        return await parts_of(request).jobs.browser.page(
             visitor.account_id, job_id, asked.wanted(), after=asked.after, limit=_A_PAGE
         )
     except MailsiftError as error:
@@ -128,4 +141,60 @@ async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: Asked)
 def _canonical(domain: str) -> str:
     """Return a domain as the canonical form of addresses writes it; what is none stays as it is."""
     typed = domain.strip().removeprefix("@").lower()
-    return parse_exact(f"x@{typed}").domain or typed if typed else ""
+    return parse_address(f"x@{typed}").domain or typed if typed else ""
+
+
+@router.get("/jobs/{job_id:uuid}/runs")
+async def runs(request: Request, visitor: Reader, job_id: UUID, against: str = "") -> HTMLResponse:
+    """Show the runs of a list; with `against`, what changed since that one."""
+    parts = parts_of(request)
+    view = await parts.jobs.get(visitor.account_id, JobId(job_id))
+    about = await parts.jobs.history(visitor.account_id, JobId(job_id))
+    others = [job_on_page(run, now_of(request)) for run in about.runs]
+    earlier = next((run for run in others if str(run.view.id) == against), None)
+    diff, trouble = None, None
+    if earlier is not None:
+        diff, trouble = await _compared(request, visitor.account_id, earlier, JobId(job_id))
+    return render(
+        request,
+        "runs.html",
+        job=job_on_page(view, now_of(request)),
+        about=about,
+        runs=others,
+        against=against,
+        earlier=earlier,
+        diff=diff,
+        table=_table(diff) if diff else None,
+        trouble=trouble,
+        named=_NAMED,
+        statuses=charts.STATUS_ORDER,
+        result_name=result_name,
+    )
+
+
+async def _compared(
+    request: Request, account_id: AccountId, earlier: JobOnPage, job_id: JobId
+) -> tuple[Diff | None, MailsiftError | None]:
+    try:
+        found = await parts_of(request).jobs.diff(account_id, earlier.view.id, job_id, limit=_NAMED)
+    except MailsiftError as error:
+        if error.code not in _NOT_COMPARABLE:
+            raise
+        return None, error
+    return found, None
+
+
+def _table(diff: Diff) -> StatusTable:
+    cells: dict[Status, dict[Status, int]] = {
+        before: dict.fromkeys(charts.STATUS_ORDER, 0) for before in charts.STATUS_ORDER
+    }
+    for move in diff.moves:
+        cells[_status(move, "before")][_status(move, "after")] += move["addresses"]
+    changed = sum(
+        count for before, row in cells.items() for after, count in row.items() if before is not after
+    )
+    return StatusTable(cells, changed)
+
+
+def _status(move: dict[str, Any], side: str) -> Status:
+    return Status(move[side]["status"])

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import Annotated, Any, Final
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
+from typing import Any, Final
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.datastructures import FormData
 
-from api.pages import schedule_form as fields
-from api.pages.attempts import attempt, is_mendable
-from api.pages.forms import read_form, text
-from api.pages.page import now_of, render, see
-from api.pages.schedule_form import Filled
-from api.pages.visitor import Role, Signed, Visitor
-from api.parts import parts_of
-from jobs.cron_words import in_words
-from jobs.schedule_views import ScheduleView
-from jobs.views import AccountId, JobId
-from pipeline.errors import MailsiftError
+from mailsift.accounts.people import Visitor
+from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, text
+from mailsift.api.pages.page import now_of, render, see
+from mailsift.api.pages.visitor import Member, Reader
+from mailsift.api.parts import parts_of
+from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec, ScheduleView
+from mailsift.jobs.schedules.timetable import CatchUp, check_cron, in_words
+from mailsift.jobs.views import AccountId, JobId
+from mailsift.pipeline.errors import MailsiftError
 
 router = APIRouter(prefix="/schedules", include_in_schema=False)
-
-Reader = Annotated[Visitor, Depends(Signed(Role.VIEWER))]
-Member = Annotated[Visitor, Depends(Signed(Role.MEMBER))]
 
 _LISTS, _RUNS = 50, 20
 _SPARE: Final = UUID(int=0)  # whose slots a preview shows; only jitter depends on it
@@ -40,6 +37,61 @@ TROUBLES: Final = {
     "blob_not_found": "It paused itself: the list it runs is no longer kept.",
     "runs_failed": "It paused itself: too many runs failed one after the other.",
 }
+RHYTHMS: Final = {
+    "0 6 * * *": "Every day at 06:00",
+    "0 6 * * 1-5": "Monday to Friday at 06:00",
+    "0 6 * * 1": "Every Monday at 06:00",
+    "0 6 1 * *": "On the first day of every month at 06:00",
+    "0 6 1 1,4,7,10 *": "On the first day of every quarter at 06:00",
+    "": "As this cron line says:",
+}
+RECHECKS: Final = {
+    Recheck.ALL.value: "Every address, whatever is remembered",
+    Recheck.STALE.value: "Addresses whose verdict has grown old",
+    Recheck.RISKY.value: "Only the rows that were risky the last time",
+}
+OVERLAPS: Final = {
+    Overlap.SKIP.value: "The new run is left out",
+    Overlap.QUEUE.value: "The new run waits for it",
+    Overlap.CANCEL_PREVIOUS.value: "The old run is cancelled",
+}
+CATCH_UPS: Final = {
+    CatchUp.LATEST.value: "Run the last one",
+    CatchUp.ALL.value: "Run every one of the last day",
+    CatchUp.NONE.value: "Leave them out",
+}
+JITTERS: Final = {
+    "0": "Exactly on time",
+    "300": "Up to 5 minutes later",
+    "1800": "Up to 30 minutes later",
+    "3600": "Up to 1 hour later",
+}
+FAILURES: Final = {
+    "1": "1 failed run",
+    "3": "3 failed runs in a row",
+    "5": "5 failed runs in a row",
+    "0": "Never",
+}
+ZONES: Final = (
+    "UTC",
+    "Africa/Johannesburg",
+    "America/Chicago",
+    "America/Los_Angeles",
+    "America/New_York",
+    "America/Sao_Paulo",
+    "Asia/Dubai",
+    "Asia/Kolkata",
+    "Asia/Shanghai",
+    "Asia/Singapore",
+    "Asia/Tokyo",
+    "Australia/Sydney",
+    "Europe/Berlin",
+    "Europe/Istanbul",
+    "Europe/London",
+    "Europe/Madrid",
+    "Europe/Paris",
+    "Europe/Warsaw",
+)
 
 
 @router.get("")
@@ -47,7 +99,7 @@ async def schedules(request: Request, visitor: Reader) -> Response:
     """List the account's schedules."""
     parts = parts_of(request)
     found = await parts.schedules.list(visitor.account_id)
-    recent = [] if found else (await parts.queries.page(visitor.account_id, limit=1)).jobs
+    recent = [] if found else (await parts.jobs.page(visitor.account_id, limit=1)).jobs
     return render(
         request,
         "schedules.html",
@@ -82,7 +134,7 @@ async def new(request: Request, visitor: Member, job: UUID | None = None) -> Res
 async def create(request: Request, visitor: Member) -> Response:
     """Make a schedule."""
     form, parts = await read_form(request), parts_of(request)
-    filled, job_id = fields.read(form), _job(form)
+    filled, job_id = read_schedule(form), _job(form)
     try:
         view = await parts.schedules.create(visitor.account_id, JobId(job_id), filled.spec())
     except MailsiftError as error:
@@ -105,9 +157,9 @@ async def schedule(request: Request, visitor: Reader, schedule_id: UUID) -> Resp
         words=in_words(view.spec.cron),
         runs=await service.runs(visitor.account_id, schedule_id, limit=_RUNS),
         trouble=TROUBLES.get(view.last_error, view.last_error),
-        rechecks=fields.RECHECKS,
-        overlaps=fields.OVERLAPS,
-        catch_ups=fields.CATCH_UPS,
+        rechecks=RECHECKS,
+        overlaps=OVERLAPS,
+        catch_ups=CATCH_UPS,
     )
 
 
@@ -115,14 +167,14 @@ async def schedule(request: Request, visitor: Reader, schedule_id: UUID) -> Resp
 async def editing(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Show the form to change a schedule."""
     view = await parts_of(request).schedules.get(visitor.account_id, schedule_id)
-    return _form(request, fields.filled_from(view.spec), schedule=view)
+    return _form(request, filled_from(view.spec), schedule=view)
 
 
 @router.post("/{schedule_id:uuid}/edit")
 async def edit(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Change a schedule."""
     form, parts = await read_form(request), parts_of(request)
-    filled = fields.read(form)
+    filled = read_schedule(form)
     view = await parts.schedules.get(visitor.account_id, schedule_id)
     try:
         wanted = filled.spec()
@@ -176,18 +228,18 @@ async def _changed(
     visitor: Visitor,
     schedule_id: UUID,
     change: Callable[[AccountId, UUID], Awaitable[Any]],
-    told: tuple[str, str],
+    labels: tuple[str, str],
 ) -> Response:
-    """Make a change, note it, go back and say so; `told`: the audit log's action, and a sentence."""
+    """Make a change, note it, go back and say so; `labels`: the audit log's action, and a sentence."""
     parts = parts_of(request)
 
     async def noted() -> None:
         await read_form(request)
         await change(visitor.account_id, schedule_id)
         view = await parts.schedules.get(visitor.account_id, schedule_id)
-        await parts.people.members.note(visitor, told[0], view.spec.name)
+        await parts.people.members.note(visitor, labels[0], view.spec.name)
 
-    return await attempt(request, f"/schedules/{schedule_id}", noted(), told[1])
+    return await attempt(request, f"/schedules/{schedule_id}", noted(), labels[1])
 
 
 async def _new(
@@ -200,7 +252,7 @@ async def _new(
 ) -> Response:
     parts = parts_of(request)
     lists = [
-        (str(job.id), job.name) for job in (await parts.queries.page(visitor.account_id, limit=_LISTS)).jobs
+        (str(job.id), job.name) for job in (await parts.jobs.page(visitor.account_id, limit=_LISTS)).jobs
     ]
     if job_id is not None and str(job_id) not in dict(lists):
         job = await parts.jobs.get(visitor.account_id, JobId(job_id))
@@ -225,13 +277,13 @@ def _form(
         schedule=schedule,
         lists=lists or [],
         job_id=job_id,
-        rhythms=list(fields.RHYTHMS.items()),
-        rechecks=list(fields.RECHECKS.items()),
-        overlaps=list(fields.OVERLAPS.items()),
-        catch_ups=list(fields.CATCH_UPS.items()),
-        jitters=fields.with_this(fields.JITTERS, filled.jitter, "Up to {} seconds later"),
-        failures=fields.with_this(fields.FAILURES, filled.failures, "{} failed runs in a row"),
-        zones=fields.ZONES,
+        rhythms=list(RHYTHMS.items()),
+        rechecks=list(RECHECKS.items()),
+        overlaps=list(OVERLAPS.items()),
+        catch_ups=list(CATCH_UPS.items()),
+        jitters=with_this(JITTERS, filled.jitter, "Up to {} seconds later"),
+        failures=with_this(FAILURES, filled.failures, "{} failed runs in a row"),
+        zones=ZONES,
         error=error,
     )
 
@@ -241,3 +293,98 @@ def _job(form: FormData) -> UUID:
         return UUID(text(form, "job"))
     except ValueError:
         raise MailsiftError("job_not_found", "There is no such job.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """The fields as texts, as they are shown again when something is wrong with them."""
+
+    name: str = ""
+    rhythm: str = "0 6 * * 1"
+    cron: str = ""
+    zone: str = "UTC"
+    recheck: str = Recheck.ALL.value
+    overlap: str = Overlap.SKIP.value
+    catch_up: str = CatchUp.LATEST.value
+    jitter: str = "0"
+    failures: str = "5"
+    ends: str = ""
+
+    def spec(self) -> ScheduleSpec:
+        """Return what the schedule does.
+
+        Raises:
+            MailsiftError: `schedule_cron_invalid`, `schedule_zone_invalid`, `bad_option`.
+        """
+        cron = self.rhythm or self.cron
+        check_cron(cron, self.zone)
+        return ScheduleSpec(
+            cron=cron,
+            zone=self.zone,
+            name=self.name,
+            recheck=Recheck(self.recheck),
+            overlap=Overlap(self.overlap),
+            catch_up=CatchUp(self.catch_up),
+            jitter_seconds=int(self.jitter),
+            pause_after_failures=int(self.failures),
+            ends_at=_end_of(self.ends, self.zone),
+        )
+
+
+def read_schedule(form: FormData) -> Filled:
+    """Return the fields of the form.
+
+    Raises:
+        MailsiftError: `bad_option`.
+    """
+    return Filled(
+        name=text(form, "name"),
+        rhythm=choice(form, "rhythm", RHYTHMS),
+        cron=" ".join(text(form, "cron").split()),
+        zone=text(form, "zone", most=64),
+        recheck=choice(form, "recheck", RECHECKS),
+        overlap=choice(form, "overlap", OVERLAPS),
+        catch_up=choice(form, "catch_up", CATCH_UPS),
+        jitter=_whole(form, "jitter"),
+        failures=_whole(form, "failures"),
+        ends=text(form, "ends", most=10),
+    )
+
+
+def filled_from(spec: ScheduleSpec) -> Filled:
+    """Return the form of a schedule that exists."""
+    filled = Filled(
+        name=spec.name,
+        zone=spec.zone,
+        recheck=spec.recheck.value,
+        overlap=spec.overlap.value,
+        catch_up=spec.catch_up.value,
+        jitter=str(spec.jitter_seconds),
+        failures=str(spec.pause_after_failures),
+        ends=spec.ends_at.astimezone(ZoneInfo(spec.zone)).date().isoformat() if spec.ends_at else "",
+    )
+    known = spec.cron in RHYTHMS
+    return replace(filled, rhythm=spec.cron if known else "", cron="" if known else spec.cron)
+
+
+def with_this(known: dict[str, str], value: str, words: str) -> list[tuple[str, str]]:
+    """Return the choices of a field, with the value it has by other ways among them."""
+    return [*known.items(), *([] if value in known else [(value, words.format(value))])]
+
+
+def _whole(form: FormData, name: str) -> str:
+    value = text(form, name, most=6)
+    if not (value.isascii() and value.isdecimal()) or int(value) > 86_400:
+        raise MailsiftError("bad_option", f"The field “{name}” is not one of the choices.")
+    return str(int(value))
+
+
+def _end_of(day: str, zone: str) -> datetime | None:
+    """Return the last moment of a day, in UTC."""
+    if not day:
+        return None
+    try:
+        start = datetime.combine(datetime.strptime(day, "%Y-%m-%d").date(), time(), ZoneInfo(zone))  # noqa: DTZ007 - only its date
+    except ValueError:
+        raise MailsiftError("bad_option", "The last day is not a date.") from None
+    return (start + timedelta(days=1)).astimezone(UTC) - timedelta(seconds=1)

@@ -13,9 +13,9 @@ import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from api.parts import parts_of
-from pipeline.errors import MailsiftError
-from storage.rate_limit import Zone
+from mailsift.api.parts import parts_of
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.redis.rate_limit import Zone
 
 router = APIRouter(include_in_schema=False)
 
@@ -47,7 +47,7 @@ class Assets:
     @classmethod
     def load(cls) -> Self:
         """Read the files of api/static."""
-        names = (item for item in files("api").joinpath("static").iterdir() if item.is_file())
+        names = (item for item in files("mailsift.api").joinpath("static").iterdir() if item.is_file())
         return cls({item.name: _asset(item.name, item.read_bytes()) for item in names if _known(item.name)})
 
     def address(self, name: str) -> str:
@@ -62,7 +62,7 @@ class Assets:
 @router.get("/static/{name}")
 async def static(request: Request, name: str, v: str = "") -> Response:
     """Return a static file."""
-    asset = request.app.state.look.assets.get(name)
+    asset = request.app.state.theme.assets.get(name)
     if asset is None:
         raise MailsiftError("not_found", "There is no such file.")
     kept = _FOR_EVER if v == asset.version else _A_WHILE
@@ -85,8 +85,8 @@ async def csp_report(request: Request) -> Response:
 
 def _directive(body: bytes) -> str:
     try:
-        told: Any = json.loads(body)["csp-report"]
-        named = str(told.get("effective-directive") or told["violated-directive"]).split(" ")[0]
+        report: Any = json.loads(body)["csp-report"]
+        named = str(report.get("effective-directive") or report["violated-directive"]).split(" ")[0]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return "unreadable"
     named = named.removesuffix("-elem").removesuffix("-attr")

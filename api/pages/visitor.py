@@ -1,16 +1,16 @@
-"""Who looks at a page, and whether they may: the dependencies of every page but the doors."""
+"""Who looks at a page, and whether they may: the dependencies of every page but those of signing in."""
 
 from __future__ import annotations
 
-from fastapi import Request
+from typing import Annotated
 
-from api.pages import cookies
-from api.pages.forms import check_origin
-from api.parts import parts_of
-from api.people_views import Role, Visitor
-from pipeline.errors import MailsiftError
+from fastapi import Depends, Request
 
-__all__ = ["Operator", "Role", "Signed", "Visitor", "look_for_visitor"]
+from mailsift.accounts.people import Role, Visitor
+from mailsift.api.pages import cookies
+from mailsift.api.pages.forms import check_origin
+from mailsift.api.parts import parts_of
+from mailsift.pipeline.errors import MailsiftError
 
 
 async def look_for_visitor(request: Request) -> Visitor | None:
@@ -21,7 +21,7 @@ async def look_for_visitor(request: Request) -> Visitor | None:
     return visitor
 
 
-class Signed:
+class RequireRole:
     """A dependency: the visitor of a page that needs this role.
 
     Args:
@@ -44,19 +44,16 @@ class Signed:
         return visitor
 
 
-class Operator:
-    """A dependency: the visitor of a page for operators of this installation, whatever their role."""
+async def require_operator(request: Request) -> Visitor:
+    """Return the operator of this installation who looks at a page; to anybody else nothing is there.
 
-    async def __call__(self, request: Request) -> Visitor:
-        """Return the visitor.
-
-        Raises:
-            MailsiftError: `sign_in_needed`, `operator_needed`, `csrf_failed`.
-        """
-        visitor = await _signed_in(request)
-        if not visitor.operator:
-            raise MailsiftError("operator_needed", "This page is for operators of this installation.")
-        return visitor
+    Raises:
+        MailsiftError: `sign_in_needed`, `not_found`, `csrf_failed`.
+    """
+    visitor = await _signed_in(request)
+    if not visitor.operator:
+        raise MailsiftError("not_found", "There is no such page.")
+    return visitor
 
 
 async def _signed_in(request: Request) -> Visitor:
@@ -65,3 +62,13 @@ async def _signed_in(request: Request) -> Visitor:
         raise MailsiftError("sign_in_needed", "Sign in to see this page.")
     check_origin(request)
     return visitor
+
+
+Reader = Annotated[Visitor, Depends(RequireRole(Role.VIEWER))]
+"""A member of the account, whatever their role."""
+Member = Annotated[Visitor, Depends(RequireRole(Role.MEMBER))]
+"""Who may change things of the account."""
+Owner = Annotated[Visitor, Depends(RequireRole(Role.OWNER))]
+"""Who may change the account itself."""
+Operator = Annotated[Visitor, Depends(require_operator)]
+"""Who runs this installation, whatever their role."""

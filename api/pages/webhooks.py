@@ -4,40 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Self
+from datetime import timedelta
+from typing import Final, Self
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.datastructures import FormData
 
-from api.pages.attempts import attempt, is_mendable
-from api.pages.forms import choice, read_form, text
-from api.pages.page import render, see
-from api.pages.visitor import Role, Signed, Visitor
-from api.pages.webhook_words import REASONS, STATES, WRONG
-from api.parts import parts_of
-from events.endpoints import FASTEST, SLOWEST, USUAL
-from events.payloads import EventType
-from events.samples import Sample
-from events.views import EndpointView
-from pipeline.errors import MailsiftError
+from mailsift.accounts.people import Visitor
+from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, text
+from mailsift.api.pages.page import now_of, render, see
+from mailsift.api.pages.visitor import Member, Reader
+from mailsift.api.pages.words import ATTEMPT_ERRORS, DELIVERY_STATES, DISABLED_REASONS
+from mailsift.api.parts import parts_of
+from mailsift.events.endpoints import DEFAULT_RATE, MAX_RATE, MIN_RATE, EndpointView
+from mailsift.events.payloads import EventType, SimulatedEvent
+from mailsift.pipeline.errors import MailsiftError
 
 router = APIRouter(prefix="/webhooks", include_in_schema=False)
-
-Reader = Annotated[Visitor, Depends(Signed(Role.VIEWER))]
-Member = Annotated[Visitor, Depends(Signed(Role.MEMBER))]
 
 EVENTS: Final = {
     EventType.COMPLETED.value: "A list is validated",
     EventType.FAILED.value: "A list could not be validated, or was cancelled",
 }
 SAMPLES: Final = {
-    Sample.WEBHOOK.value: "Send a plain test",
-    Sample.SUCCESS.value: "Send a completed job",
-    Sample.FAILED.value: "Send a failed job",
+    SimulatedEvent.WEBHOOK.value: "Send a plain test",
+    SimulatedEvent.SUCCESS.value: "Send a completed job",
+    SimulatedEvent.FAILED.value: "Send a failed job",
 }
 OVERLAPS: Final = {"0": "Not at all", "3600": "For 1 hour", "86400": "For 24 hours", "604800": "For 7 days"}
+_PAGE: Final = 25
+SPANS: Final = {"1": "the last day", "7": "the last 7 days", "30": "the last 30 days"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class _Filled:
 async def webhooks(request: Request, visitor: Reader) -> Response:
     """List the account's webhooks."""
     found = await parts_of(request).webhooks.list(visitor.account_id)
-    return render(request, "webhooks.html", webhooks=found, reasons=REASONS)
+    return render(request, "webhooks.html", webhooks=found, reasons=DISABLED_REASONS)
 
 
 @router.get("/new")
@@ -107,14 +105,14 @@ async def webhook(
         request,
         "webhook.html",
         webhook=view,
-        rate=view.rate_per_second or USUAL,
+        rate=view.rate_per_second or DEFAULT_RATE,
         deliveries=deliveries,
         tested=tested,
         outcome=outcome[-1] if outcome else None,
         samples=SAMPLES,
-        reasons=REASONS,
-        states=STATES,
-        wrong=WRONG,
+        reasons=DISABLED_REASONS,
+        states=DELIVERY_STATES,
+        wrong=ATTEMPT_ERRORS,
         overlaps=list(OVERLAPS.items()),
     )
 
@@ -167,11 +165,18 @@ async def rotate(request: Request, visitor: Member, webhook_id: UUID) -> Respons
     form, parts = await read_form(request), parts_of(request)
     overlap = choice(form, "overlap", OVERLAPS)
     view = await parts.webhooks.get(visitor.account_id, webhook_id)
-    secret = await parts.webhooks.rotate(visitor.account_id, webhook_id, overlap_s=int(overlap))
+    try:
+        made = await parts.webhooks.rotate(
+            visitor.account_id, webhook_id, overlap_s=int(overlap), force="force" in form
+        )
+    except MailsiftError as error:
+        if not is_mendable(error):
+            raise
+        return see(request, f"/webhooks/{webhook_id}", error.message, kind="bad")
     await parts.people.members.note(
         visitor, "webhook.rotate", view.url, old_secret_signs_too=OVERLAPS[overlap].lower()
     )
-    return _secret(request, view, secret, "The new secret", overlap=OVERLAPS[overlap])
+    return _secret(request, view, made.secret, "The new secret", overlap=OVERLAPS[overlap])
 
 
 @router.post("/{webhook_id:uuid}/delete")
@@ -189,7 +194,7 @@ async def delete(request: Request, visitor: Member, webhook_id: UUID) -> Respons
 async def test(request: Request, visitor: Member, webhook_id: UUID) -> Response:
     """Send a simulated event now."""
     form, parts = await read_form(request), parts_of(request)
-    sample = Sample(choice(form, "sample", SAMPLES))
+    sample = SimulatedEvent(choice(form, "sample", SAMPLES))
     view = await parts.webhooks.get(visitor.account_id, webhook_id)
     try:
         outcome = await parts.webhooks.test(visitor.account_id, webhook_id, sample)
@@ -206,15 +211,15 @@ async def _changed(
     visitor: Visitor,
     webhook_id: UUID,
     change: Awaitable[EndpointView],
-    told: tuple[str, str],
+    labels: tuple[str, str],
 ) -> Response:
-    """Make a change, note it, go back and say so; `told`: the audit log's action, and a sentence."""
+    """Make a change, note it, go back and say so; `labels`: the audit log's action, and a sentence."""
 
     async def noted() -> None:
         view = await change
-        await parts_of(request).people.members.note(visitor, told[0], view.url)
+        await parts_of(request).people.members.note(visitor, labels[0], view.url)
 
-    return await attempt(request, f"/webhooks/{webhook_id}", noted(), told[1])
+    return await attempt(request, f"/webhooks/{webhook_id}", noted(), labels[1])
 
 
 def _form(
@@ -231,8 +236,8 @@ def _form(
         webhook=webhook,
         filled=filled,
         types=filled.types or tuple(EVENTS),
-        rates={"min": SLOWEST, "max": FASTEST},
-        usual=USUAL,
+        rates={"min": MIN_RATE, "max": MAX_RATE},
+        usual=DEFAULT_RATE,
         events=EVENTS,
         error=error,
     )
@@ -244,3 +249,74 @@ def _secret(
     return render(
         request, "webhook_secret.html", webhook=webhook, secret=secret, heading=heading, overlap=overlap
     )
+
+
+@router.get("/{webhook_id:uuid}/deliveries")
+async def deliveries(
+    request: Request, visitor: Reader, webhook_id: UUID, before: UUID | None = None
+) -> Response:
+    """List what was sent to a webhook, newest first."""
+    service = parts_of(request).webhooks
+    webhook = await service.get(visitor.account_id, webhook_id)
+    last = await service.delivery(visitor.account_id, before) if before else None
+    found = await service.deliveries(
+        visitor.account_id, webhook_id, limit=_PAGE + 1, before=(last.created_at, last.id) if last else None
+    )
+    return render(
+        request,
+        "deliveries.html",
+        webhook=webhook,
+        deliveries=found[:_PAGE],
+        following=found[_PAGE - 1].id if len(found) > _PAGE else None,
+        before=before,
+        states=DELIVERY_STATES,
+        spans=list(SPANS.items()),
+    )
+
+
+@router.get("/deliveries/{delivery_id:uuid}")
+async def delivery(request: Request, visitor: Reader, delivery_id: UUID) -> Response:
+    """Show a delivery with every attempt and what the receiver said."""
+    service = parts_of(request).webhooks
+    view = await service.delivery(visitor.account_id, delivery_id)
+    return render(
+        request,
+        "delivery.html",
+        delivery=view,
+        webhook=await service.get(visitor.account_id, view.endpoint_id),
+        attempts=await service.attempts(visitor.account_id, delivery_id),
+        states=DELIVERY_STATES,
+        wrong=ATTEMPT_ERRORS,
+    )
+
+
+@router.post("/deliveries/{delivery_id:uuid}/redeliver")
+async def redeliver(request: Request, visitor: Member, delivery_id: UUID) -> Response:
+    """Send one event again."""
+    await read_form(request)
+    parts = parts_of(request)
+
+    async def change() -> None:
+        view = await parts.webhooks.redeliver(visitor.account_id, delivery_id)
+        webhook = await parts.webhooks.get(visitor.account_id, view.endpoint_id)
+        await parts.people.members.note(visitor, "webhook.redeliver", webhook.url, event=str(view.event_id))
+
+    return await attempt(request, f"/webhooks/deliveries/{delivery_id}", change(), "The event is sent again.")
+
+
+@router.post("/{webhook_id:uuid}/redeliver")
+async def redeliver_failed(request: Request, visitor: Member, webhook_id: UUID) -> Response:
+    """Send everything the webhook missed."""
+    form, parts = await read_form(request), parts_of(request)
+    days = choice(form, "days", SPANS)
+
+    async def change() -> None:
+        since = now_of(request) - timedelta(days=int(days))
+        count = await parts.webhooks.recover(visitor.account_id, webhook_id, since=since)
+        webhook = await parts.webhooks.get(visitor.account_id, webhook_id)
+        await parts.people.members.note(
+            visitor, "webhook.redeliver_failed", webhook.url, of=SPANS[days], events=count
+        )
+
+    done = f"What was missed in {SPANS[days]} is sent."
+    return await attempt(request, f"/webhooks/{webhook_id}/deliveries", change(), done)

@@ -1,17 +1,21 @@
-"""What states, results and reasons are called on pages."""
+"""What states, results, reasons, webhooks and the audit log are called on pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
-from api.pages.filters import number
-from jobs.views import JobState, Waiting
-from pipeline.facts import Answer, DomainState, Mode
-from pipeline.judge.table import ROWS
-from pipeline.probe.words import WaitReason
-from pipeline.verdict import Result
+from mailsift.api.pages.filters import number
+from mailsift.events.retry import DeliveryState, DisabledReason, ErrorClass
+from mailsift.jobs.views import WAITS_FOR_STORAGE
+from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
+from mailsift.pipeline.judge.table import ROWS
+from mailsift.pipeline.verdict import Result
+from mailsift.storage.sql.chunks import Waiting
+from mailsift.storage.sql.people import AuditRow
+from mailsift.storage.states import JobState
 
 MODES: Final[Mapping[Mode, tuple[str, str]]] = {
     Mode.FAST: ("Fast", "Syntax, throw-away, free and role lists. Asks nobody; a million rows in seconds."),
@@ -74,10 +78,12 @@ DOMAIN_STATES: Final[Mapping[str, str]] = {
 }
 
 _WAITS: Final[Mapping[str, str]] = {
-    WaitReason.THROTTLED: "wait for our own politeness",
+    WaitReason.THROTTLED: "wait for the provider rate limit",
     WaitReason.GREYLISTED: "wait for greylisting",
     WaitReason.DEFERRED: "wait because the server said later",
     WaitReason.BLOCKED: "wait because the provider refuses us for now",
+    WaitReason.OUR_NETWORK: "wait for our network",
+    WaitReason.RESOLVER: "wait for a resolver that can be trusted",
     WaitReason.SLOW: "wait for slow servers",
     WaitReason.BUDGET: "wait for their turn",
 }
@@ -108,21 +114,144 @@ def _by_reason(waiting: Iterable[Waiting]) -> Iterator[tuple[str, list[Waiting]]
 
 def _sentence(reason: str, some: list[Waiting]) -> str:
     count = sum(wait.addresses for wait in some)
-    lanes = [wait.lane for wait in some if len(wait.lane) > 1]
+    keys = [wait.throttle_key for wait in some if len(wait.throttle_key) > 1]
     first, last = min(wait.until for wait in some), max(wait.until for wait in some)
     until = (
         f"until {_clock(first)}"
         if _clock(first) == _clock(last)
         else f"from {_clock(first)} to {_clock(last)}"
     )
-    where = f" at {lanes[0]}" if len(lanes) == 1 else f" at {number(len(lanes))} providers" if lanes else ""
-    told = _WAITS.get(reason, f"wait ({reason.replace('_', ' ')})")
-    return f"{number(count)} {_plural(count, told)}{where}, {until} UTC"
+    where = f" at {keys[0]}" if len(keys) == 1 else f" at {number(len(keys))} providers" if keys else ""
+    if reason == WAITS_FOR_STORAGE:
+        return f"The job waits for storage, {until} UTC"
+    waits_for = _WAITS.get(reason, f"wait ({reason.replace('_', ' ')})")
+    return f"{number(count)} {_plural(count, waits_for)}{where}, {until} UTC"
 
 
-def _plural(count: int, told: str) -> str:
-    return f"address {told.replace('wait', 'waits', 1)}" if count == 1 else f"addresses {told}"
+def _plural(count: int, verb: str) -> str:
+    return f"address {verb.replace('wait', 'waits', 1)}" if count == 1 else f"addresses {verb}"
 
 
 def _clock(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%H:%M:%S")
+
+
+DISABLED_REASONS: Final[Mapping[str, str]] = {
+    DisabledReason.NO: "",
+    DisabledReason.BY_OWNER: "It was disabled here.",
+    DisabledReason.BY_RECEIVER: "The receiver asked for it in an answer (webhook-delivery: disable).",
+    DisabledReason.GONE: "The receiver answered 410: it says it is gone for good.",
+    DisabledReason.FAILING: "It failed for five days, with ten deliveries given up.",
+}
+"""Why a webhook is disabled."""
+
+DELIVERY_STATES: Final[Mapping[str, str]] = {
+    DeliveryState.PENDING: "Waits to be sent",
+    DeliveryState.DELIVERING: "Is being sent",
+    DeliveryState.SUCCEEDED: "Arrived",
+    DeliveryState.EXHAUSTED: "Given up",
+    DeliveryState.SKIPPED: "Skipped: the webhook was disabled",
+}
+"""Where a delivery stands."""
+
+ATTEMPT_ERRORS: Final[Mapping[str, str]] = {
+    ErrorClass.NONE: "It arrived.",
+    ErrorClass.DNS: "The name of the receiver could not be looked up.",
+    ErrorClass.REFUSED: "Nobody listens there: the connection was refused.",
+    ErrorClass.RESET: "The receiver broke the connection off.",
+    ErrorClass.TIMEOUT: "The receiver did not answer in time.",
+    ErrorClass.TLS: "No encrypted connection could be made: its certificate is not good.",
+    ErrorClass.REDIRECT: "The receiver redirects; redirects are not followed. Register the final address.",
+    ErrorClass.BLOCKED: "The address is not public; we send only to public addresses.",
+    ErrorClass.HTTP_4XX: "The receiver refuses the request.",
+    ErrorClass.HTTP_5XX: "The receiver has an error of its own.",
+    ErrorClass.NOT_SENT: "It was not sent, and the fault is ours: the resolver or this machine has trouble.",
+}
+"""Why an attempt failed."""
+
+
+_ACTIONS: Final[Mapping[str, str]] = {
+    "session.create": "signed in",
+    "session.end_all": "signed out everywhere",
+    "password.change": "changed their password",
+    "password.reset": "set a new password for",
+    "member.invite": "invited",
+    "member.uninvite": "withdrew the invitation of",
+    "member.join": "joined",
+    "member.role": "changed the role of",
+    "member.remove": "removed",
+    "person.remove": "deleted the person",
+    "account.retention": "changed how long jobs are kept",
+    "key.create": "made the key",
+    "key.roll": "rolled the key",
+    "key.revoke": "revoked the key",
+    "webhook.create": "registered the webhook",
+    "webhook.update": "changed the webhook",
+    "webhook.enable": "enabled the webhook",
+    "webhook.disable": "disabled the webhook",
+    "webhook.rotate": "rotated the secret of the webhook",
+    "webhook.delete": "deleted the webhook",
+    "webhook.test": "tested the webhook",
+    "webhook.redeliver": "sent again an event to the webhook",
+    "webhook.redeliver_failed": "sent again what had failed to the webhook",
+    "schedule.create": "made the schedule",
+    "schedule.update": "changed the schedule",
+    "schedule.pause": "paused the schedule",
+    "schedule.resume": "resumed the schedule",
+    "schedule.run": "ran the schedule",
+    "schedule.delete": "deleted the schedule",
+    "job.pause": "paused the job",
+    "job.resume": "resumed the job",
+    "job.cancel": "cancelled the job",
+    "job.retry": "retried the job",
+    "job.priority_high": "raised the priority of the job",
+    "job.priority_normal": "set to normal the priority of the job",
+    "job.priority_low": "lowered the priority of the job",
+    "jobs.pause": "paused all jobs that match",
+    "jobs.resume": "resumed all jobs that match",
+    "jobs.cancel": "cancelled all jobs that match",
+    "jobs.retry": "retried all jobs that match",
+    "jobs.priority_high": "raised the priority of all jobs that match",
+    "jobs.priority_normal": "set to normal the priority of all jobs that match",
+    "jobs.priority_low": "lowered the priority of all jobs that match",
+    "worker.drain": "drained the worker",
+    "worker.undrain": "let claim again the worker",
+    "worker.wake": "woke the workers",
+    "lease.take_back": "took back a lease of the job",
+    "chunk.start_afresh": "started afresh a chunk of the job",
+    "throttle.edit": "changed the limits of",
+    "throttle.hold": "held",
+    "throttle.let_go": "let go of",
+    "throttle.reset": "reset what was learned of",
+    "facts.forget": "forgot the domain",
+    "delivery.replay": "sent again what had failed to the webhook",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One line of the log: who did what to what, and the particulars."""
+
+    at: datetime
+    actor: str
+    words: str
+    subject: str
+    particulars: str
+
+
+def audit_line(row: AuditRow) -> AuditLine:
+    """Return a line in words; an action nobody has found words for is shown as it is."""
+    actor = "The command line" if row.actor == "cli" else row.actor
+    subject = "" if row.action == "member.join" and row.subject == row.actor else row.subject
+    particulars = ", ".join(
+        f"{name.replace('_', ' ')}: {_detail_text(value)}" for name, value in row.detail.items()
+    )
+    return AuditLine(row.at, actor, _ACTIONS.get(row.action, row.action), subject, particulars)
+
+
+def _detail_text(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,33 +1,45 @@
-"""/v1/bulk/jobs: lists come in, are watched, stopped, repeated and deleted."""
+"""/v1/bulk/jobs: lists come in, are watched, stopped, repeated, compared and fetched."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Query, Request
-from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import BaseModel
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigDict, Field
 
-from api.auth import Needs
-from api.described import errors
-from api.envelope import Envelope, answer
-from api.keys import Caller, Scope
-from api.parts import ApiParts, parts_of
-from api.uploads import RAW_TYPES, JsonList, ListOptions, upload_of
-from api.v1.progress import progress
-from api.v1.shown import JobShown, shown
-from jobs.views import JobId, JobState, JobView
-from pipeline.errors import MailsiftError
+from mailsift.accounts.keys import Caller, Scope
+from mailsift.api.http.auth import RequireScope
+from mailsift.api.http.downloads import TYPES, ExportOptions, download
+from mailsift.api.http.inputs import ShortText
+from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.paging import Cursor, Limit, PageResponse
+from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.http.uploads import UPLOAD_OPENAPI, upload_of
+from mailsift.api.parts import ApiParts, parts_of
+from mailsift.jobs.plans import ListPlan
+from mailsift.jobs.results.export import ExportFormat
+from mailsift.jobs.results.previews import estimate_of
+from mailsift.jobs.views import JobId, JobSnapshot, JobView, Priority
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.verdict import Status
+from mailsift.storage.states import JobState
 
-router = APIRouter(prefix="/v1/bulk/jobs", tags=["jobs"])
+router = APIRouter(prefix="/v1/bulk/jobs", tags=["jobs"], generate_unique_id_function=operation_id)
 
-Reader = Annotated[Caller, Depends(Needs(Scope.JOBS_READ))]
-Writer = Annotated[Caller, Depends(Needs(Scope.JOBS_WRITE))]
+Reader = Annotated[Caller, Depends(RequireScope(Scope.JOBS_READ))]
+Writer = Annotated[Caller, Depends(RequireScope(Scope.JOBS_WRITE))]
 
-_LOOK_SECONDS: Final = 0.25
+_WAIT_LOOK_SECONDS: Final = 0.25
+_FOLLOW_LOOK_SECONDS: Final = 0.5
+_QUIET_LOOKS: Final = 30  # then a comment keeps the connection alive
 _IDEMPOTENCY = re.compile(r'"([!#-[\]-~]{1,255})"|([!#-~]{1,255})')
 IdempotencyKey = Annotated[
     str,
@@ -39,82 +51,182 @@ IdempotencyKey = Annotated[
 ]
 
 
-class Jobs(BaseModel):
+def _of_view(name: str) -> AliasPath:
+    return AliasPath("view", name)
+
+
+def _anywhere(name: str) -> AliasChoices:
+    """Find a field in the snapshot, in its view or in its options."""
+    return AliasChoices(name, _of_view(name), AliasPath("view", "options", name))
+
+
+class WaitingResponse(ViewModel):
+    """Addresses that wait."""
+
+    lane: str = Field(
+        validation_alias="throttle_key", description="whose mail servers; a mail provider or a domain"
+    )
+    reason: str
+    addresses: int
+    until: UtcTime
+
+
+class JobResponse(ViewModel):
+    """A job; counts are rows of the list, of a preview those of the sample."""
+
+    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_anywhere))
+
+    job_id: UUID = Field(validation_alias=_of_view("id"))
+    parent_id: UUID | None
+    name: str
+    status: JobState = Field(validation_alias=_of_view("state"))
+    mode: Mode
+    priority: Priority
+    metadata: dict[str, str]
+    preview: int = Field(description="addresses asked for as a sample; 0 for a whole list")
+    list_rows: int
+    list_addresses: int
+    total_emails: int = Field(validation_alias=_of_view("total"))
+    addresses: int
+    duplicates: int
+    processed: int
+    valid: int
+    invalid: int
+    risky: int
+    percent: float
+    rate: float = Field(description="rows a second since the start")
+    eta_seconds: float | None = Field(description="seconds until the end; null when nothing can be said")
+    eta_reason: str = Field(description="what decides about the end, in words; empty when nothing waits")
+    waiting: list[WaitingResponse]
+    created_at: UtcTime
+    started_at: UtcTime | None
+    finished_at: UtcTime | None
+    expires_at: UtcTime | None
+    warning: str = Field(description="what the reader of the results should know, empty when nothing")
+    error_code: str
+    error: str = Field(validation_alias=_of_view("error_detail"))
+
+
+class JobPageResponse(PageResponse):
     """One page of jobs."""
 
-    jobs: list[JobShown]
-    next_cursor: str
-    has_more: bool
+    jobs: list[JobResponse]
 
 
-def _parameters() -> list[dict[str, Any]]:
-    """Describe the options as parameters of the URL."""
-    schema = ListOptions.model_json_schema(ref_template="#/components/schemas/{model}")
-    return [
-        {
-            "name": name,
-            "in": "query",
-            "required": False,
-            "description": shape.get("description", ""),
-            **_as_written(name, shape),
-        }
-        for name, shape in schema["properties"].items()
-    ]
+class ShareResponse(ViewModel):
+    """A share of the list: what the sample says, and where the truth is with 95 %."""
+
+    share: float
+    low: float
+    high: float
 
 
-def _as_written(name: str, shape: dict[str, Any]) -> dict[str, Any]:
-    """Say that an object is written as JSON, not in one of OpenAPI's styles."""
-    return {"content": {"application/json": {"schema": shape}}} if name == "metadata" else {"schema": shape}
+class EstimateResponse(BaseModel):
+    """What a preview says of the whole list."""
+
+    sample_rows: int
+    list_rows: int
+    confidence: float
+    shares: dict[str, ShareResponse]
 
 
-def _form() -> dict[str, Any]:
-    schema = ListOptions.model_json_schema(ref_template="#/components/schemas/{model}")
-    file = {"type": "string", "format": "binary", "description": "CSV, XLSX, JSON lines, Parquet or text"}
-    fields = {"file": file, **schema["properties"]}
-    described = {
-        "type": "object",
-        "required": ["file"],
-        "properties": fields,
-        "additionalProperties": False,
-    }
-    return {
-        "schema": described,
-        "encoding": {"metadata": {"contentType": "application/json"}},
-    }
+class Side(BaseModel):
+    """A verdict, or the class of one."""
+
+    status: Status
+    result: str
+    score: int | None = None
 
 
-_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/JsonList"}},
-            "multipart/form-data": _form(),
-            **{
-                kind: {"schema": {"type": "string", "format": "binary", "minLength": 1}} for kind in RAW_TYPES
-            },
-        },
-    },
-    "parameters": _parameters(),
-}
-SCHEMAS: Final = (JsonList,)
-"""Models that only `_BODY` names."""
+class Move(BaseModel):
+    """How many addresses went from one result to another."""
 
-_LIST_ERRORS = ("empty_file", "unsupported_media_type")
+    before: Side
+    after: Side
+    addresses: int
+
+
+class ChangedAddress(BaseModel):
+    """An address whose verdict changed."""
+
+    email: str
+    before: Side
+    after: Side
+
+
+class DiffResponse(BaseModel):
+    """Two runs compared."""
+
+    compared: int
+    only_before: int
+    only_after: int
+    moves: list[Move]
+    changed: list[ChangedAddress]
+
+
+class ProbesResponse(BaseModel):
+    """Mailboxes to ask for at one provider."""
+
+    provider: str = Field(description="`mixed`: many small hosts; empty: its mail servers are not known yet")
+    addresses: int
+
+
+class PlanLineResponse(ViewModel):
+    """Something that takes time."""
+
+    waits_for: str = Field(validation_alias="key", description="a provider, `triage` or `mixed`")
+    addresses: int
+    rate: float = Field(description="addresses a second; 0 while an operator holds the provider")
+    seconds: float | None
+    reason: str = Field(validation_alias="text", description="the same in words")
+
+
+class PlanResponse(BaseModel):
+    """What a list takes from now on."""
+
+    seconds: float | None = Field(description="until its end; null when nothing can be said")
+    reason: str = Field(description="what decides, in words; empty when nothing waits")
+    addresses: int = Field(description="distinct ones without a verdict")
+    unknown: int = Field(description="addresses whose mail servers are not known yet")
+    probes: list[ProbesResponse]
+    lines: list[PlanLineResponse] = Field(description="the slowest first")
+
+
+def job_response(view: JobView, now: float) -> JobResponse:
+    """Return what is told of a job; `now` is in seconds since the epoch."""
+    return JobResponse.model_validate(JobSnapshot(view, now))
+
+
+async def _respond(
+    parts: ApiParts, caller: Caller, job_id: JobId, message: str = "OK", **how: Any
+) -> JSONResponse:
+    """Answer with a job as it stands; `how`: status and headers."""
+    view = await parts.jobs.get(caller.account_id, job_id)
+    return answer(job_response(view, parts.clock()), message, **how)
+
+
+async def _respond_new(parts: ApiParts, caller: Caller, job_id: JobId) -> JSONResponse:
+    headers = {"Location": f"/v1/bulk/jobs/{job_id}"}
+    return await _respond(parts, caller, job_id, "A new job was made.", status=202, headers=headers)
 
 
 @router.post(
     "",
     status_code=202,
     summary="Validate a list",
-    operation_id="create_job",
-    response_model=Envelope[JobShown],
+    response_model=Envelope[JobResponse],
     responses={
-        200: {"model": Envelope[JobShown], "description": "The job this Idempotency-Key has already made."},
-        **errors("bad_idempotency_key", "idempotency_key_reused", *_LIST_ERRORS),
+        200: {
+            "model": Envelope[JobResponse],
+            "description": "The job this Idempotency-Key has already made.",
+        },
+        **error_responses(
+            "bad_idempotency_key", "idempotency_key_reused", "empty_file", "unsupported_media_type"
+        ),
     },
-    openapi_extra=_BODY,
+    openapi_extra=UPLOAD_OPENAPI,
 )
-async def create(
+async def create_job(
     request: Request,
     caller: Writer,
     idempotency_key: IdempotencyKey = "",
@@ -122,16 +234,16 @@ async def create(
     """Take a list and start its job. The same Idempotency-Key with the same list gives the same job."""
     parts, once = parts_of(request), _once(idempotency_key)
     async with upload_of(request) as upload:
-        submitted = await parts.submissions.receive(
+        submitted = await parts.jobs.receive(
             caller.account_id, upload.pieces, upload.options, source_name=upload.source_name, once=once
         )
-    view = await parts.jobs.get(caller.account_id, submitted.job_id)
-    headers = {"Location": f"/v1/bulk/jobs/{view.id}"}
+    headers = {"Location": f"/v1/bulk/jobs/{submitted.job_id}"}
     if submitted.fresh:
-        return answer(shown(view, parts.clock()), "The list was taken.", status=202, headers=headers)
-    return answer(
-        shown(view, parts.clock()), "This job exists.", headers={**headers, "Idempotency-Replayed": "true"}
-    )
+        return await _respond(
+            parts, caller, submitted.job_id, "The list was taken.", status=202, headers=headers
+        )
+    headers["Idempotency-Replayed"] = "true"
+    return await _respond(parts, caller, submitted.job_id, "This job exists.", headers=headers)
 
 
 def _once(header: str) -> str:
@@ -152,38 +264,36 @@ def _once(header: str) -> str:
 @router.get(
     "",
     summary="List jobs",
-    operation_id="list_jobs",
-    response_model=Envelope[Jobs],
-    responses=errors("bad_cursor"),
+    response_model=Envelope[JobPageResponse],
+    responses=error_responses("bad_cursor"),
 )
 async def list_jobs(
     request: Request,
     caller: Reader,
     status: Annotated[list[JobState], Query(description="only these")] = [],  # noqa: B006 - pydantic copies it
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str, Query(max_length=1_000, description="next_cursor of the page before")] = "",
+    limit: Limit = 20,
+    cursor: Cursor = "",
 ) -> JSONResponse:
     """List the account's jobs, newest first."""
     parts = parts_of(request)
-    page = await parts.queries.page(caller.account_id, limit=limit, cursor=cursor, states=set(status))
+    page = await parts.jobs.page(caller.account_id, limit=limit, cursor=cursor, states=set(status))
     now = parts.clock()
     return answer(
-        {
-            "jobs": [shown(view, now) for view in page.jobs],
-            "next_cursor": page.next_cursor,
-            "has_more": bool(page.next_cursor),
-        }
+        JobPageResponse(
+            jobs=[job_response(view, now) for view in page.jobs],
+            next_cursor=page.next_cursor,
+            has_more=bool(page.next_cursor),
+        )
     )
 
 
 @router.get(
     "/{job_id:uuid}",
     summary="Look at a job",
-    operation_id="get_job",
-    response_model=Envelope[JobShown],
-    responses=errors("job_not_found"),
+    response_model=Envelope[JobResponse],
+    responses=error_responses("job_not_found"),
 )
-async def get(
+async def get_job(
     request: Request,
     caller: Reader,
     job_id: UUID,
@@ -192,7 +302,7 @@ async def get(
     """Look at a job; with `wait` the answer comes when the job ends, or after so many seconds."""
     parts = parts_of(request)
     view = await _watched(parts, caller, JobId(job_id), wait)
-    return answer(shown(view, parts.clock()))
+    return answer(job_response(view, parts.clock()))
 
 
 async def _watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) -> JobView:
@@ -203,83 +313,233 @@ async def _watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) 
         left = until - loop.time()
         if view.finished_at is not None or left <= 0:
             return view
-        await asyncio.sleep(min(_LOOK_SECONDS, left))
+        await asyncio.sleep(min(_WAIT_LOOK_SECONDS, left))
 
 
 @router.get(
     "/{job_id:uuid}/events",
     summary="Follow a job",
-    operation_id="follow_job",
     response_class=StreamingResponse,
     responses={
         200: {"content": {"text/event-stream": {}}, "description": "`progress` as it changes, `end` once."},
-        **errors("job_not_found"),
+        **error_responses("job_not_found"),
     },
 )
-async def events(request: Request, caller: Reader, job_id: UUID) -> StreamingResponse:
+async def follow_job(request: Request, caller: Reader, job_id: UUID) -> StreamingResponse:
     """Follow a job as server-sent events until it ends; `data` is the job."""
     parts = parts_of(request)
     first = await parts.jobs.get(caller.account_id, JobId(job_id))
     return StreamingResponse(
-        progress(parts, caller, first), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        _progress(parts, caller, first), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
     )
+
+
+async def _progress(parts: ApiParts, caller: Caller, view: JobView) -> AsyncIterator[bytes]:
+    """Yield a server-sent event for every change of a job and one for its end (WHATWG HTML, section 9.2)."""
+    sent, quiet = "", 0
+    while True:
+        data = json.dumps(job_response(view, parts.clock()).model_dump(mode="json"))
+        if view.finished_at is not None:
+            yield f"event: end\ndata: {data}\n\n".encode()
+            return
+        state = f"{view.state} {view.processed} {[wait.until for wait in view.waiting]}"
+        quiet += 1
+        if state != sent:
+            sent, quiet = state, 0
+            yield f"event: progress\ndata: {data}\n\n".encode()
+        elif quiet >= _QUIET_LOOKS:
+            quiet = 0
+            yield b": still here\n\n"
+        await asyncio.sleep(_FOLLOW_LOOK_SECONDS)
+        view = await parts.jobs.get(caller.account_id, view.id)
 
 
 @router.post(
     "/{job_id:uuid}/pause",
     summary="Pause a job",
-    operation_id="pause_job",
-    response_model=Envelope[JobShown],
-    responses=errors("job_not_found", "job_state_conflict"),
+    response_model=Envelope[JobResponse],
+    responses=error_responses("job_not_found", "job_state_conflict"),
 )
-async def pause(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+async def pause_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
     """Stop working on a job; what is being worked on is finished."""
     parts = parts_of(request)
     await parts.jobs.pause(caller.account_id, JobId(job_id))
-    return await _told(parts, caller, JobId(job_id), "The job is paused.")
+    return await _respond(parts, caller, JobId(job_id), "The job is paused.")
 
 
 @router.post(
     "/{job_id:uuid}/resume",
     summary="Resume a job",
-    operation_id="resume_job",
-    response_model=Envelope[JobShown],
-    responses=errors("job_not_found", "job_state_conflict"),
+    response_model=Envelope[JobResponse],
+    responses=error_responses("job_not_found", "job_state_conflict"),
 )
-async def resume(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+async def resume_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
     """Go on with a paused job."""
     parts = parts_of(request)
     await parts.jobs.resume(caller.account_id, JobId(job_id))
-    return await _told(parts, caller, JobId(job_id), "The job goes on.")
+    return await _respond(parts, caller, JobId(job_id), "The job goes on.")
 
 
 @router.post(
     "/{job_id:uuid}/cancel",
     summary="Cancel a job",
-    operation_id="cancel_job",
-    response_model=Envelope[JobShown],
-    responses=errors("job_not_found", "job_state_conflict"),
+    response_model=Envelope[JobResponse],
+    responses=error_responses("job_not_found", "job_state_conflict"),
 )
-async def cancel(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+async def cancel_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
     """End a job now; the verdicts found so far stay."""
     parts = parts_of(request)
     await parts.jobs.cancel(caller.account_id, JobId(job_id))
-    return await _told(parts, caller, JobId(job_id), "The job is cancelled.")
+    return await _respond(parts, caller, JobId(job_id), "The job is cancelled.")
 
 
 @router.delete(
     "/{job_id:uuid}",
     summary="Delete a job",
-    operation_id="delete_job",
     response_model=Envelope[None],
-    responses=errors("job_not_found", "job_state_conflict"),
+    responses=error_responses("job_not_found", "job_state_conflict"),
 )
-async def delete(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+async def delete_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
     """Delete an ended job with its list and its results."""
-    await parts_of(request).queries.delete(caller.account_id, JobId(job_id))
+    await parts_of(request).jobs.delete(caller.account_id, JobId(job_id))
     return answer(None, "The job is deleted.")
 
 
-async def _told(parts: ApiParts, caller: Caller, job_id: JobId, message: str) -> JSONResponse:
-    view = await parts.jobs.get(caller.account_id, job_id)
-    return answer(shown(view, parts.clock()), message)
+@router.get(
+    "/{job_id:uuid}/estimate",
+    summary="What a preview says of the list",
+    response_model=Envelope[EstimateResponse],
+    responses=error_responses("job_not_found", "not_a_preview", "no_preview_yet"),
+)
+async def get_estimate(request: Request, caller: Reader, job_id: UUID) -> JSONResponse:
+    """Estimate the shares of the whole list from a preview, with Wilson's 95 % intervals."""
+    view = await parts_of(request).jobs.get(caller.account_id, JobId(job_id))
+    if not view.options.preview:
+        raise MailsiftError("not_a_preview", "This job is no preview.")
+    shares = estimate_of(view)
+    if not shares:
+        raise MailsiftError("no_preview_yet", "The preview has not ended yet.", retryable=True)
+    rows = view.list_rows or view.total
+    found = {"sample_rows": view.processed, "list_rows": rows, "confidence": 0.95, "shares": shares}
+    return answer(EstimateResponse.model_validate(found))
+
+
+@router.get(
+    "/{job_id:uuid}/plan",
+    summary="What a list will take",
+    response_model=Envelope[PlanResponse],
+    responses=error_responses("job_not_found", "no_address_column", "column_not_found"),
+)
+async def get_plan(
+    request: Request,
+    caller: Reader,
+    job_id: UUID,
+    mode: Annotated[Mode, Query(description="of a list that was uploaded and not started")] = Mode.DEEP,
+) -> JSONResponse:
+    """Say how long a list takes from now on, whom it will ask, and what it waits for. Starts nothing."""
+    found = await parts_of(request).plans.plan(caller.account_id, JobId(job_id), mode)
+    return answer(plan_response(found))
+
+
+def plan_response(plan: ListPlan) -> PlanResponse:
+    """Return what is told of a plan."""
+    left = plan.left
+    return PlanResponse(
+        seconds=None if left.seconds is None else round(left.seconds, 1),
+        reason=left.reason,
+        addresses=plan.addresses,
+        unknown=plan.unknown,
+        probes=[ProbesResponse(provider=key, addresses=count) for key, count in plan.probes.items()],
+        lines=[PlanLineResponse.model_validate(line) for line in left.lines],
+    )
+
+
+@router.post(
+    "/{job_id:uuid}/promote",
+    status_code=202,
+    summary="Run a preview's whole list",
+    response_model=Envelope[JobResponse],
+    responses=error_responses("job_not_found", "not_a_preview", "source_gone"),
+)
+async def promote_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+    """Make a job of the whole list; what the preview has just asked is not asked again."""
+    parts = parts_of(request)
+    return await _respond_new(parts, caller, await parts.jobs.promote(caller.account_id, JobId(job_id)))
+
+
+@router.post(
+    "/{job_id:uuid}/rerun",
+    status_code=202,
+    summary="Run the list again",
+    response_model=Envelope[JobResponse],
+    responses=error_responses("job_not_found", "source_gone"),
+)
+async def rerun_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+    """Run the same list again as a new job with this one as its parent; every mail server is asked again."""
+    parts = parts_of(request)
+    return await _respond_new(parts, caller, await parts.jobs.repeat(caller.account_id, JobId(job_id)))
+
+
+@router.post(
+    "/{job_id:uuid}/retry",
+    status_code=202,
+    summary="Run the unknown rows again",
+    response_model=Envelope[JobResponse],
+    responses=error_responses("job_not_found", "job_state_conflict", "no_results_yet", "nothing_to_retry"),
+)
+async def retry_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+    """Run again the rows of an ended job whose result says nothing about the mailbox, as a new job."""
+    parts = parts_of(request)
+    return await _respond_new(parts, caller, await parts.jobs.retry(caller.account_id, JobId(job_id)))
+
+
+@router.get(
+    "/{job_id:uuid}/results",
+    summary="Fetch the results",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The rows of the list, each with its verdict. `Mailsift-Complete` is false while"
+            " the job runs: the rows are those with a verdict so far.",
+            "content": {kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in TYPES.values()},
+        },
+        206: {"description": "The `Range` of a completed job's results; not of XLSX."},
+        304: {"description": "`If-None-Match` has the ETag these results have; only of a completed job."},
+        **error_responses(
+            "job_not_found",
+            "no_results_yet",
+            "unknown_column",
+            "too_many_rows_for_xlsx",
+            "range_not_satisfiable",
+        ),
+    },
+)
+async def get_results(
+    request: Request,
+    caller: Reader,
+    job_id: UUID,
+    format: Annotated[ExportFormat, Query(description="CSV and XLSX are safe to open")] = ExportFormat.CSV,  # noqa: A002 - the word for it
+    status: Annotated[list[Status], Query(description="only these")] = [],  # noqa: B006 - pydantic copies it
+    columns: Annotated[list[ShortText], Query(description="only these, in this order", max_length=250)] = [],  # noqa: B006 - same
+) -> Response:
+    """Fetch the results, also while the job runs."""
+    options = ExportOptions(format, set(status), columns)
+    return await download(request, parts_of(request).jobs, caller.account_id, JobId(job_id), options)
+
+
+@router.get(
+    "/{job_id:uuid}/diff",
+    summary="What changed between two runs",
+    response_model=Envelope[DiffResponse],
+    responses=error_responses("job_not_found", "no_results_yet", "not_the_same_list"),
+)
+async def get_diff(
+    request: Request,
+    caller: Reader,
+    job_id: UUID,
+    against: Annotated[UUID, Query(description="the earlier run")],
+    limit: Annotated[int, Query(ge=0, le=1_000, description="how many changed addresses are named")] = 100,
+) -> JSONResponse:
+    """Compare this run of a list with another one, address by address."""
+    found = await parts_of(request).jobs.diff(caller.account_id, JobId(against), JobId(job_id), limit=limit)
+    return answer(asdict(found))

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, AliasGenerator, AliasPath, AwareDatetime, BaseModel, ConfigDict, Field
 
-from api.described import errors
-from api.envelope import Envelope, answer
-from api.parts import parts_of
-from api.scalars import WHOLE
-from api.strict_json import StrictRoute
-from api.texts import ShortText
-from api.uploads import ListOptions
-from api.v1.jobs import Reader, Writer
-from api.v1.shown import JobShown, moment, shown
-from api.v1.webhook_shapes import plain
-from jobs.schedule_views import Overlap, Recheck, ScheduleSpec, ScheduleView
-from jobs.timetable import CatchUp
-from jobs.views import JobId
+from mailsift.api.http.inputs import WHOLE, ShortText, StrictRoute
+from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, id_of_cursor, page_of
+from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.http.uploads import ListOptions
+from mailsift.api.parts import parts_of
+from mailsift.api.v1.jobs import JobResponse, Reader, Writer, job_response
+from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec, ScheduleView
+from mailsift.jobs.schedules.timetable import CatchUp
+from mailsift.jobs.views import JobId
 
-router = APIRouter(prefix="/v1/bulk/schedules", tags=["schedules"], route_class=StrictRoute)
+router = APIRouter(
+    prefix="/v1/bulk/schedules",
+    tags=["schedules"],
+    route_class=StrictRoute,
+    generate_unique_id_function=operation_id,
+)
 _CLOCK_ERRORS: Final = ("schedule_cron_invalid", "schedule_zone_invalid", "schedule_ended")
 _DAY: Final = 86_400
 
@@ -40,11 +41,22 @@ Failures = Annotated[
 ]
 
 
-class ScheduleShown(BaseModel):
+def _of_spec(name: str) -> AliasChoices:
+    """Find a field in the view or in what the schedule does."""
+    return AliasChoices(name, AliasPath("spec", name))
+
+
+class ScheduleResponse(ViewModel):
     """A schedule."""
 
-    id: str
-    job_id: str | None = Field(description="whose list it is; null when that job was deleted")
+    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_of_spec))
+
+    schedule_id: UUID = Field(validation_alias="id")
+    id: UUID = Field(description="the old name of schedule_id; gone with the next release", deprecated=True)
+    job_id: UUID | None = Field(
+        validation_alias="source_job_id",
+        description="whose list it is; null when that job was deleted",
+    )
     name: str
     cron: str
     zone: str
@@ -52,42 +64,42 @@ class ScheduleShown(BaseModel):
     overlap: Overlap
     catch_up: CatchUp
     jitter_seconds: int
-    ends_at: datetime | None
+    ends_at: UtcTime | None
     pause_after_failures: int
     enabled: bool
-    next_runs: list[datetime] = Field(description="when the next five start; none while it is paused")
-    last_run_at: datetime | None = Field(description="the slot that was run last")
+    next_runs: list[UtcTime] = Field(description="when the next five start; none while it is paused")
+    last_run_at: UtcTime | None = Field(description="the slot that was run last")
     last_error: str = Field(description="why the last slot was not run or it paused itself, else empty")
     failures: int = Field(description="failed runs in a row")
-    created_at: datetime
+    created_at: UtcTime
 
 
-class Schedules(BaseModel):
-    """The account's schedules."""
+class SchedulesResponse(PageResponse):
+    """One page of the account's schedules."""
 
-    schedules: list[ScheduleShown]
+    schedules: list[ScheduleResponse]
 
 
-class RunShown(BaseModel):
+class RunResponse(BaseModel):
     """A run: its job, and the slot it was made for."""
 
-    scheduled_for: datetime | None = Field(description="null when it was run by hand")
-    job: JobShown
+    scheduled_for: UtcTime | None = Field(description="null when it was run by hand")
+    job: JobResponse
 
 
-class Runs(BaseModel):
-    """The runs of a schedule, newest first."""
+class RunsResponse(PageResponse):
+    """One page of the runs of a schedule, newest first."""
 
-    runs: list[RunShown]
+    runs: list[RunResponse]
 
 
-class Run(BaseModel):
+class NewRunResponse(BaseModel):
     """The job of a run."""
 
-    job_id: str
+    job_id: UUID
 
 
-class NewSchedule(BaseModel):
+class ScheduleRequest(BaseModel):
     """Which list to run again, and when."""
 
     model_config = ConfigDict(extra="forbid")
@@ -105,7 +117,7 @@ class NewSchedule(BaseModel):
     options: ListOptions | None = Field(default=None, description="left out: those of the job")
 
 
-class ScheduleChange(BaseModel):
+class ScheduleUpdateRequest(BaseModel):
     """What to change; what is left out stays."""
 
     model_config = ConfigDict(extra="forbid")
@@ -126,98 +138,76 @@ class ScheduleChange(BaseModel):
         return replace(spec, **{name: x for name, x in given.items() if x is not None or name == "ends_at"})
 
 
-def _shown(view: ScheduleView) -> dict[str, Any]:
-    spec = view.spec
-    return {
-        "id": str(view.id),
-        "job_id": str(view.source_job_id) if view.source_job_id else None,
-        **plain({name: getattr(spec, name) for name in ("name", "cron", "zone")}),
-        **plain({name: getattr(spec, name) for name in ("recheck", "overlap", "catch_up")}),
-        "jitter_seconds": spec.jitter_seconds,
-        "ends_at": moment(spec.ends_at),
-        "pause_after_failures": spec.pause_after_failures,
-        "enabled": view.enabled,
-        "next_runs": [moment(at) for at in view.next_runs],
-        "last_run_at": moment(view.last_run_at),
-        "last_error": view.last_error,
-        "failures": view.failures,
-        "created_at": moment(view.created_at),
-    }
-
-
 @router.post(
     "",
     status_code=201,
     summary="Make a schedule",
-    operation_id="create_schedule",
-    response_model=Envelope[ScheduleShown],
-    responses=errors("job_not_found", *_CLOCK_ERRORS, "schedule_limit"),
+    response_model=Envelope[ScheduleResponse],
+    responses=error_responses("job_not_found", *_CLOCK_ERRORS, "schedule_limit"),
 )
-async def create(request: Request, wanted: NewSchedule, caller: Writer) -> JSONResponse:
+async def create_schedule(request: Request, wanted: ScheduleRequest, caller: Writer) -> JSONResponse:
     """Run the list of a job again by the clock."""
-    spec = ScheduleSpec(
-        cron=wanted.cron,
-        zone=wanted.zone,
-        name=wanted.name,
-        recheck=wanted.recheck,
-        overlap=wanted.overlap,
-        catch_up=wanted.catch_up,
-        options=wanted.options.options() if wanted.options else None,
-        jitter_seconds=wanted.jitter_seconds,
-        ends_at=wanted.ends_at,
-        pause_after_failures=wanted.pause_after_failures,
-    )
+    same = wanted.model_dump(exclude={"job_id", "options"})
+    spec = ScheduleSpec(**same, options=wanted.options.options() if wanted.options else None)
     view = await parts_of(request).schedules.create(caller.account_id, JobId(wanted.job_id), spec)
     headers = {"Location": f"/v1/bulk/schedules/{view.id}"}
-    return answer(_shown(view), "The schedule is made.", status=201, headers=headers)
+    return answer(ScheduleResponse.model_validate(view), "The schedule is made.", status=201, headers=headers)
 
 
 @router.get(
     "",
     summary="List schedules",
-    operation_id="list_schedules",
-    response_model=Envelope[Schedules],
-    responses=errors(),
+    response_model=Envelope[SchedulesResponse],
+    responses=error_responses("bad_cursor"),
 )
-async def list_schedules(request: Request, caller: Reader) -> JSONResponse:
+async def list_schedules(
+    request: Request, caller: Reader, limit: Limit = 100, cursor: Cursor = ""
+) -> JSONResponse:
     """List the account's schedules, oldest first."""
     views = await parts_of(request).schedules.list(caller.account_id)
-    return answer({"schedules": [_shown(view) for view in views]})
+    page, following = page_of(after_cursor(views, cursor, _id_of), limit, _id_of)
+    found = {"schedules": page, "next_cursor": following, "has_more": bool(following)}
+    return answer(SchedulesResponse.model_validate(found))
+
+
+def _id_of(view: ScheduleView) -> UUID:
+    return view.id
 
 
 @router.get(
     "/{schedule_id:uuid}",
     summary="Look at a schedule",
-    operation_id="get_schedule",
-    response_model=Envelope[ScheduleShown],
-    responses=errors("schedule_not_found"),
+    response_model=Envelope[ScheduleResponse],
+    responses=error_responses("schedule_not_found"),
 )
-async def get(request: Request, caller: Reader, schedule_id: UUID) -> JSONResponse:
+async def get_schedule(request: Request, caller: Reader, schedule_id: UUID) -> JSONResponse:
     """Look at a schedule and its next five runs."""
-    return answer(_shown(await parts_of(request).schedules.get(caller.account_id, schedule_id)))
+    return answer(
+        ScheduleResponse.model_validate(await parts_of(request).schedules.get(caller.account_id, schedule_id))
+    )
 
 
 @router.patch(
     "/{schedule_id:uuid}",
     summary="Change a schedule",
-    operation_id="update_schedule",
-    response_model=Envelope[ScheduleShown],
-    responses=errors("schedule_not_found", *_CLOCK_ERRORS),
+    response_model=Envelope[ScheduleResponse],
+    responses=error_responses("schedule_not_found", *_CLOCK_ERRORS),
 )
-async def update(request: Request, wanted: ScheduleChange, caller: Writer, schedule_id: UUID) -> JSONResponse:
+async def update_schedule(
+    request: Request, wanted: ScheduleUpdateRequest, caller: Writer, schedule_id: UUID
+) -> JSONResponse:
     """Change a schedule."""
     view = await parts_of(request).schedules.update(caller.account_id, schedule_id, wanted.changed)
-    return answer(_shown(view), "The schedule is changed.")
+    return answer(ScheduleResponse.model_validate(view), "The schedule is changed.")
 
 
 @router.delete(
     "/{schedule_id:uuid}",
     summary="Delete a schedule",
-    operation_id="delete_schedule",
     response_model=Envelope[None],
-    responses=errors("schedule_not_found"),
+    responses=error_responses("schedule_not_found"),
 )
-async def delete(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
+async def delete_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Delete a schedule; its jobs stay."""
     await parts_of(request).schedules.delete(caller.account_id, schedule_id)
     return answer(None, "The schedule is deleted.")
@@ -226,56 +216,55 @@ async def delete(request: Request, caller: Writer, schedule_id: UUID) -> JSONRes
 @router.post(
     "/{schedule_id:uuid}/pause",
     summary="Pause a schedule",
-    operation_id="pause_schedule",
-    response_model=Envelope[ScheduleShown],
-    responses=errors("schedule_not_found"),
+    response_model=Envelope[ScheduleResponse],
+    responses=error_responses("schedule_not_found"),
 )
-async def pause(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
+async def pause_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Run nothing until it is resumed."""
     view = await parts_of(request).schedules.pause(caller.account_id, schedule_id)
-    return answer(_shown(view), "The schedule is paused.")
+    return answer(ScheduleResponse.model_validate(view), "The schedule is paused.")
 
 
 @router.post(
     "/{schedule_id:uuid}/resume",
     summary="Resume a schedule",
-    operation_id="resume_schedule",
-    response_model=Envelope[ScheduleShown],
-    responses=errors("schedule_not_found", "schedule_ended"),
+    response_model=Envelope[ScheduleResponse],
+    responses=error_responses("schedule_not_found", "schedule_ended"),
 )
-async def resume(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
+async def resume_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Go on with the next slot."""
     view = await parts_of(request).schedules.resume(caller.account_id, schedule_id)
-    return answer(_shown(view), "The schedule goes on.")
+    return answer(ScheduleResponse.model_validate(view), "The schedule goes on.")
 
 
 @router.post(
     "/{schedule_id:uuid}/run",
     status_code=202,
     summary="Run a schedule now",
-    operation_id="run_schedule",
-    response_model=Envelope[Run],
-    responses=errors("schedule_not_found", "schedule_source_gone", "nothing_to_retry"),
+    response_model=Envelope[NewRunResponse],
+    responses=error_responses("schedule_not_found", "schedule_source_gone", "nothing_to_retry"),
 )
-async def run_now(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
+async def run_schedule(request: Request, caller: Writer, schedule_id: UUID) -> JSONResponse:
     """Make a run at once, beside those of the clock."""
     job_id = await parts_of(request).schedules.run_now(caller.account_id, schedule_id)
-    return answer({"job_id": str(job_id)}, "A run is made.", status=202)
+    return answer(NewRunResponse(job_id=job_id), "A run is made.", status=202)
 
 
 @router.get(
     "/{schedule_id:uuid}/runs",
     summary="List a schedule's runs",
-    operation_id="list_schedule_runs",
-    response_model=Envelope[Runs],
-    responses=errors("schedule_not_found"),
+    response_model=Envelope[RunsResponse],
+    responses=error_responses("schedule_not_found", "bad_cursor"),
 )
-async def runs(
-    request: Request, caller: Reader, schedule_id: UUID, limit: Annotated[int, Query(ge=1, le=100)] = 20
+async def list_schedule_runs(
+    request: Request, caller: Reader, schedule_id: UUID, limit: Limit = 20, cursor: Cursor = ""
 ) -> JSONResponse:
     """List the runs of a schedule, newest first."""
     parts = parts_of(request)
-    found = await parts.schedules.runs(caller.account_id, schedule_id, limit=limit)
+    found = await parts.schedules.runs(
+        caller.account_id, schedule_id, limit=limit + 1, after=id_of_cursor(cursor)
+    )
+    page, following = page_of(found, limit, lambda run: run.job.id)
     now = parts.clock()
-    told = [{"scheduled_for": moment(run.scheduled_for), "job": shown(run.job, now)} for run in found]
-    return answer({"runs": told})
+    listed = [RunResponse(scheduled_for=run.scheduled_for, job=job_response(run.job, now)) for run in page]
+    return answer(RunsResponse(runs=listed, next_cursor=following, has_more=bool(following)))

@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse
-
-from api.auth import Needs
-from api.described import errors
-from api.envelope import Envelope, answer
-from api.keys import Caller, Scope
-from api.parts import parts_of
-from api.strict_json import StrictRoute
-from api.v1.webhook_shapes import (
-    Count,
-    Deliveries,
-    DeliveryLogged,
-    DeliveryShown,
-    NewWebhook,
-    Rotation,
-    Secret,
-    Since,
-    Tested,
-    TestRequest,
-    WebhookChange,
-    WebhookMade,
-    Webhooks,
-    WebhookShown,
-    plain,
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
 )
-from events.views import EndpointView
 
-router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], route_class=StrictRoute)
+from mailsift.accounts.keys import Caller, Scope
+from mailsift.api.http.auth import RequireScope
+from mailsift.api.http.inputs import StrictRoute, Url, Whole
+from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.paging import (
+    Cursor,
+    Limit,
+    PageResponse,
+    after_cursor,
+    bad_cursor,
+    id_of_cursor,
+    page_of,
+)
+from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.parts import parts_of
+from mailsift.events.endpoints import (
+    DEFAULT_RATE,
+    MAX_RATE,
+    MIN_RATE,
+    DeliveryView,
+    EndpointView,
+    WebhookService,
+)
+from mailsift.events.payloads import EventType, SimulatedEvent
+from mailsift.pipeline.errors import MailsiftError
 
-Reader = Annotated[Caller, Depends(Needs(Scope.WEBHOOKS_READ))]
-Writer = Annotated[Caller, Depends(Needs(Scope.WEBHOOKS_WRITE))]
+router = APIRouter(
+    prefix="/v1/webhooks",
+    tags=["webhooks"],
+    route_class=StrictRoute,
+    generate_unique_id_function=operation_id,
+)
+
+Reader = Annotated[Caller, Depends(RequireScope(Scope.WEBHOOKS_READ))]
+Writer = Annotated[Caller, Depends(RequireScope(Scope.WEBHOOKS_WRITE))]
 _FIELD_ERRORS: Final = (
     "webhook_url_invalid",
     "webhook_url_blocked",
@@ -46,105 +61,270 @@ _FIELD_ERRORS: Final = (
 )
 
 
-def _shown(view: EndpointView) -> dict[str, Any]:
-    return plain(asdict(view))
+Rate = Annotated[StrictFloat, Field(ge=MIN_RATE, le=MAX_RATE, allow_inf_nan=False)]
+_RATE = f"attempts a second at most, in the long run; null = {DEFAULT_RATE:g}"
+Types = Annotated[list[EventType], Field(max_length=20, description="events; none = all")]
+
+
+class WebhookResponse(ViewModel):
+    """A registered webhook."""
+
+    webhook_id: UUID = Field(validation_alias="id")
+    id: UUID = Field(description="the old name of webhook_id; gone with the next release", deprecated=True)
+    url: str
+    types: list[str]
+    rate_per_second: float | None
+    enabled: bool
+    disabled_reason: str
+    failing_since: UtcTime | None
+    paused_until: UtcTime | None
+    previous_secret_until: UtcTime | None
+    created_at: UtcTime
+
+
+class NewWebhookResponse(WebhookResponse):
+    """A new webhook; the secret is shown this once."""
+
+    secret: str
+
+
+class WebhooksResponse(PageResponse):
+    """One page of the account's webhooks."""
+
+    webhooks: list[WebhookResponse]
+
+
+class SecretResponse(ViewModel):
+    """A new secret, shown this once, and until when the one before signs too."""
+
+    secret: str
+    previous_secret_until: UtcTime | None
+
+
+class AttemptResponse(ViewModel):
+    """One request."""
+
+    n: int
+    at: UtcTime
+    trigger: str
+    ms: int
+    status_code: int
+    error: str
+    response: str
+    wish: str
+
+
+class DeliveryResponse(ViewModel):
+    """An event on its way."""
+
+    delivery_id: UUID = Field(validation_alias="id")
+    event_id: UUID
+    webhook_id: UUID = Field(validation_alias="endpoint_id")
+    id: UUID = Field(description="the old name of delivery_id; gone with the next release", deprecated=True)
+    endpoint_id: UUID = Field(
+        description="the old name of webhook_id; gone with the next release", deprecated=True
+    )
+    type: str
+    state: str
+    trigger: str
+    attempts: int
+    next_attempt_at: UtcTime | None
+    created_at: UtcTime
+    finished_at: UtcTime | None
+
+
+class DeliveryLogResponse(DeliveryResponse):
+    """An event on its way, and every attempt so far."""
+
+    log: list[AttemptResponse]
+
+
+class DeliveriesResponse(PageResponse):
+    """One page of deliveries."""
+
+    deliveries: list[DeliveryResponse]
+
+
+class CountResponse(BaseModel):
+    """How many."""
+
+    count: int
+
+
+class TestResponse(ViewModel):
+    """What came of a test; it arrived exactly when `error` is empty."""
+
+    delivered: bool
+    delivery_id: UUID
+    event_id: UUID
+    type: str
+    error: str
+    status_code: int
+    ms: int
+
+
+class WebhookRequest(BaseModel):
+    """Where to send what."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: Url = Field(examples=["https://example.com/hooks"])
+    types: Types = []
+    rate_per_second: Rate | None = Field(default=None, description=_RATE)
+
+
+class WebhookUpdateRequest(BaseModel):
+    """What to change; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: Url | None = None
+    types: Types | None = None
+    enabled: StrictBool | None = None
+    rate_per_second: Rate | None = Field(default=None, description=_RATE)
+
+    @property
+    def new_rate(self) -> float | None:
+        """The rate as WebhookService.update takes it: null, if it was said, is not the same as left out."""
+        return self.rate_per_second or (0.0 if "rate_per_second" in self.model_fields_set else None)
+
+
+class RotateRequest(BaseModel):
+    """How long the secret before signs too."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    overlap: Whole = Field(default=86_400, ge=0, le=7 * 86_400, description="seconds")
+    force: StrictBool = Field(
+        default=False, description="also while a secret before signs too, which ends it now"
+    )
+
+
+def _written(value: object) -> object:
+    """Take a moment as a date only; a number could be seconds or milliseconds."""
+    if not isinstance(value, str) or value[4:5] != "-":
+        raise ValueError("expected ISO 8601")
+    return value
+
+
+Since = Annotated[AwareDatetime, BeforeValidator(_written)]
+
+
+class RedeliverRequest(BaseModel):
+    """From when on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    since: Since
+
+
+class TestRequest(BaseModel):
+    """Which event to simulate, and where to send it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    test_type: SimulatedEvent
+    webhook_id: UUID
 
 
 @router.post(
     "",
     status_code=201,
     summary="Register a webhook",
-    operation_id="create_webhook",
-    response_model=Envelope[WebhookMade],
-    responses=errors(*_FIELD_ERRORS, "webhook_limit"),
+    response_model=Envelope[NewWebhookResponse],
+    responses=error_responses(*_FIELD_ERRORS, "webhook_limit"),
 )
-async def create(request: Request, wanted: NewWebhook, caller: Writer) -> JSONResponse:
+async def create_webhook(request: Request, wanted: WebhookRequest, caller: Writer) -> JSONResponse:
     """Register a webhook; its secret is shown only in this answer."""
     view, secret = await parts_of(request).webhooks.create(
         caller.account_id, wanted.url, wanted.types, rate_per_second=wanted.rate_per_second
     )
     headers = {"Location": f"/v1/webhooks/{view.id}"}
-    return answer(
-        {**_shown(view), "secret": secret}, "The webhook is registered.", status=201, headers=headers
-    )
+    made = NewWebhookResponse.model_validate({**asdict(view), "secret": secret})
+    return answer(made, "The webhook is registered.", status=201, headers=headers)
 
 
 @router.get(
     "",
     summary="List webhooks",
-    operation_id="list_webhooks",
-    response_model=Envelope[Webhooks],
-    responses=errors(),
+    response_model=Envelope[WebhooksResponse],
+    responses=error_responses("bad_cursor"),
 )
-async def list_webhooks(request: Request, caller: Reader) -> JSONResponse:
+async def list_webhooks(
+    request: Request, caller: Reader, limit: Limit = 100, cursor: Cursor = ""
+) -> JSONResponse:
     """List the account's webhooks, oldest first."""
     views = await parts_of(request).webhooks.list(caller.account_id)
-    return answer({"webhooks": [_shown(view) for view in views]})
+    page, following = page_of(after_cursor(views, cursor, _id_of), limit, _id_of)
+    found = {"webhooks": page, "next_cursor": following, "has_more": bool(following)}
+    return answer(WebhooksResponse.model_validate(found))
+
+
+def _id_of(view: EndpointView | DeliveryView) -> UUID:
+    return view.id
 
 
 @router.post(
     "/test",
     summary="Test a webhook",
-    operation_id="test_webhook",
-    response_model=Envelope[Tested],
-    responses=errors("webhook_not_found", "webhook_test_limit"),
+    response_model=Envelope[TestResponse],
+    responses=error_responses("webhook_not_found", "webhook_test_limit"),
 )
-async def test(request: Request, wanted: TestRequest, caller: Writer) -> JSONResponse:
+async def test_webhook(request: Request, wanted: TestRequest, caller: Writer) -> JSONResponse:
     """Send a simulated event once, with the header `webhook-test: true`; it never counts as a failure."""
     outcome = await parts_of(request).webhooks.test(caller.account_id, wanted.webhook_id, wanted.test_type)
-    told = plain(asdict(outcome))
-    return answer({"delivered": not told["error"], **told}, "The test event was sent.")
+    return answer(TestResponse.model_validate(outcome), "The test event was sent.")
 
 
 @router.get(
     "/deliveries/{delivery_id:uuid}",
     summary="Look at a delivery",
-    operation_id="get_delivery",
-    response_model=Envelope[DeliveryLogged],
-    responses=errors("delivery_not_found"),
+    response_model=Envelope[DeliveryLogResponse],
+    responses=error_responses("delivery_not_found"),
 )
 async def get_delivery(request: Request, caller: Reader, delivery_id: UUID) -> JSONResponse:
     """Look at a delivery and its attempts."""
     service = parts_of(request).webhooks
     view = await service.delivery(caller.account_id, delivery_id)
     log = await service.attempts(caller.account_id, delivery_id)
-    return answer({**plain(asdict(view)), "log": [plain(asdict(one)) for one in log]})
+    return answer(DeliveryLogResponse.model_validate({**asdict(view), "log": log}))
 
 
 @router.post(
     "/deliveries/{delivery_id:uuid}/redeliver",
     status_code=202,
     summary="Send an event again",
-    operation_id="redeliver",
-    response_model=Envelope[DeliveryShown],
-    responses=errors("delivery_not_found", "webhook_disabled", "delivery_conflict"),
+    response_model=Envelope[DeliveryResponse],
+    responses=error_responses("delivery_not_found", "webhook_disabled", "delivery_conflict"),
 )
 async def redeliver(request: Request, caller: Writer, delivery_id: UUID) -> JSONResponse:
     """Send an event once more, now."""
     view = await parts_of(request).webhooks.redeliver(caller.account_id, delivery_id)
-    return answer(plain(asdict(view)), "The event is sent again.", status=202)
+    return answer(DeliveryResponse.model_validate(view), "The event is sent again.", status=202)
 
 
 @router.get(
     "/{webhook_id:uuid}",
     summary="Look at a webhook",
-    operation_id="get_webhook",
-    response_model=Envelope[WebhookShown],
-    responses=errors("webhook_not_found"),
+    response_model=Envelope[WebhookResponse],
+    responses=error_responses("webhook_not_found"),
 )
-async def get(request: Request, caller: Reader, webhook_id: UUID) -> JSONResponse:
+async def get_webhook(request: Request, caller: Reader, webhook_id: UUID) -> JSONResponse:
     """Look at a webhook."""
-    return answer(_shown(await parts_of(request).webhooks.get(caller.account_id, webhook_id)))
+    return answer(
+        WebhookResponse.model_validate(await parts_of(request).webhooks.get(caller.account_id, webhook_id))
+    )
 
 
 @router.patch(
     "/{webhook_id:uuid}",
     summary="Change a webhook",
-    operation_id="update_webhook",
-    response_model=Envelope[WebhookShown],
-    responses=errors("webhook_not_found", *_FIELD_ERRORS),
+    response_model=Envelope[WebhookResponse],
+    responses=error_responses("webhook_not_found", *_FIELD_ERRORS),
 )
-async def update(request: Request, wanted: WebhookChange, caller: Writer, webhook_id: UUID) -> JSONResponse:
+async def update_webhook(
+    request: Request, wanted: WebhookUpdateRequest, caller: Writer, webhook_id: UUID
+) -> JSONResponse:
     """Change a webhook; disabling skips what waits, enabling forgets past failures."""
     view = await parts_of(request).webhooks.update(
         caller.account_id,
@@ -154,17 +334,16 @@ async def update(request: Request, wanted: WebhookChange, caller: Writer, webhoo
         enabled=wanted.enabled,
         rate_per_second=wanted.new_rate,
     )
-    return answer(_shown(view), "The webhook is changed.")
+    return answer(WebhookResponse.model_validate(view), "The webhook is changed.")
 
 
 @router.delete(
     "/{webhook_id:uuid}",
     summary="Delete a webhook",
-    operation_id="delete_webhook",
     response_model=Envelope[None],
-    responses=errors("webhook_not_found"),
+    responses=error_responses("webhook_not_found"),
 )
-async def delete(request: Request, caller: Writer, webhook_id: UUID) -> JSONResponse:
+async def delete_webhook(request: Request, caller: Writer, webhook_id: UUID) -> JSONResponse:
     """Delete a webhook with its deliveries."""
     await parts_of(request).webhooks.delete(caller.account_id, webhook_id)
     return answer(None, "The webhook is deleted.")
@@ -173,50 +352,95 @@ async def delete(request: Request, caller: Writer, webhook_id: UUID) -> JSONResp
 @router.post(
     "/{webhook_id:uuid}/rotate",
     summary="Rotate a secret",
-    operation_id="rotate_webhook_secret",
-    response_model=Envelope[Secret],
-    responses=errors("webhook_not_found", "webhook_overlap_invalid"),
+    response_model=Envelope[SecretResponse],
+    responses=error_responses("webhook_not_found", "webhook_overlap_invalid", "webhook_secret_overlap"),
 )
-async def rotate(request: Request, wanted: Rotation, caller: Writer, webhook_id: UUID) -> JSONResponse:
+async def rotate_webhook_secret(
+    request: Request, wanted: RotateRequest, caller: Writer, webhook_id: UUID
+) -> JSONResponse:
     """Give the webhook a new secret; for the time of the overlap the one before signs too."""
     service = parts_of(request).webhooks
-    secret = await service.rotate(caller.account_id, webhook_id, overlap_s=wanted.overlap)
-    return answer({"secret": secret}, "The secret is rotated.")
+    made = await service.rotate(caller.account_id, webhook_id, overlap_s=wanted.overlap, force=wanted.force)
+    return answer(SecretResponse.model_validate(made), "The secret is rotated.")
 
 
 @router.get(
     "/{webhook_id:uuid}/deliveries",
     summary="List deliveries",
-    operation_id="list_deliveries",
-    response_model=Envelope[Deliveries],
-    responses=errors("webhook_not_found"),
+    response_model=Envelope[DeliveriesResponse],
+    responses=error_responses("webhook_not_found", "delivery_not_found", "bad_cursor"),
 )
-async def deliveries(
+async def list_deliveries(
     request: Request,
     caller: Reader,
     webhook_id: UUID,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    before: Annotated[UUID | None, Query(description="id of the last delivery of the page before")] = None,
+    limit: Limit = 20,
+    cursor: Cursor = "",
+    before: Annotated[
+        UUID | None,
+        Query(description="the old name of cursor; gone with the next release", deprecated=True),
+    ] = None,
 ) -> JSONResponse:
     """List the webhook's deliveries, newest first."""
     service = parts_of(request).webhooks
-    last = await service.delivery(caller.account_id, before) if before else None
-    place = (last.created_at, last.id) if last else None
+    seen = await _last_seen(service, caller, cursor)
+    if seen is None and before is not None:
+        seen = await service.delivery(caller.account_id, before)
+    place = (seen.created_at, seen.id) if seen else None
     views = await service.deliveries(caller.account_id, webhook_id, limit=limit + 1, before=place)
-    page = [plain(asdict(view)) for view in views[:limit]]
-    return answer({"deliveries": page, "has_more": len(views) > limit})
+    page, following = page_of(views, limit, _id_of)
+    found = {"deliveries": page, "next_cursor": following, "has_more": bool(following)}
+    return answer(DeliveriesResponse.model_validate(found))
+
+
+async def _last_seen(service: WebhookService, caller: Caller, cursor: str) -> DeliveryView | None:
+    """Return the delivery a cursor names.
+
+    Raises:
+        MailsiftError: `bad_cursor`.
+    """
+    delivery_id = id_of_cursor(cursor)
+    if delivery_id is None:
+        return None
+    try:
+        return await service.delivery(caller.account_id, delivery_id)
+    except MailsiftError:
+        raise bad_cursor() from None
 
 
 @router.post(
     "/{webhook_id:uuid}/redeliver",
     status_code=202,
     summary="Send failed events again",
-    operation_id="redeliver_failed",
-    response_model=Envelope[Count],
-    responses=errors("webhook_not_found", "webhook_disabled"),
+    response_model=Envelope[CountResponse],
+    responses=error_responses("webhook_not_found", "webhook_disabled"),
 )
-async def redeliver_failed(request: Request, wanted: Since, caller: Writer, webhook_id: UUID) -> JSONResponse:
+async def redeliver_failed(
+    request: Request, wanted: RedeliverRequest, caller: Writer, webhook_id: UUID
+) -> JSONResponse:
     """Send again what was given up or skipped since a moment."""
     service = parts_of(request).webhooks
     count = await service.redeliver_failed(caller.account_id, webhook_id, since=wanted.since)
-    return answer({"count": count}, "They are sent again.", status=202)
+    return answer(CountResponse(count=count), "They are sent again.", status=202)
+
+
+@router.post(
+    "/{webhook_id:uuid}/recover",
+    status_code=202,
+    summary="Send missed events",
+    response_model=Envelope[CountResponse],
+    responses=error_responses("webhook_not_found", "webhook_disabled"),
+)
+async def recover_webhook(
+    request: Request,
+    caller: Writer,
+    webhook_id: UUID,
+    since: Annotated[Since, Query(description="ISO 8601 with a time zone; `Z` needs no escaping")],
+) -> JSONResponse:
+    """Send everything the webhook missed since a moment.
+
+    That is what was given up or skipped, and what happened while it was disabled or not registered yet. Its
+    events come with the `webhook-id` they always had.
+    """
+    count = await parts_of(request).webhooks.recover(caller.account_id, webhook_id, since=since)
+    return answer(CountResponse(count=count), "What was missed is sent.", status=202)

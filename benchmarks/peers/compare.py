@@ -14,8 +14,8 @@ from pathlib import Path
 from benchmarks.engine import SESSIONS, home
 from benchmarks.peers.listing import SEED, domains_of, read_statuses
 from benchmarks.peers.tools import PEERS, Peer
-from sandbox.client import SandboxProcess
-from sandbox.world import Mix
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.world import WorldMix
 
 GOAL = 5.0
 KINDNESS = {
@@ -28,7 +28,7 @@ class Internet(SandboxProcess):
     """A sandbox on the ports that nobody else can change."""
 
     def __init__(self, *, domains: int, latency_ms: int) -> None:
-        super().__init__(seed=SEED, domains=domains, mix=Mix.CALM, smtp_port=25, latency_ms=latency_ms)
+        super().__init__(seed=SEED, domains=domains, mix=WorldMix.CALM, smtp_port=25, latency_ms=latency_ms)
         self._arguments.append("--dns-port=53")
 
 

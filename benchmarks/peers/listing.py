@@ -9,8 +9,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from sandbox.listing import write_list
-from sandbox.world import Mix, World
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.world import SandboxWorld, WorldMix
 
 SEED = 1
 ADDRESSES_A_DOMAIN = 10
@@ -24,7 +24,7 @@ def domains_of(rows: int) -> int:
 
 def write_rows(folder: Path, rows: int) -> None:
     """Write `list.csv` (email) and `truth.csv` (email, status) into the folder."""
-    world = World(seed=SEED, domains=domains_of(rows), mix=Mix.CALM)
+    world = SandboxWorld(seed=SEED, domains=domains_of(rows), mix=WorldMix.CALM)
     source = write_list(world, folder / "all.csv", rows=int(rows * _SURPLUS) + 100)
     with source.open(newline="", encoding="utf-8") as given:
         truths = {

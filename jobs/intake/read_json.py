@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,11 +14,11 @@ from typing import Any, Never, TextIO
 
 import polars as pl
 
-from jobs.columns import column_id
-from jobs.intake.bounds import too_many_columns, too_many_rows
-from jobs.intake.plan import IntakeLimits
-from jobs.intake.table import Table
-from pipeline.errors import MailsiftError
+from mailsift.jobs.columns import column_id
+from mailsift.jobs.intake.models import IntakeLimits
+from mailsift.jobs.intake.sniff import too_many_columns, too_many_rows
+from mailsift.jobs.intake.table import SourceTable
+from mailsift.pipeline.errors import MailsiftError
 
 _BATCH = 20_000
 _PIECE = 1 << 20
@@ -40,7 +40,7 @@ _PLAIN: dict[frozenset[type], tuple[pl.DataType, float]] = {
 _Object = dict[str, Any]
 
 
-def read_json(path: Path, encoding: str, *, array: bool, limits: IntakeLimits) -> Table:
+def read_json(path: Path, encoding: str, *, array: bool, limits: IntakeLimits) -> SourceTable:
     """Read objects, or bare strings, one a line or in one array.
 
     A column that holds one plain type keeps it; mixed and nested values become JSON text.
@@ -48,29 +48,25 @@ def read_json(path: Path, encoding: str, *, array: bool, limits: IntakeLimits) -
     Raises:
         MailsiftError: `bad_json` and `bad_encoding` among those of `take_in`.
     """
-    names: dict[str, None] = {}
+    ids: dict[str, str] = {}  # by the columns' names, which may be any text, "" too
     batches: list[pl.DataFrame] = []
     try:
         with path.open(encoding=encoding) as file:
             objects = _elements(file, limits) if array else _lines(file, limits)
             while batch := list(islice(objects, _BATCH)):
                 for item in batch:
-                    names.update(dict.fromkeys(item))
-                _check(len(names), len(batches) * _BATCH + len(batch), limits)
-                batches.append(_frame(batch, names))
+                    for name in item:
+                        ids.setdefault(name, column_id(len(ids)))
+                _check(len(ids), len(batches) * _BATCH + len(batch), limits)
+                batches.append(_frame(batch, ids))
     except UnicodeEncodeError:
         raise _bad("A string holds half of a surrogate pair.") from None
     except UnicodeError:
         raise MailsiftError("bad_encoding", f"The file is not {encoding} throughout.") from None
     except RecursionError:
         raise _bad("Values are nested too deeply.") from None
-    ids = {name: column_id(index) for index, name in enumerate(names)}
-    frame = (
-        _concat(batches).rename(ids)
-        if batches
-        else pl.DataFrame(schema=dict.fromkeys(ids.values(), pl.String))
-    )
-    return Table(frame.lazy(), tuple(names), "json" if array else "jsonl", encoding)
+    frame = _concat(batches) if batches else pl.DataFrame()
+    return SourceTable(frame.lazy(), tuple(ids), "json" if array else "jsonl", encoding)
 
 
 def _check(columns: int, rows: int, limits: IntakeLimits) -> None:
@@ -119,6 +115,8 @@ def _elements(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
         raise _bad("Something follows the array.")
 
 
+# Not ijson (3.6 was tried): to its C parser 4,301 digits or 100,000 open brackets are a segmentation fault
+# and half a surrogate is "?", and it takes three times as long as Python's own, which says what is wrong.
 class _Pieces:
     """A JSON text of which only a piece is in memory; one value may be `limit` characters long."""
 
@@ -176,9 +174,9 @@ def _object(value: Any, place: str) -> _Object:
     raise _bad(f"{place} is neither an object nor a string.")
 
 
-def _frame(batch: list[_Object], names: Iterable[str]) -> pl.DataFrame:
+def _frame(batch: list[_Object], ids: Mapping[str, str]) -> pl.DataFrame:
     """Turn objects into columns."""
-    return pl.DataFrame([_column(name, [item.get(name) for item in batch]) for name in names])
+    return pl.DataFrame([_column(id_, [item.get(name) for item in batch]) for name, id_ in ids.items()])
 
 
 def _column(name: str, values: list[Any]) -> pl.Series:

@@ -13,20 +13,26 @@ from pathlib import Path
 
 import polars as pl
 
-from jobs.columns import column_id
-from jobs.intake.bounds import Survey, too_many_columns, too_many_rows
-from jobs.intake.plan import IntakeLimits
-from jobs.intake.sniff import HEAD_BYTES, Dialect, dialect_of
-from jobs.intake.table import Table
-from pipeline.errors import MailsiftError
+from mailsift.jobs.columns import column_id
+from mailsift.jobs.intake.models import IntakeLimits
+from mailsift.jobs.intake.sniff import (
+    HEAD_BYTES,
+    Dialect,
+    TextScan,
+    dialect_of,
+    too_many_columns,
+    too_many_rows,
+)
+from mailsift.jobs.intake.table import SourceTable
+from mailsift.pipeline.errors import MailsiftError
 
 _BLOCK = 1 << 20
-_NO_DELIMITER = "\0"  # the survey made sure that no line has one
+_NO_DELIMITER = "\0"  # the scan made sure that no line has one
 _EXCEL_HINT = re.compile(r"sep=.\r?\n", re.ASCII | re.IGNORECASE)  # a first line that only spreadsheets read
 _QUOTED_LINE = r'^"((?:[^"]|"")*)"$'
 
 
-def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> Table:
+def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> SourceTable:
     """Read a text file of one record a line; quoted cells may span lines, blank lines are skipped.
 
     Args:
@@ -38,7 +44,7 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
     Raises:
         MailsiftError: see `take_in`.
     """
-    path, survey, encoding = _as_utf8(path, encoding, workdir, limits)
+    path, scan, encoding = _as_utf8(path, encoding, workdir, limits)
     with path.open(encoding="utf-8", newline="") as file:
         head = file.read(HEAD_BYTES)
     if hint := _EXCEL_HINT.match(head):
@@ -48,8 +54,8 @@ def read_text(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) ->
     dialect = dialect_of(head)
     if dialect.columns > limits.columns:
         raise too_many_columns(limits.columns)
-    frame = _frame(path, survey, dialect, workdir, limits)
-    return Table(frame, None, "csv" if dialect.delimiter else "txt", encoding)
+    frame = _frame(path, scan, dialect, workdir, limits)
+    return SourceTable(frame, None, "csv" if dialect.delimiter else "txt", encoding)
 
 
 def transcode(source: Path, encoding: str, target: Path) -> None:
@@ -65,12 +71,12 @@ def transcode(source: Path, encoding: str, target: Path) -> None:
         out.write(decoder.decode(b"", final=True).encode())
 
 
-def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> tuple[Path, Survey, str]:
+def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> tuple[Path, TextScan, str]:
     """Return a UTF-8 version of the file, what is in it, and the encoding it had."""
     if encoding == "utf-8":
-        survey = Survey(path, limits)
-        if survey.utf8:
-            return path, survey, encoding
+        scan = TextScan(path, limits)
+        if scan.utf8:
+            return path, scan, encoding
         encoding = "cp1252"
     target = workdir / "utf8.txt"
     try:
@@ -80,7 +86,7 @@ def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> 
             raise MailsiftError("bad_encoding", f"The file looks like {encoding}, but it is not.") from None
         encoding = "latin-1"  # has a character for every byte
         transcode(path, encoding, target)
-    return target, Survey(target, limits), encoding
+    return target, TextScan(target, limits), encoding
 
 
 def _without(path: Path, start: int, workdir: Path) -> Path:
@@ -92,28 +98,28 @@ def _without(path: Path, start: int, workdir: Path) -> Path:
     return target
 
 
-def _frame(path: Path, survey: Survey, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
+def _frame(path: Path, scan: TextScan, dialect: Dialect, workdir: Path, limits: IntakeLimits) -> pl.LazyFrame:
     """Choose the fastest reader that reads this file exactly."""
-    if survey.lone_returns:
+    if scan.lone_returns:
         return _rewritten(path, dialect, workdir, limits)
-    if survey.quotes and not _quotes_are_plain(path, dialect):
+    if scan.quotes and not _quotes_are_plain(path, dialect):
         if dialect.delimiter or _has_open_line(path):
             return _rewritten(path, dialect, workdir, limits)
         # One address a line, and `"john doe"@example.com` is one: only a pair around all is a CSV quote.
         whole = pl.col("line").str.extract(_QUOTED_LINE).str.replace_all('""', '"', literal=True)
-        return _lines(_squeezed(path, survey, workdir)).select(
+        return _lines(_squeezed(path, scan, workdir)).select(
             whole.fill_null(pl.col("line")).alias(column_id(0))
         )
-    columns = dialect.columns if survey.quotes else _widest(path, dialect)
+    columns = dialect.columns if scan.quotes else _widest(path, dialect)
     if columns > limits.columns:
         raise too_many_columns(limits.columns)
-    return _scan(_squeezed(path, survey, workdir), dialect.delimiter, columns, quotes=survey.quotes)
+    return _scan(_squeezed(path, scan, workdir), dialect.delimiter, columns, quotes=scan.quotes)
 
 
 def _scan(path: Path, delimiter: str, columns: int, *, quotes: bool) -> pl.LazyFrame:
     """Let polars read a file known to be well formed and not wider than `columns`; short rows are padded."""
     return pl.scan_csv(
-        path,
+        _marked(path),
         glob=False,  # a name with * is a name
         has_header=False,
         separator=delimiter or _NO_DELIMITER,
@@ -122,6 +128,21 @@ def _scan(path: Path, delimiter: str, columns: int, *, quotes: bool) -> pl.LazyF
         missing_columns="insert",  # the first row may be a short one
         empty_string_is_null=False,
     )
+
+
+def _marked(path: Path) -> Path:
+    """Return a file that begins as this one does once polars has taken away a byte order mark.
+
+    The customer's own mark is gone by now (`transcode`): one that is left belongs to the first cell.
+    """
+    with path.open("rb") as file:
+        if not file.read(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):
+            return path
+        target = path.with_name(f"marked-{path.name}")
+        with target.open("wb") as out:
+            out.write(codecs.BOM_UTF8 * 2)
+            shutil.copyfileobj(file, out, _BLOCK)
+    return target
 
 
 def _lines(path: Path) -> pl.LazyFrame:
@@ -153,9 +174,9 @@ def _has_open_line(path: Path) -> bool:
     return bool(_lines(path).select(odd.any()).collect(engine="streaming").item())
 
 
-def _squeezed(path: Path, survey: Survey, workdir: Path) -> Path:
+def _squeezed(path: Path, scan: TextScan, workdir: Path) -> Path:
     """Return a copy without blank lines, if there are any; only for files whose every line is a record."""
-    if not survey.blanks:
+    if not scan.blanks:
         return path
     target = workdir / "squeezed.txt"
     with path.open("rb") as file, target.open("wb") as out:

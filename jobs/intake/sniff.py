@@ -1,23 +1,31 @@
-"""Tell from a file's first bytes what it is: container, encoding, delimiter."""
+"""Before any parser sees a file: what it is (container, encoding, delimiter) and whether it is too big.
+
+Too big is what unpacks to too much, has lines that are too long, or NUL bytes in its text.
+"""
 
 from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import io
 import re
+import zipfile
+import zlib
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
+from pathlib import Path
 
-from pipeline.errors import MailsiftError
+from mailsift.jobs.intake.models import IntakeLimits
+from mailsift.pipeline.errors import MailsiftError
 
 HEAD_BYTES = 65_536
 """How much of a file's beginning the sniffers look at."""
 
 
-class Container(StrEnum):
+class FileContainer(StrEnum):
     """What the first bytes say."""
 
     TEXT = "text"
@@ -26,7 +34,11 @@ class Container(StrEnum):
     PARQUET = "parquet"
 
 
-_CONTAINERS = {b"\x1f\x8b": Container.GZIP, b"PK\x03\x04": Container.ZIP, b"PAR1": Container.PARQUET}
+_CONTAINERS = {
+    b"\x1f\x8b": FileContainer.GZIP,
+    b"PK\x03\x04": FileContainer.ZIP,
+    b"PAR1": FileContainer.PARQUET,
+}
 
 _UNSUPPORTED = {
     b"\xd0\xcf\x11\xe0": "an old or a password-protected Excel file; save it as XLSX without a password",
@@ -48,6 +60,10 @@ _MARKS = {  # byte order marks; what Python calls the encodings that swallow the
 _CONTROL = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\x0c\r\x1b"))
 _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_RECORDS = 200
+_BLOCK = 1 << 20
+_BOMB_BYTES = 64 * 2**20
+_BOMB_RATIO = 50
+_ZIP_ENTRIES = 10_000
 _ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|]+\.[^\s@,;|]+")
 
 
@@ -59,7 +75,7 @@ class Dialect:
     columns: int
 
 
-def container_of(head: bytes) -> Container:
+def container_of(head: bytes) -> FileContainer:
     """Name the container by its magic bytes.
 
     Raises:
@@ -68,7 +84,7 @@ def container_of(head: bytes) -> Container:
     for magic, name in _UNSUPPORTED.items():
         if head.startswith(magic):
             raise MailsiftError("unsupported_format", f"The file is {name}.")
-    return next((kind for magic, kind in _CONTAINERS.items() if head.startswith(magic)), Container.TEXT)
+    return next((kind for magic, kind in _CONTAINERS.items() if head.startswith(magic)), FileContainer.TEXT)
 
 
 def encoding_of(head: bytes) -> str:
@@ -123,3 +139,128 @@ def _score(head: str, delimiter: str) -> tuple[bool, float, int] | None:
         return None
     has_address = any(_ADDRESS_CELL.fullmatch(cell.strip()) for row in records for cell in row)
     return has_address, count / len(records), width
+
+
+def check_size(path: Path, limits: IntakeLimits) -> None:
+    """Refuse an empty or a too big file."""
+    size = path.stat().st_size
+    if not size:
+        raise MailsiftError("empty_file", "The file is empty.")
+    _refuse_big(size, limits)
+
+
+def gunzip(source: Path, target: Path, limits: IntakeLimits) -> None:
+    """Decompress a gzip file of one or more members (RFC 1952) within the limits."""
+    packed, unpacked = source.stat().st_size, 0
+    try:
+        with gzip.open(source) as file, target.open("wb") as out:
+            while block := file.read(_BLOCK):
+                unpacked += out.write(block)
+                _refuse_bomb(packed, unpacked)
+                _refuse_big(unpacked, limits)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise MailsiftError("bad_gzip", "The gzip file is damaged or cut off.") from None
+
+
+def check_workbook(path: Path, limits: IntakeLimits) -> None:
+    """Refuse zip files that are no workbooks, and those that say they unpack to too much."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        raise MailsiftError("bad_xlsx", "The file is a damaged XLSX or zip file.") from None
+    if "xl/workbook.xml" not in {entry.filename for entry in entries}:
+        raise MailsiftError("unsupported_format", "The file is a zip archive, but not an XLSX workbook.")
+    unpacked = sum(entry.file_size for entry in entries)
+    _refuse_bomb(path.stat().st_size if len(entries) <= _ZIP_ENTRIES else 0, unpacked)
+    _refuse_big(unpacked, limits)
+
+
+class TextScan:
+    """One pass over a text file that shall be UTF-8, at the speed of memory.
+
+    Attributes:
+        utf8: it is; when it is not, the other attributes mean nothing.
+        quotes: there are double quotes.
+        blanks: there are empty lines.
+        lone_returns: there are carriage returns that do not end a line together with a line feed.
+
+    Raises:
+        MailsiftError: `binary_file`, `line_too_long` or `too_many_columns`.
+    """
+
+    def __init__(self, path: Path, limits: IntakeLimits) -> None:
+        self.utf8 = True
+        self.quotes = self.blanks = self.lone_returns = False
+        self._path, self._limits = path, limits
+        self._offset = self._pending = 0
+        decoder, before = codecs.getincrementaldecoder("utf-8")(), b"\n"
+        try:
+            with path.open("rb") as file:
+                while block := file.read(limits.line_bytes):
+                    if not block.isascii() or decoder.getstate()[0]:
+                        decoder.decode(block)
+                    self._measure(block)
+                    self._note(before + block[:2])
+                    self._note(block)
+                    before = block[-2:]
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            self.utf8 = False
+        self.lone_returns = self.lone_returns or before.endswith(b"\r")
+
+    def _measure(self, block: bytes) -> None:
+        """Find NUL bytes and long lines; a line inside one block cannot be too long."""
+        if b"\0" in block:
+            raise MailsiftError("binary_file", f"Near line {self._line:,} is a NUL byte; text has none.")
+        end = b"\n" if b"\n" in block else b"\r"
+        first = block.find(end)
+        if self._pending + (len(block) if first < 0 else first) > self._limits.line_bytes:
+            raise self._too_long(block)
+        self._pending = self._pending + len(block) if first < 0 else len(block) - block.rfind(end) - 1
+        self._offset += len(block)
+
+    def _note(self, text: bytes) -> None:
+        """Look for what needs care in a block, or in the four bytes around the seam of two."""
+        self.quotes = self.quotes or b'"' in text
+        self.blanks = self.blanks or b"\n\n" in text
+        if b"\r" in text:
+            self.blanks = self.blanks or b"\n\r\n" in text
+            lone = text.count(b"\r") - text.count(b"\r\n") - text.endswith(b"\r")
+            self.lone_returns = self.lone_returns or lone > 0
+
+    def _too_long(self, block: bytes) -> MailsiftError:
+        columns = self._limits.columns
+        if any(block.count(delimiter) > columns for delimiter in (b",", b";", b"\t", b"|")):
+            return too_many_columns(columns)
+        text = f"Line {self._line:,} is longer than {self._limits.line_bytes:,} bytes."
+        return MailsiftError("line_too_long", text)
+
+    @property
+    def _line(self) -> int:
+        """The number of the line where the block starts; counted only when somebody has to be told."""
+        with self._path.open("rb") as file:
+            size = self._limits.line_bytes
+            return 1 + sum(file.read(size).count(b"\n") for _ in range(self._offset // size))
+
+
+def too_many_columns(limit: int) -> MailsiftError:
+    """Say that the list is too wide."""
+    return MailsiftError("too_many_columns", f"The list has more than {limit:,} columns.")
+
+
+def too_many_rows(limit: int) -> MailsiftError:
+    """Say that the list is too long."""
+    return MailsiftError("too_many_rows", f"The list has more than {limit:,} rows.")
+
+
+def _refuse_big(size: int, limits: IntakeLimits) -> None:
+    if size > limits.bytes:
+        text = f"The file is larger than {limits.bytes / 2**20:,.0f} MiB, counted unpacked."
+        raise MailsiftError("file_too_large", text)
+
+
+def _refuse_bomb(packed: int, unpacked: int) -> None:
+    if unpacked > _BOMB_BYTES and unpacked > _BOMB_RATIO * packed:
+        text = f"The file unpacks to more than {_BOMB_RATIO} times its size."
+        raise MailsiftError("compression_bomb", text)

@@ -1,14 +1,24 @@
-"""A list while it is being read: anonymous columns, and their names if the format has any."""
+"""A list while it is being read: anonymous columns, their names, and which one has the addresses.
+
+That one is found by what was asked for, by name, by content.
+"""
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
+from mailsift.pipeline.errors import MailsiftError
+
+SAMPLE_ROWS = 1_001
+"""By how many rows the address column is found, a header among them."""
+
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SourceTable:
     """What a reader found.
 
     Attributes:
@@ -21,3 +31,141 @@ class Table:
     names: tuple[str, ...] | None
     format: str
     encoding: str = ""
+
+
+def _plain(name: str) -> str:
+    """Return the letters and digits of a name in lower case, without accents."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", name).casefold()))
+
+
+_NAMES = {  # the first that a list has wins
+    _plain(name): rank
+    for rank, name in enumerate(
+        (
+            "email",
+            "emailaddress",
+            "mail",
+            "mailaddress",
+            "emails",
+            "emailid",
+            "emailadresse",
+            "mailadresse",
+            "adresseemail",
+            "adressemail",
+            "adresseelectronique",
+            "courriel",
+            "correo",
+            "correoelectronico",
+            "indirizzoemail",
+            "enderecodeemail",
+            "emailadres",
+            "epost",
+            "epostadress",
+            "workemail",
+            "businessemail",
+            "primaryemail",
+            "contactemail",
+            "useremail",
+            "useremailaddress",
+            "personalemail",
+            "emailwork",
+            "email1",
+            "почта",
+            "электроннаяпочта",
+            "邮箱",
+            "电子邮件",
+            "メール",
+            "メールアドレス",
+            "이메일",
+        )
+    )
+}
+_TEXT_TYPES = (pl.String, pl.Categorical, pl.Enum)
+_ADDRESS_LIKE = r"^\s*[^\s@]\S*@\S+\s*$"
+_ENOUGH = 0.3  # of a column's filled cells look like addresses
+_SHOWN_NAMES, _SHOWN_CHARS = 20, 40
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The address column, counted from 0, all names, and whether the first row holds them."""
+
+    index: int
+    names: tuple[str, ...]
+    header: bool
+
+
+def choose_column(sample: pl.DataFrame, names: Sequence[str] | None, wanted: str) -> Choice:
+    """Choose the address column.
+
+    Args:
+        sample: the first rows of the list.
+        names: the columns' names, None when the first row may hold them.
+        wanted: a column's name, or its number from 1; "" to find it.
+
+    Raises:
+        MailsiftError: `column_not_found` or `no_address_column`.
+    """
+    texts = sample.select(as_text(column) for column in sample)
+    first = list(names) if names is not None else [cell.strip() for cell in texts.row(0)]
+    index = (
+        _asked_for(first, wanted, named=names is not None) if wanted else _found(first, address_shares(texts))
+    )
+    header = names is None and "@" not in first[index]
+    if names is None:
+        exact = texts.row(0) if header else [""] * len(first)
+        first = [name or f"column_{place}" for place, name in enumerate(exact, start=1)]
+    return Choice(index, tuple(first), header)
+
+
+def as_text(column: pl.Series) -> pl.Series:
+    """Return the column if it can hold addresses, else blanks."""
+    texts = (
+        column.cast(pl.String)
+        if column.dtype in _TEXT_TYPES
+        else pl.Series([None] * len(column), dtype=pl.String)
+    )
+    return texts.fill_null("").alias(column.name)
+
+
+def address_shares(texts: pl.DataFrame) -> list[float]:
+    """Return for each column the share of address-like cells among the filled ones."""
+    cell = pl.all()
+    filled = cell.str.contains(r"\S")
+    return list(texts.select((cell.str.contains(_ADDRESS_LIKE).sum() / filled.sum()).fill_nan(0.0)).row(0))
+
+
+def _asked_for(first: Sequence[str], wanted: str, *, named: bool) -> int:
+    """Find the column the customer named or numbered; a name wins over a number."""
+    for same in (str, _plain):
+        places = [place for place, name in enumerate(first) if same(name) == same(wanted)]
+        if places:
+            return places[0]
+    if wanted.isdecimal() and 1 <= int(wanted) <= len(first):
+        return int(wanted) - 1
+    text = f"The list has no column of that name or number among its {len(first)}"
+    shown = [_printable(name) for name in first[:_SHOWN_NAMES] if "@" not in name]
+    # Without a header the first row is data, which no message may show.
+    header = named or len(shown) == min(len(first), _SHOWN_NAMES)
+    raise MailsiftError("column_not_found", f"{text}: {', '.join(shown)}." if header else f"{text}.")
+
+
+def _found(first: Sequence[str], shares: Sequence[float]) -> int:
+    """Find the column by name, unless only another one has addresses; else by content."""
+    named = sorted(
+        (_NAMES[plain], place) for place, name in enumerate(first) if (plain := _plain(name)) in _NAMES
+    )
+    best = max(range(len(first)), key=lambda place: (shares[place], -place))
+    for _, place in named:
+        if shares[place] > 0:
+            return place
+    if shares[best] >= _ENOUGH:
+        return best
+    if named:
+        return named[0][1]
+    raise MailsiftError("no_address_column", "No column is named like one with addresses or holds addresses.")
+
+
+def _printable(name: str) -> str:
+    text = "".join(char if char.isprintable() else " " for char in name).strip()
+    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"

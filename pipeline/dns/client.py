@@ -1,48 +1,46 @@
-"""A thin resolver over c-ares: many questions in flight on one event loop, answers by callback."""
+"""The DNS client of the hot path: connected UDP sockets in the event loop, answers by callback.
+
+Against forgers (RFC 5452) a question goes out on one of several sockets with ports of their own, which are
+renewed now and then, with a random id and its letters in random case; a reply counts when all of that comes
+back. What is truncated, malformed, spelt differently or still unanswered at the last try is asked over TCP.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
-import pycares
+from mailsift.pipeline.dns import message
+from mailsift.pipeline.dns.fallback import UNHEARD, AiodnsFallback
+from mailsift.pipeline.dns.nameserver import Nameserver, Noise, Query, UdpSocket, parse_nameservers
+from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType, is_null_mx
+from mailsift.pipeline.dns.tcp import TcpClient
+from mailsift.pipeline.fair_clock import FairClock
 
-from pipeline.dns.rules import DnsAnswer, Question
-from pipeline.dns.wire import DnsWire, read_answer
+_BURST: Final = 64  # replies read in one go, so that others get their turn
+_HEADER: Final = message.HEADER
+_UDP_TRIES: Final = 2  # at least so many before TCP
 
-_TICK_S = 0.1
-"""How often the deadlines are looked at while questions are in flight, in seconds."""
-
-
-@dataclass(slots=True, eq=False)
-class _Asked:
-    """A question on its way; c-ares calls it with the answer."""
-
-    client: DnsClient
-    name: str
-    question: Question
-    done: Callable[[DnsAnswer], None]
-    deadline: float = 0.0
-    alone: bool = False  # on a wire of its own, because the shared one was spoilt
-
-    def __call__(self, result: pycares.DNSResult | None, error: int | None) -> None:
-        self.client.arrived(self, result, error)
+NO_TRUSTED_RESOLVER: Final = "no resolver can be trusted now"
+_UNTRUSTED: Final = DnsAnswer(DnsOutcome.FAILED, detail=NO_TRUSTED_RESOLVER)
+_CLOSED: Final = DnsAnswer(DnsOutcome.FAILED, detail="resolver closed")
+_IMPOSSIBLE: Final = DnsAnswer(DnsOutcome.FAILED, detail="not a possible name")
 
 
 class DnsClient:
     """Asks questions, at most `concurrency` at a time, and calls back with the answers.
 
-    c-ares does the protocol: random ids, source checks, EDNS, TCP after truncation, retries and fail-over
-    between servers. What it hears goes into one queue, so that nobody's callback runs inside C.
+    A question goes to the resolver that behaves best, in the order given; each new try goes to the next one.
 
     Args:
-        servers: "host:port" or "[v6]:port", tried in order; () = those of the system.
-        timeout: seconds before a question is sent again for the first time. c-ares doubles it with every try
-            and learns from the answers: it may ask again after five times the usual delay, at least 0.25 s.
-        tries: how often a question is sent to each server; after timeout * tries seconds it fails for good.
+        servers: "host:port" or "[v6]:port", the preferred one first; () = those of the system.
+        timeout: seconds to wait for a reply before asking again. The first wait is shorter: five times
+            what the resolver usually takes, at least 0.25 s.
+        tries: how often a question is sent; after timeout * tries seconds it fails for good. Seconds in which
+            our own loop got no turn do not count.
         concurrency: questions in flight. Beyond some hundreds, socket buffers overflow and answers are lost.
 
     Raises:
@@ -53,118 +51,339 @@ class DnsClient:
         self, *, servers: Sequence[str] = (), timeout: float = 1.0, tries: int = 5, concurrency: int = 200
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._lifetime = timeout * tries
+        self.clock = FairClock(self._loop)
+        self.nameservers: list[Nameserver] = []
+        self._servers = tuple(servers)
+        self._tcp: dict[str, TcpClient] = {}
+        self._fallbacks: dict[str, AiodnsFallback] = {}
+        self._timeout = timeout
+        self._tries = tries
+        self.refresh()
         self._concurrency = concurrency
-        self._waiting: deque[_Asked] = deque()
-        self._flying: dict[_Asked, None] = {}  # in the order of their deadlines
-        self._arrived: deque[tuple[_Asked, pycares.DNSResult | None, int | None]] = deque()
+        self._noise = Noise()
+        self._waiting: deque[Query] = deque()
+        self._urgent: deque[Query] = deque()  # is not held back by what is in flight
+        self._flying: dict[Query, None] = {}
+        self._first_tries: deque[tuple[Query, int, float]] = deque()
+        self._later_tries: deque[tuple[Query, int, float]] = deque()
         self._turn: asyncio.Handle | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._closed = False
-        self._open_wire = partial(
-            DnsWire, servers=servers, timeout=timeout, tries=tries, after=self._take_turn
-        )
-        self._wire = self._open_wire()
-        self._own_wires: dict[_Asked, DnsWire] = {}
 
-    def ask(self, name: str, question: Question, done: Callable[[DnsAnswer], None]) -> None:
+    def ask(self, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None]) -> None:
         """Ask for a name's records; `done` gets the answer later, in the event loop, exactly once.
 
         Args:
             name: an absolute ASCII name without the final dot, one that `is_host_name`.
-            question: the record type.
+            record_type: what to ask for.
             done: called from the event loop; must not raise.
         """
-        asked = _Asked(self, name, question, done)
-        if question is Question.MX:
-            self._waiting.append(asked)
+        query = Query(name, record_type, done)
+        if record_type is RecordType.MX:
+            self._waiting.append(query)
         else:  # finish what has been begun first
-            self._waiting.appendleft(asked)
+            self._waiting.appendleft(query)
         self._take_turn_soon()
+
+    def ask_server(
+        self, server: Nameserver, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None]
+    ) -> None:
+        """Ask one resolver, trusted or not, before all that waits; otherwise like `ask`."""
+        self._urgent.append(Query(name, record_type, done, only=server))
+        self._take_turn_soon()
+
+    def ask_again(
+        self, before: DnsAnswer, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None]
+    ) -> None:
+        """Ask independently of a denial: another trusted resolver, or the same one over TCP."""
+        trusted = self._ranking()
+        others = [one for one in trusted if one.label != before.server]
+        chosen = next(iter(others or trusted), None)
+        query = Query(name, record_type, done, only=chosen, confirms=not others)
+        self._urgent.append(query)
+        self._take_turn_soon()
+
+    def refresh(self) -> Sequence[Nameserver]:
+        """Read the system's resolvers again, which change with the network; returns those that are new.
+
+        Resolvers that were given stay.
+
+        Raises:
+            MailsiftError: dns_servers_invalid.
+        """
+        known = {server.label: server for server in self.nameservers}
+        parsed = list(dict.fromkeys(parse_nameservers(self._servers)))
+        fresh = [Nameserver(*one) for one in parsed if one[0] not in known]
+        known.update((server.label, server) for server in fresh)
+        self.nameservers = [known.pop(label) for label, *_ in parsed]
+        for gone in known.values():  # what was asked there is asked again elsewhere
+            for used in gone.take_all():
+                self._release(used)
+        for server in fresh:
+            self._tcp.setdefault(server.label, TcpClient(server.address))
+            lifetime = self._timeout * self._tries
+            self._fallbacks.setdefault(server.label, AiodnsFallback(server.label, timeout=lifetime))
+        return fresh
+
+    def forget(self, server: Nameserver) -> None:
+        """Drop what a resolver has said, as far as it is remembered here."""
+        self._fallbacks[server.label].forget()
 
     async def aclose(self) -> None:
         """Answer what is open with a failure and release sockets and timers."""
         if self._closed:
             return
         self._closed = True
-        for wire in self._wires():
-            wire.close()
-        while self._waiting or self._arrived:
-            self._take_turn()
         for handle in (self._turn, self._tick):
             if handle is not None:
                 handle.cancel()
+        self._fail_all()
+        for server in self.nameservers:
+            for used in server.take_all():
+                self._release(used)
+        await asyncio.gather(*[tcp.aclose() for tcp in self._tcp.values()])
+        await asyncio.gather(*[fallback.aclose() for fallback in self._fallbacks.values()])
 
-    def arrived(self, asked: _Asked, result: pycares.DNSResult | None, error: int | None) -> None:
-        """Queue what c-ares has to say about a question; a second word about it is ignored."""
-        if asked in self._flying:
-            del self._flying[asked]
-            self._arrived.append((asked, result, error))
-
-    def _wires(self) -> list[DnsWire]:
-        return [self._wire, *self._own_wires.values()]
+    def _fail_all(self) -> None:
+        """Let everything that is open fail, and what is asked meanwhile."""
+        while self._flying or self._waiting or self._urgent:
+            for queue in (self._waiting, self._urgent):
+                self._flying.update(dict.fromkeys(queue))
+                queue.clear()
+            for query in tuple(self._flying):
+                self._finish(query, _CLOSED)
 
     def _take_turn_soon(self) -> None:
         if self._turn is None:
             self._turn = self._loop.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
-        """Deliver the answers that are there, then send what may be sent."""
+        """Send what may be sent."""
+        self._turn = None
+        if self._tick is None and not self._closed:
+            self._tick = self._loop.call_later(self.clock.expect(), self._pass_time)
+        now = self.clock.now()
+        while self._urgent:
+            self._begin(self._urgent.popleft(), now)
+        waiting, flying = self._waiting, self._flying
+        while waiting and len(flying) < self._concurrency:
+            self._begin(waiting.popleft(), now)
+
+    def _begin(self, query: Query, now: float) -> None:
+        self._flying[query] = None
+        query.ends_at = now + self._timeout * self._tries
         try:
-            while self._arrived:
-                self._deliver(*self._arrived.popleft())
-            self._send()
-        finally:
-            if self._turn is not None:
-                self._turn.cancel()
-            self._turn = None
-        if self._arrived:  # answered while being sent: leave the loop a chance to do other things
+            question = message.encode_question(query.name.lower(), query.record_type)
+        except ValueError:
+            self._finish(query, _IMPOSSIBLE)
+            return
+        query.question = message.mix_case(question, self._noise.take(len(question)))
+        if self._closed:
+            self._finish(query, _CLOSED)
+        else:
+            self._send(query, now)
+
+    def _send(self, query: Query, now: float) -> None:
+        """Send a question, to the next resolver when it has been sent before."""
+        server = query.only or self._pick(query)
+        if server is None:
+            self._finish(query, _UNTRUSTED)
+            return
+        query.tries += 1
+        query.server, query.sent_at = server, now
+        if query.confirms or query.doubtful or _UDP_TRIES < query.tries == self._tries:
+            self._send_tcp(query)
+            return
+        try:
+            self._send_udp(query, server, now)
+        except BlockingIOError:  # a full buffer loses datagrams as networks do
+            pass
+        except OSError:
+            self._meet_failure(query, "no resolver answers", now)
+            return
+        if query.tries == 1:
+            self._first_tries.append((query, 1, now + server.first_wait(self._timeout)))
+        else:
+            self._later_tries.append((query, query.tries, now + self._timeout))
+
+    def _send_udp(self, query: Query, server: Nameserver, now: float) -> None:
+        through = server.pick_socket(self._noise, now, self._watch)
+        number = through.free_number(self._noise)
+        code = number[0] << 8 | number[1]
+        through.pending[code] = query
+        through.asked += 1
+        query.ways.append((through, code))
+        question = query.question if server.keeps_case is not False else query.question.lower()
+        edns = server.edns is not False and (server.edns or query.tries == 1)
+        through.socket.send(message.pack_query(number, question, edns=edns))
+
+    def _send_tcp(self, query: Query) -> None:
+        """Ask over TCP: a second question on a connection of our own, what is odd through aiodns."""
+        query.withdraw()
+        if query.server is None:
+            return
+        label, done = query.server.label, partial(self._hear_tcp, query)
+        self._later_tries.append((query, query.tries, query.ends_at))
+        if query.confirms:
+            self._tcp[label].ask(query.question, query.record_type, done)
+        else:
+            self._fallbacks[label].ask(query.name, query.record_type, done)
+
+    def _hear_tcp(self, query: Query, answer: DnsAnswer) -> None:
+        """Take an answer that came over TCP; what aiodns did not hear is asked on our own connection."""
+        lost = answer.detail in UNHEARD
+        if lost and not query.confirms and query in self._flying and not self._closed:
+            query.confirms = True
+            self._send_tcp(query)
+        else:
+            self._finish(query, answer)
+
+    def _pick(self, query: Query) -> Nameserver | None:
+        """Return the best resolver for a first try, the next one for each later try."""
+        first = self.nameservers[0]
+        if first.trusted and first.strikes == 0 and not query.tries:
+            return first
+        ranking = self._ranking()
+        return ranking[query.tries % len(ranking)] if ranking else None
+
+    def _ranking(self) -> list[Nameserver]:
+        """Return the trusted resolvers, those that answer first."""
+        trusted = [server for server in self.nameservers if server.trusted]
+        if len(trusted) > 1:
+            now = self.clock.now()
+            trusted.sort(key=lambda server: server.is_down(now))
+        return trusted
+
+    def _watch(self, through: UdpSocket) -> None:
+        self._loop.add_reader(through.socket.fileno(), self._read, through)
+
+    def _release(self, through: UdpSocket) -> None:
+        self._loop.remove_reader(through.socket.fileno())
+        through.socket.close()
+
+    def _read(self, through: UdpSocket) -> None:
+        """Read replies, then send what may be sent now."""
+        receive, now = through.socket.recv, self.clock.now()
+        for _ in range(_BURST):
+            try:
+                reply = receive(message.UDP_ROOM)
+            except BlockingIOError:
+                break
+            except OSError:  # nobody listens there (ICMP)
+                self._meet_refusal(through, now)
+                break
+            query = through.pending.get(int.from_bytes(reply[:2], "big"))
+            if query is not None:
+                self._hear(query, reply, now)
+
+    def _hear(self, query: Query, reply: bytes, now: float) -> None:
+        """Take a reply whose id is right, if it is a reply and its question is right as well."""
+        server, question = query.server, query.question
+        if server is None:
+            return
+        repeated = reply[_HEADER : _HEADER + len(question)]
+        is_reply = len(reply) > _HEADER and reply[2] & 0xF8 == 0x80 and reply[4:6] == b"\0\1"
+        if is_reply and repeated == question:
+            if server.keeps_case is None:
+                server.count_case(same=True)
+            self._take(query, server, reply, now)
+        elif is_reply and server.keeps_case is False and repeated.lower() == question.lower():
+            self._take(query, server, reply, now)
+        elif len(reply) == _HEADER and message.dislikes_edns(reply):  # cannot even repeat the question
+            self._meet_dislike(query, server, now)
+        else:  # forged, mangled, or spelt its own way: the true one comes now, or TCP knows
+            query.doubtful = True
+            query.respelt = query.respelt or (is_reply and repeated.lower() == question.lower())
+
+    def _take(self, query: Query, server: Nameserver, reply: bytes, now: float) -> None:
+        """Read a reply to the very question."""
+        server.count_reply(now - query.sent_at)
+        if message.is_truncated(reply):
+            self._send_tcp(query)
+            return
+        if server.edns is None and query.tries == 1 and message.dislikes_edns(reply):
+            self._meet_dislike(query, server, now)
+            return
+        try:
+            answer = message.read_reply(reply, query.question, query.record_type)
+        except message.MALFORMED:
+            self._send_tcp(query)
+            return
+        if server.edns is None:
+            server.count_edns(understood=reply[10:12] != b"\0\0", plain=query.tries > 1)
+        if answer.outcome is DnsOutcome.FAILED and not answer.name:
+            self._meet_failure(query, answer.detail, now)
+        else:
+            self._finish(query, answer)
+
+    def _meet_dislike(self, query: Query, server: Nameserver, now: float) -> None:
+        """Ask without EDNS (RFC 6891 section 7)."""
+        if server.edns is None:
+            server.edns = False
+        self._meet_failure(query, "FORMERR", now)
+
+    def _meet_refusal(self, through: UdpSocket, now: float) -> None:
+        """Let what was asked through a socket be asked elsewhere: nobody listens at its end."""
+        for query in list(through.pending.values()):
+            if query.server is not None:
+                query.server.count_silence(now)
+            self._meet_failure(query, "no resolver answers", now)
+
+    def _meet_failure(self, query: Query, detail: str, now: float) -> None:
+        """Try again at once, as long as tries and time are left."""
+        query.withdraw()
+        query.failure = detail
+        if query.tries >= self._tries or now >= query.ends_at:
+            self._finish(query, DnsAnswer(DnsOutcome.FAILED, detail=detail))
+        else:
+            self._send(query, now)
+
+    def _finish(self, query: Query, answer: DnsAnswer) -> None:
+        """Hand the answer over; what comes of other tries is not wanted any more."""
+        if query not in self._flying:
+            return
+        del self._flying[query]
+        query.withdraw()
+        if query.server is not None and (answer.outcome is not DnsOutcome.FOUND or is_null_mx(answer)):
+            answer = answer._replace(server=query.server.label)
+        query.done(answer)
+        if self._waiting:
             self._take_turn_soon()
 
-    def _deliver(self, asked: _Asked, result: pycares.DNSResult | None, error: int | None) -> None:
-        """Hand the answer over, unless it may be a neighbour's fault.
-
-        One malformed answer makes c-ares fail every question on that socket. They are asked once more, each
-        on a socket of its own.
-        """
-        if error == pycares.errno.ARES_EBADRESP and not asked.alone:
-            asked.alone = True
-            self._waiting.appendleft(asked)
-            return
-        if asked in self._own_wires:  # close it later: it may be the one that called us
-            self._loop.call_soon(self._own_wires.pop(asked).close)
-        asked.done(read_answer(asked.question, result, error))
-
-    def _send(self) -> None:
-        deadline = self._loop.time() + self._lifetime
-        while self._waiting and len(self._flying) < self._concurrency:
-            asked = self._waiting.popleft()
-            asked.deadline = deadline
-            self._flying[asked] = None
-            if self._closed:
-                self.arrived(asked, None, pycares.errno.ARES_ECANCELLED)
-            else:
-                self._wire_for(asked).send(asked.name, asked.question, asked)
-        if self._flying and self._tick is None:
-            self._tick = self._loop.call_later(_TICK_S, self._pass_time)
-
-    def _wire_for(self, asked: _Asked) -> DnsWire:
-        if not asked.alone:
-            return self._wire
-        self._own_wires[asked] = self._open_wire()
-        return self._own_wires[asked]
-
     def _pass_time(self) -> None:
-        """Let c-ares repeat what is late, and give up what is too late."""
+        """Repeat what is late, give up what is too late, and renew sockets."""
         self._tick = None
-        for wire in self._wires():
-            wire.pass_time()
-        now = self._loop.time()
-        late = []
-        for asked in self._flying:
-            if asked.deadline > now:
-                break
-            late.append(asked)
-        for asked in late:
-            self.arrived(asked, None, pycares.errno.ARES_ETIMEOUT)
-        self._take_turn()
+        wait = self.clock.expect()
+        now = self.clock.now()
+        for tries in (self._first_tries, self._later_tries):
+            self._repeat(tries, now)
+        for server in self.nameservers:
+            for idle in server.take_idle():
+                self._release(idle)
+        if self._flying or self._waiting:
+            self._tick = self._loop.call_later(wait, self._pass_time)
+        else:
+            self.clock.rest()
+
+    def _repeat(self, tries: deque[tuple[Query, int, float]], now: float) -> None:
+        while tries:
+            query, number, due = tries[0]
+            if query.tries == number and query in self._flying:
+                if min(due, query.ends_at) > now:
+                    return
+                tries.popleft()
+                self._meet_silence(query, now)
+            else:
+                tries.popleft()
+
+    def _meet_silence(self, query: Query, now: float) -> None:
+        if query.server is not None and not query.doubtful:
+            query.server.count_silence(now)
+        if query.server is not None and query.respelt:
+            query.server.count_case(same=False)
+        if now >= query.ends_at:
+            self._finish(query, DnsAnswer(DnsOutcome.FAILED, detail=query.failure or "timeout"))
+        elif query.tries >= self._tries:  # nothing more is sent, but the last reply may still come
+            self._later_tries.append((query, query.tries, query.ends_at))
+        else:
+            self._send(query, now)

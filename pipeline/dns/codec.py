@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
+from pydantic_core import from_json, to_json
 
-from pipeline.facts import DomainFact, DomainState, MxHost
+from mailsift.pipeline.facts import DomainFact, DomainState, MxHost
 
 _VERSION = 1
 """Raised when the layout changes: facts of another version are asked for again."""
@@ -15,13 +15,13 @@ def encode_domain(fact: DomainFact) -> bytes:
     hosts = [(host.name, host.preference, host.addresses) for host in fact.hosts]
     times = (fact.learned_at, fact.expires_at)
     packed = (_VERSION, fact.state, hosts, fact.provider, fact.implicit, fact.detail, *times)
-    return json.dumps(packed).encode()
+    return to_json(packed)
 
 
 def decode_domain(domain: str, data: bytes) -> DomainFact | None:
     """Return the fact that `encode_domain` packed; None for anything else, which is then asked for again."""
     try:
-        version, state, packed, provider, implicit, detail, learned_at, expires_at = json.loads(data)
+        version, state, packed, provider, implicit, detail, learned_at, expires_at = from_json(data)
         if version != _VERSION:
             return None
         hosts = tuple([MxHost(name, preference, tuple(addresses)) for name, preference, addresses in packed])

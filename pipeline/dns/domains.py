@@ -3,40 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
-from pipeline.clock import Clock
-from pipeline.dns.client import DnsClient
-from pipeline.dns.codec import decode_domain, encode_domain
-from pipeline.dns.crowds import Crowds
-from pipeline.dns.hosts import HostBook
-from pipeline.dns.rules import (
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.dns.canaries import ResolverTrust
+from mailsift.pipeline.dns.client import NO_TRUSTED_RESOLVER, DnsClient
+from mailsift.pipeline.dns.codec import decode_domain, encode_domain
+from mailsift.pipeline.dns.denials import DenialChecker
+from mailsift.pipeline.dns.host_cache import HostCache
+from mailsift.pipeline.dns.rules import (
     DnsAnswer,
+    DnsOutcome,
+    DomainRuling,
     Exchangers,
     HostAddresses,
-    Outcome,
-    Question,
-    Ruling,
+    RecordType,
     rule_on_hosts,
     rule_on_implicit,
     rule_on_mx,
     rule_out,
 )
-from pipeline.facts import DomainFact, DomainState
-from pipeline.guard import AddressGuard
-from pipeline.ports import CacheEntry, FactCache, FactKind
-from pipeline.providers import Providers
+from mailsift.pipeline.dns.zone_limiter import ZoneLimiter
+from mailsift.pipeline.facts import DomainFact, DomainState
+from mailsift.pipeline.guard import AddressGuard
+from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
+from mailsift.pipeline.providers import Providers, public_suffixes
 
 _OUTCOMES = {
-    DomainState.NOT_FOUND: Outcome.NO_NAME,
-    DomainState.NO_MAIL_SERVER: Outcome.NO_DATA,
-    DomainState.UNAVAILABLE: Outcome.FAILED,
+    DomainState.NOT_FOUND: DnsOutcome.NO_NAME,
+    DomainState.NO_MAIL_SERVER: DnsOutcome.NO_DATA,
+    DomainState.NULL_MX: DnsOutcome.NO_DATA,
+    DomainState.UNROUTABLE: DnsOutcome.NO_DATA,
+    DomainState.UNAVAILABLE: DnsOutcome.FAILED,
 }
 """The outcome that decides how long a state is believed; the others were FOUND."""
 
 _REMEMBER_SECONDS = 0.25  # how often facts are remembered while others of the same lookup are still open
+_PUBLISH_SECONDS = 0.05  # at least, between two looks at the canaries before facts are handed out
 _BORROW_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)  # seconds between looks for what others look up
 
 
@@ -49,14 +55,16 @@ class DnsConfig:
         timeout: seconds before a question is sent again.
         tries: how often a question is sent; it fails for good after timeout * tries seconds.
         concurrency: questions in flight per process.
+        canaries: domains everybody knows, of independent operators, by which resolvers are measured before
+            anything they say is believed; () = resolvers are believed.
         crowd: names below one registrable domain in flight per process, against floods of random names.
         min_ttl, max_ttl: bounds in seconds for the TTL of positive answers.
-        negative_ttl: seconds to believe that there is no such name or record. (The TTL that RFC 2308 gives to
-            such answers does not come through the resolver library.)
+        negative_ttl: seconds to believe that a domain takes no mail.
         failure_ttl: seconds to remember that DNS did not answer.
     """
 
     servers: tuple[str, ...] = ()
+    canaries: tuple[str, ...] = ()
     timeout: float = 1.0
     tries: int = 5
     concurrency: int = 200
@@ -66,11 +74,11 @@ class DnsConfig:
     negative_ttl: float = 900.0
     failure_ttl: float = 30.0
 
-    def lifetime(self, outcome: Outcome, ttl: float) -> float:
+    def lifetime(self, outcome: DnsOutcome, ttl: float) -> float:
         """Return the seconds an answer may be reused."""
-        if outcome is Outcome.FOUND:
+        if outcome is DnsOutcome.FOUND:
             return min(max(ttl, self.min_ttl), self.max_ttl)
-        return self.failure_ttl if outcome is Outcome.FAILED else self.negative_ttl
+        return self.failure_ttl if outcome is DnsOutcome.FAILED else self.negative_ttl
 
 
 class _Batch:
@@ -150,21 +158,37 @@ class DomainFacts:
             tries=config.tries,
             concurrency=config.concurrency,
         )
-        self._hosts = HostBook(client=self._client, guard=guard, clock=clock, lifetime=config.lifetime)
+        self._trust = ResolverTrust(self._client, config.canaries, guard=guard)
+        self._checker = DenialChecker(self._client, contradicted=self._trust.contradicted)
+        self._hosts = HostCache(checker=self._checker, guard=guard, clock=clock, lifetime=config.lifetime)
+        self._nobody = secrets.token_hex(10)
         self._asked: dict[str, list[_Batch]] = {}
         self._late: set[asyncio.Task[None]] = set()
-        self._crowds = Crowds(client=self._client, limit=config.crowd, start=self._ask, bury=self._bury)
+        self._held: list[tuple[str, DomainRuling]] = []
+        self._publisher: asyncio.Task[None] | None = None
+        self._zones = ZoneLimiter(checker=self._checker, limit=config.crowd, start=self._ask, fail=self._fail)
+
+    async def look_at_canaries(self) -> bool:
+        """Wait for the first look at the resolvers; returns whether one can be trusted."""
+        return await self._trust.ready()
+
+    @property
+    def has_trusted_resolver(self) -> bool:
+        """Whether there is a resolver whose canaries hold."""
+        return self._trust.holds
 
     async def lookup(
-        self, domains: Sequence[str], *, patience_s: float | None = None
+        self, domains: Sequence[str], *, patience_s: float | None = None, final: bool = True
     ) -> dict[str, DomainFact]:
         """Return one fact for every distinct domain, in the order of the names.
 
         Args:
             domains: ASCII (IDNA 2008) lower-case names; repetitions cost nothing.
-            patience_s: seconds without any news after which domains without an answer are left out. Their
-                questions go on, and the facts are remembered for the next time; None = until DNS has
-                answered or failed for all.
+            patience_s: seconds without any news after which domains without an answer are left out, not
+                counting those in which our own loop got no turn. Their questions go on, and the facts are
+                remembered for the next time; None = until DNS has answered or failed for all.
+            final: domains about which no trusted resolver says anything are UNAVAILABLE; else they are left
+                out.
         """
         wanted = tuple(dict.fromkeys(domains))
         known = await self._cache.get_or_claim(FactKind.DOMAIN, wanted)
@@ -176,11 +200,17 @@ class DomainFacts:
             facts.update(await self._resolve(missing, patience_s))
         if elsewhere:
             facts.update(await self._borrow(elsewhere, patience_s))
+        if not final:
+            facts = {domain: fact for domain, fact in facts.items() if fact.detail != NO_TRUSTED_RESOLVER}
         return {domain: facts[domain] for domain in wanted if domain in facts}
 
     async def aclose(self) -> None:
         """Release sockets and timers; open lookups end with UNAVAILABLE."""
+        self._trust.close()
         await self._client.aclose()
+        await self._trust.aclose()
+        if self._publisher is not None:
+            await self._publisher
         await asyncio.gather(*self._late, return_exceptions=True)
 
     def _decode(self, found: Mapping[str, bytes]) -> dict[str, DomainFact]:
@@ -203,6 +233,8 @@ class DomainFacts:
 
     async def _resolve(self, missing: Sequence[str], patience_s: float | None) -> dict[str, DomainFact]:
         """Ask DNS for what nobody asks for yet, wait for all of it and remember what was asked for here."""
+        if not await self._trust.ready():
+            return {domain: self._fact(domain, _UNTRUSTED) for domain in missing}
         batch = _Batch(missing)
         fresh = [domain for domain in missing if domain not in self._asked]
         for domain in missing:
@@ -221,18 +253,20 @@ class DomainFacts:
     async def _collect(self, batch: _Batch, untold: set[str], quiet_s: float | None) -> None:
         """Remember facts as they come, until all are there or none has come for `quiet_s` seconds.
 
-        Nobody who waits for one of them has to wait for the slowest.
+        Nobody who waits for one of them has to wait for the slowest. Seconds in which our own loop got no
+        turn do not count.
         """
         patience = float("inf") if quiet_s is None else quiet_s
-        known, quiet, complete = 0, 0.0, False
-        while not complete and quiet < patience:
-            seconds = min(_REMEMBER_SECONDS, patience - quiet)
-            complete = await batch.wait(seconds)
-            quiet = quiet + seconds if len(batch.facts) == known else 0.0
-            known = len(batch.facts)
+        clock = self._client.clock
+        known, heard_at, complete = 0, clock.now(), False
+        while not complete and (left := heard_at + patience - clock.now()) > 0:
+            complete = await batch.wait(min(_REMEMBER_SECONDS, left))
+            if len(batch.facts) != known:
+                known, heard_at = len(batch.facts), clock.now()
             await self._remember(batch.take(untold))
 
     async def _remember(self, facts: Sequence[DomainFact]) -> None:
+        facts = [fact for fact in facts if fact.expires_at > fact.learned_at]
         if facts:
             await self._cache.put(
                 FactKind.DOMAIN,
@@ -245,16 +279,16 @@ class DomainFacts:
     def _begin(self, domain: str) -> None:
         ruling = rule_out(domain)
         if ruling is None:
-            self._crowds.enter(domain)
+            self._zones.enter(domain)
         else:
             self._settle(domain, ruling)
 
     def _ask(self, domain: str) -> None:
-        self._client.ask(domain, Question.MX, partial(self._hear_mx, domain))
+        self._checker.ask(domain, RecordType.MX, partial(self._hear_mx, domain))
 
     def _hear_mx(self, domain: str, answer: DnsAnswer) -> None:
         chosen = rule_on_mx(answer)
-        if isinstance(chosen, Ruling):
+        if isinstance(chosen, DomainRuling):
             self._settle(domain, chosen)
         elif not chosen:
             self._hosts.find(domain, self._hear_implicit)
@@ -264,20 +298,66 @@ class DomainFacts:
                 self._hosts.find(host, partial(self._hear_host, walk))
 
     def _hear_implicit(self, domain: str, addresses: HostAddresses) -> None:
-        self._settle(domain, rule_on_implicit(domain, addresses))
+        """Settle a domain without MX; where it has an address, see first whether any name there has it."""
+        if addresses.public:
+            nobody = f"{self._nobody}.{public_suffixes().publicsuffix(domain)}"
+            self._hosts.find(nobody, partial(self._hear_wildcard, domain, addresses))
+        else:
+            self._settle(domain, rule_on_implicit(domain, addresses))
+
+    def _hear_wildcard(self, domain: str, own: HostAddresses, _nobody: str, wildcard: HostAddresses) -> None:
+        self._settle(domain, rule_on_implicit(domain, own, wildcard))
 
     def _hear_host(self, walk: _Walk, host: str, addresses: HostAddresses) -> None:
         walk.found[host] = addresses
         if len(walk.found) == len(walk.chosen):
             self._settle(walk.domain, rule_on_hosts(walk.chosen, walk.ttl, walk.found))
 
-    def _bury(self, domain: str, answer: DnsAnswer) -> None:
-        self._settle(domain, Ruling(DomainState.NOT_FOUND, detail=answer.detail))
+    def _fail(self, domain: str, answer: DnsAnswer) -> None:
+        self._settle(domain, DomainRuling(DomainState.NOT_FOUND, detail=answer.detail))
 
-    def _settle(self, domain: str, ruling: Ruling) -> None:
+    def _settle(self, domain: str, ruling: DomainRuling) -> None:
+        """Hand the ruling out at once, or after one more look at the canaries where there are any."""
+        self._zones.leave(domain, exists=ruling.state not in _MAY_NOT_EXIST)
+        if not self._trust.is_active:
+            self._publish(domain, ruling)
+            return
+        self._held.append((domain, ruling))
+        if self._publisher is None:
+            self._publisher = asyncio.create_task(self._publish_held())
+
+    async def _publish_held(self) -> None:
+        """Hand out what has been learned, as soon as the canaries have held since it was learned."""
+        while self._held:
+            held, self._held = self._held, []
+            if await self._trust.confirm():
+                for domain, ruling in held:
+                    self._publish(domain, ruling)
+                await asyncio.sleep(_PUBLISH_SECONDS)
+            else:
+                self._forget(held)
+        self._publisher = None
+
+    def _forget(self, held: Sequence[tuple[str, DomainRuling]]) -> None:
+        """Drop what a resolver said that cannot be trusted; ask another one where there is one."""
+        self._hosts.clear()
+        for domain, _ in held:
+            if self._trust.holds:
+                self._begin(domain)
+            else:
+                self._publish(domain, _UNTRUSTED)
+
+    def _publish(self, domain: str, ruling: DomainRuling) -> None:
         """Turn the ruling into a fact and hand it to everybody who waits for it."""
+        fact = self._fact(domain, ruling)
+        for batch in self._asked.pop(domain, ()):
+            batch.add(fact)
+
+    def _fact(self, domain: str, ruling: DomainRuling) -> DomainFact:
         now = self._clock()
-        fact = DomainFact(
+        outcome = _OUTCOMES.get(ruling.state, DnsOutcome.FOUND)
+        lifetime = 0.0 if ruling.detail == NO_TRUSTED_RESOLVER else self._config.lifetime(outcome, ruling.ttl)
+        return DomainFact(
             domain,
             ruling.state,
             ruling.hosts,
@@ -285,8 +365,9 @@ class DomainFacts:
             ruling.implicit,
             ruling.detail,
             learned_at=now,
-            expires_at=now + self._config.lifetime(_OUTCOMES.get(ruling.state, Outcome.FOUND), ruling.ttl),
+            expires_at=now + lifetime,
         )
-        for batch in self._asked.pop(domain):
-            batch.add(fact)
-        self._crowds.leave(domain)
+
+
+_UNTRUSTED = DomainRuling(DomainState.UNAVAILABLE, detail=NO_TRUSTED_RESOLVER)
+_MAY_NOT_EXIST = frozenset({DomainState.NOT_FOUND, DomainState.UNAVAILABLE})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from operator import itemgetter
+from typing import NamedTuple
 
-from pipeline.facts import DomainState, MxHost
-from pipeline.guard import AddressGuard
+from mailsift.pipeline.facts import DomainState, MxHost
+from mailsift.pipeline.guard import AddressGuard
 
 MAX_EXCHANGERS = 10
 MAX_ADDRESSES = 3
@@ -19,7 +19,7 @@ Exchangers = tuple[tuple[int, str], ...]
 """(preference, name) of mail exchangers; "" is the root."""
 
 
-class Question(StrEnum):
+class RecordType(StrEnum):
     """The record types that are asked for."""
 
     MX = "MX"
@@ -27,7 +27,7 @@ class Question(StrEnum):
     AAAA = "AAAA"
 
 
-class Outcome(StrEnum):
+class DnsOutcome(StrEnum):
     """How a question ended."""
 
     FOUND = "found"
@@ -36,8 +36,7 @@ class Outcome(StrEnum):
     FAILED = "failed"  # SERVFAIL, REFUSED, timeout: says nothing
 
 
-@dataclass(frozen=True, slots=True)
-class DnsAnswer:
+class DnsAnswer(NamedTuple):
     """The answer to one question.
 
     Attributes:
@@ -46,17 +45,22 @@ class DnsAnswer:
         addresses: of an A or AAAA answer, in the server's order.
         ttl: seconds the records may be reused; 0 when nothing was found.
         detail: the answer in words for people, "" when something was found.
+        name: of a denial: the name that is denied, at the end of all aliases, in lower case.
+        zone: of a denial: the owner of the SOA that came with it, "" for the root; None without one.
+        server: of a denial: the resolver that said so, as "host:port".
     """
 
-    outcome: Outcome
+    outcome: DnsOutcome
     exchangers: Exchangers = ()
     addresses: tuple[str, ...] = ()
     ttl: float = 0.0
     detail: str = ""
+    name: str = ""
+    zone: str | None = None
+    server: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HostAddresses:
+class HostAddresses(NamedTuple):
     """What is known about one exchanger's addresses.
 
     Attributes:
@@ -66,14 +70,13 @@ class HostAddresses:
         detail: as in DnsAnswer.
     """
 
-    outcome: Outcome
+    outcome: DnsOutcome
     public: tuple[str, ...] = ()
     ttl: float = 0.0
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class DomainRuling(NamedTuple):
     """What DNS says about a domain, before it becomes a fact with a time.
 
     Attributes:
@@ -96,12 +99,17 @@ _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _WITHIN_DNS_LIMITS = re.compile(r"(?s:(?=.{1,253}\Z)[^.]{1,63}(?:\.[^.]{1,63})*)")
 
 
+def is_null_mx(answer: DnsAnswer) -> bool:
+    """Tell whether a domain declares that it takes no mail (RFC 7505)."""
+    return bool(answer.exchangers) and not any(name for _, name in answer.exchangers)
+
+
 def is_host_name(name: str) -> bool:
     """Tell whether a name may be looked up: letters, digits, hyphens and the underscore some hosts carry."""
     return len(name) <= 253 and _HOST_NAME.fullmatch(name) is not None
 
 
-def rule_out(domain: str) -> Ruling | None:
+def rule_out(domain: str) -> DomainRuling | None:
     """Judge a domain by its spelling alone; None when DNS has to be asked.
 
     A name beyond the limits of RFC 1035 section 2.3.4 cannot exist. Any other oddity (control bytes, say) is
@@ -110,30 +118,31 @@ def rule_out(domain: str) -> Ruling | None:
     if is_host_name(domain):
         return None
     if _WITHIN_DNS_LIMITS.fullmatch(domain):
-        return Ruling(DomainState.UNAVAILABLE, detail="not a host name")
-    return Ruling(DomainState.NOT_FOUND, detail="not a possible domain name")
+        return DomainRuling(DomainState.UNAVAILABLE, detail="not a host name")
+    return DomainRuling(DomainState.NOT_FOUND, detail="not a possible domain name")
 
 
-def rule_on_mx(answer: DnsAnswer) -> Ruling | Exchangers:
+def rule_on_mx(answer: DnsAnswer) -> DomainRuling | Exchangers:
     """Judge the answer to the MX question: a ruling, or the exchangers whose addresses decide.
 
     No exchangers at all means that the domain's own addresses decide.
     """
-    if answer.outcome is Outcome.FAILED:
-        return Ruling(DomainState.UNAVAILABLE, detail=answer.detail)
-    if answer.outcome is Outcome.NO_NAME:
-        return Ruling(DomainState.NOT_FOUND, detail=answer.detail)
-    if answer.outcome is Outcome.NO_DATA:
+    if answer.outcome is DnsOutcome.FAILED:
+        return DomainRuling(DomainState.UNAVAILABLE, detail=answer.detail)
+    if answer.outcome is DnsOutcome.NO_NAME:
+        return DomainRuling(DomainState.NOT_FOUND, detail=answer.detail)
+    if answer.outcome is DnsOutcome.NO_DATA:
         return ()
-    chosen = _choose(answer.exchangers)
+    chosen = usable_exchangers(answer.exchangers)
     if chosen:
         return chosen
     if any(name for _, name in answer.exchangers):
-        return Ruling(DomainState.UNROUTABLE, ttl=answer.ttl, detail="MX is not a host name")
-    return Ruling(DomainState.NULL_MX, ttl=answer.ttl, detail="MX 0 .")
+        return DomainRuling(DomainState.UNROUTABLE, ttl=answer.ttl, detail="MX is not a host name")
+    return DomainRuling(DomainState.NULL_MX, ttl=answer.ttl, detail="MX 0 .")
 
 
-def _choose(records: Exchangers) -> Exchangers:
+@lru_cache(maxsize=8192)
+def usable_exchangers(records: Exchangers) -> Exchangers:
     """Keep host names only, at most ten, by preference (RFC 5321 section 5.1), ties in the server's order.
 
     A name that is an IP address in disguise is dropped, and so is the root beside real exchangers (RFC 7505
@@ -155,18 +164,33 @@ def _exchanger(name: str) -> str:
     return host if is_host_name(host) and not _NUMERIC.fullmatch(host.rpartition(".")[2]) else ""
 
 
-def rule_on_implicit(domain: str, found: HostAddresses) -> Ruling:
-    """Judge a domain without MX by its own addresses (RFC 5321 section 5.1)."""
+def rule_on_implicit(
+    domain: str, found: HostAddresses, wildcard: HostAddresses | None = None
+) -> DomainRuling:
+    """Judge a domain without MX by its own addresses (RFC 5321 section 5.1).
+
+    Args:
+        domain: its name.
+        found: its addresses.
+        wildcard: the addresses of a name nobody has under the same suffix, where there are any: they are no
+            route, as the suffix gives them to everybody.
+    """
+    if wildcard is not None and found.public and not set(found.public) - set(wildcard.public):
+        return DomainRuling(DomainState.UNAVAILABLE, detail="its address is what any name there gets")
     if found.public:
-        return Ruling(DomainState.ROUTED, (MxHost(domain, 0, found.public),), implicit=True, ttl=found.ttl)
-    if found.outcome is Outcome.FOUND:
-        return Ruling(DomainState.UNROUTABLE, ttl=found.ttl, detail="no MX and only non-public addresses")
-    if found.outcome is Outcome.FAILED:
-        return Ruling(DomainState.UNAVAILABLE, detail=found.detail)
-    return Ruling(DomainState.NO_MAIL_SERVER, detail="no MX and no address")
+        return DomainRuling(
+            DomainState.ROUTED, (MxHost(domain, 0, found.public),), implicit=True, ttl=found.ttl
+        )
+    if found.outcome is DnsOutcome.FOUND:
+        return DomainRuling(
+            DomainState.UNROUTABLE, ttl=found.ttl, detail="no MX and only non-public addresses"
+        )
+    if found.outcome is DnsOutcome.FAILED:
+        return DomainRuling(DomainState.UNAVAILABLE, detail=found.detail)
+    return DomainRuling(DomainState.NO_MAIL_SERVER, detail="no MX and no address")
 
 
-def rule_on_hosts(chosen: Exchangers, ttl: float, found: Mapping[str, HostAddresses]) -> Ruling:
+def rule_on_hosts(chosen: Exchangers, ttl: float, found: Mapping[str, HostAddresses]) -> DomainRuling:
     """Judge the addresses of a domain's exchangers.
 
     One public address is enough for a route. Without any, a host whose own lookup failed leaves the domain
@@ -179,17 +203,24 @@ def rule_on_hosts(chosen: Exchangers, ttl: float, found: Mapping[str, HostAddres
         found: the addresses by name, one entry for each chosen name.
     """
     answers = [found[name] for _, name in chosen]
-    hosts = tuple([MxHost(name, rank, found[name].public) for rank, name in chosen if found[name].public])
-    failed = next((answer for answer in answers if answer.outcome is Outcome.FAILED), None)
+    hosts = _route(chosen, tuple([answer.public for answer in answers]))
+    failed = next((answer for answer in answers if answer.outcome is DnsOutcome.FAILED), None)
     if hosts:
         # A route with a hole is worth asking about again soon.
-        shortest = 0.0 if failed else min([ttl, *(a.ttl for a in answers if a.outcome is Outcome.FOUND)])
-        return Ruling(DomainState.ROUTED, hosts, ttl=shortest)
+        shortest = 0.0 if failed else min([ttl, *(a.ttl for a in answers if a.outcome is DnsOutcome.FOUND)])
+        return DomainRuling(DomainState.ROUTED, hosts, ttl=shortest)
     if failed:
-        return Ruling(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed.detail}")
-    if any(answer.outcome is Outcome.FOUND for answer in answers):
-        return Ruling(DomainState.UNROUTABLE, ttl=ttl, detail="MX only at non-public addresses")
-    return Ruling(DomainState.NO_MAIL_SERVER, detail="no MX host has an address")
+        return DomainRuling(DomainState.UNAVAILABLE, detail=f"address of the MX: {failed.detail}")
+    if any(answer.outcome is DnsOutcome.FOUND for answer in answers):
+        return DomainRuling(DomainState.UNROUTABLE, ttl=ttl, detail="MX only at non-public addresses")
+    return DomainRuling(DomainState.NO_MAIL_SERVER, detail="no MX host has an address")
+
+
+@lru_cache(maxsize=8192)
+def _route(chosen: Exchangers, addresses: tuple[tuple[str, ...], ...]) -> tuple[MxHost, ...]:
+    """Return the exchangers that can be reached; remembered, as many domains share them."""
+    pairs = zip(chosen, addresses, strict=True)
+    return tuple([MxHost(name, rank, public) for (rank, name), public in pairs if public])
 
 
 def rule_on_addresses(a: DnsAnswer, aaaa: DnsAnswer | None, guard: AddressGuard) -> HostAddresses | None:
@@ -199,13 +230,13 @@ def rule_on_addresses(a: DnsAnswer, aaaa: DnsAnswer | None, guard: AddressGuard)
     server without IPv4 is found all the same.
     """
     public = _allowed(a, guard)
-    if public or a.outcome in {Outcome.NO_NAME, Outcome.FAILED}:
+    if public or a.outcome in {DnsOutcome.NO_NAME, DnsOutcome.FAILED}:
         return HostAddresses(a.outcome, public, a.ttl, a.detail)
     if aaaa is None:
         return None
     public = _allowed(aaaa, guard)
-    if a.outcome is Outcome.FOUND and aaaa.outcome in {Outcome.NO_DATA, Outcome.NO_NAME}:
-        return HostAddresses(Outcome.FOUND, ttl=a.ttl)
+    if a.outcome is DnsOutcome.FOUND and aaaa.outcome in {DnsOutcome.NO_DATA, DnsOutcome.NO_NAME}:
+        return HostAddresses(DnsOutcome.FOUND, ttl=a.ttl)
     return HostAddresses(aaaa.outcome, public, aaaa.ttl, aaaa.detail)
 
 

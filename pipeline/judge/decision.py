@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.facts import DomainState, Known
-from pipeline.judge.row import Policy, Row
-from pipeline.judge.syntax_reasons import syntax_reason
-from pipeline.judge.table import ROWS
-from pipeline.verdict import Evidence, Status, Verdict
+from mailsift.pipeline.facts import DomainState, Known
+from mailsift.pipeline.judge.table import ROWS, VerdictPolicy, VerdictRow, syntax_reason
+from mailsift.pipeline.verdict import Evidence, Status, Verdict
 
 BANDS = {Status.VALID: (60, 100), Status.RISKY: (20, 59), Status.INVALID: (0, 19)}
 """Lowest and highest score of each status."""
 
 _ROLE = -5
 _LIKELY_SLIP = -10
-_DEFAULT_POLICY = Policy()
+_LOOK_ALIKE = -10
+_DEFAULT_POLICY = VerdictPolicy()
 
 
-def judge(evidence: Evidence, policy: Policy = _DEFAULT_POLICY) -> Verdict:
+def judge(evidence: Evidence, policy: VerdictPolicy = _DEFAULT_POLICY) -> Verdict:
     """Return the verdict on one address; equal evidence and policy give an equal verdict."""
     row = decide(evidence, policy)
     return Verdict(
@@ -38,12 +37,12 @@ def judge(evidence: Evidence, policy: Policy = _DEFAULT_POLICY) -> Verdict:
     )
 
 
-def decide(evidence: Evidence, policy: Policy = _DEFAULT_POLICY) -> Row:
+def decide(evidence: Evidence, policy: VerdictPolicy = _DEFAULT_POLICY) -> VerdictRow:
     """Return the row of ROWS that decides."""
     return next(row for row in ROWS if row.when(evidence, policy))
 
 
-def score_parts(evidence: Evidence, policy: Policy = _DEFAULT_POLICY) -> tuple[tuple[str, int], ...]:
+def score_parts(evidence: Evidence, policy: VerdictPolicy = _DEFAULT_POLICY) -> tuple[tuple[str, int], ...]:
     """Return the named points whose sum is the score; the last one, if any, keeps the score in its band."""
     row = decide(evidence, policy)
     parts = ((row.id, row.score), *_adjustments(evidence))
@@ -56,11 +55,13 @@ def score_parts(evidence: Evidence, policy: Policy = _DEFAULT_POLICY) -> tuple[t
 def _adjustments(evidence: Evidence) -> Iterator[tuple[str, int]]:
     if evidence.role:
         yield "role", _ROLE
-    if evidence.suggested_domain:
+    if evidence.look_alike:
+        yield "look_alike", _LOOK_ALIKE
+    elif evidence.suggested_domain:
         yield "likely_slip", _LIKELY_SLIP
 
 
-def _suggestion(evidence: Evidence, row: Row) -> str:
+def _suggestion(evidence: Evidence, row: VerdictRow) -> str:
     if evidence.suggested_domain:
         return f"Did you mean the domain {evidence.suggested_domain}?"
     return row.suggestion

@@ -2,265 +2,224 @@
 
 from __future__ import annotations
 
-from pipeline.facts import Answer, DomainState, Known, Mode
-from pipeline.judge.row import Row, about_this_mailbox, accepted_with, answer_is, domain_is
-from pipeline.verdict import Result, Status
+from collections.abc import Callable
+from dataclasses import dataclass
 
-_TRY_LATER = "Try again later."
-_CONFIRM = "Send only if the address was confirmed by its owner."
+from mailsift.pipeline.facts import Answer, DomainState, Known, Mode
+from mailsift.pipeline.verdict import Evidence, Result, Status
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictPolicy:
+    """What the operator decides.
+
+    Attributes:
+        disposable_invalid: throw-away domains are invalid instead of risky.
+    """
+
+    disposable_invalid: bool = False
+
+
+Condition = Callable[[Evidence, VerdictPolicy], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRow:
+    """One verdict: the first row whose condition holds decides.
+
+    Attributes:
+        id: stable name, for the evidence and the tests.
+        result, status, score: the verdict; the score before adjustments.
+        when: the condition.
+        reason: one sentence.
+        suggestion: advice, or "".
+    """
+
+    id: str
+    result: Result
+    status: Status
+    score: int
+    when: Condition
+    reason: str
+    suggestion: str = ""
+
+
+def _syntax_is_broken(evidence: Evidence, _: VerdictPolicy) -> bool:
+    return bool(evidence.syntax_rule)
+
+
+def _domain_is(state: DomainState) -> Condition:
+    """Hold when DNS said this."""
+    return lambda evidence, _: evidence.domain is state
+
+
+def _domain_has_no_answer(evidence: Evidence, _: VerdictPolicy) -> bool:
+    return evidence.domain is not DomainState.ROUTED  # the rows above had the other states
+
+
+def _mode_is(mode: Mode) -> Condition:
+    """Hold when nobody asked to look further than this."""
+    return lambda evidence, _: evidence.mode is mode
+
+
+def _disposable(evidence: Evidence, _: VerdictPolicy) -> bool:
+    return evidence.disposable
+
+
+def _disposable_and_unwanted(evidence: Evidence, policy: VerdictPolicy) -> bool:
+    return evidence.disposable and policy.disposable_invalid
+
+
+def _nobody_looked_up_an_odd_suffix(evidence: Evidence, _: VerdictPolicy) -> bool:
+    return evidence.unknown_suffix and evidence.mode is Mode.FAST  # in the other modes DNS says what exists
+
+
+def _answers_mean_nothing(evidence: Evidence, _: VerdictPolicy) -> bool:
+    return evidence.unverifiable
+
+
+def _accepts_everybody_at_the_edge(evidence: Evidence, _: VerdictPolicy) -> bool:
+    return evidence.edge and evidence.catch_all is Known.YES
+
+
+def _accepts_everybody(evidence: Evidence, _: VerdictPolicy) -> bool:
+    return evidence.catch_all is Known.YES
+
+
+def _accepted_and_random_refused(evidence: Evidence, _: VerdictPolicy) -> bool:
+    return evidence.answer is Answer.ACCEPTED and evidence.catch_all is Known.NO
+
+
+def _accepted_and_random_unknown(evidence: Evidence, _: VerdictPolicy) -> bool:
+    return evidence.answer is Answer.ACCEPTED and evidence.catch_all is Known.UNKNOWN
+
+
+def _refuses_everybody(evidence: Evidence, _: VerdictPolicy) -> bool:
+    return evidence.blanket and evidence.answer in {Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL}
+
+
+def _about_this_mailbox(answer: Answer) -> Condition:
+    """Hold when the answer is not given to everybody, by a provider whose answers mean something."""
+    return lambda evidence, _: (
+        evidence.answer is answer and not evidence.blanket and not evidence.unverifiable
+    )
+
+
+def _answer_is(answer: Answer) -> Condition:
+    """Hold when the mail server's answer is of this class."""
+    return lambda evidence, _: evidence.answer is answer
+
+
+_Row, _R = VerdictRow, Result  # short, so that the table fits
+_VALID, _RISKY, _INVALID = Status.VALID, Status.RISKY, Status.INVALID
 _SPELLING = "Check the spelling of the domain."
+_REMOVE = "Remove the address."
+_PERMANENT = "Ask for a permanent address."
+_CONFIRM = "Send only if the address was confirmed by its owner."
+_LATER = "Try again later."
+_NONE = ""
 
+# Findings about address and domain come first, then throw-away domains, then what was learned of the mailbox.
+# fmt: off
 ROWS = (
-    Row(
-        "syntax_error",
-        Result.SYNTAX_ERROR,
-        Status.INVALID,
-        0,
-        lambda evidence, _: bool(evidence.syntax_rule),
-        "The address breaks a rule of its syntax.",
-        "Correct the address.",
-    ),
-    Row(
-        "domain_not_found",
-        Result.DOMAIN_NOT_FOUND,
-        Status.INVALID,
-        1,
-        domain_is(DomainState.NOT_FOUND),
-        "The domain does not exist.",
-        _SPELLING,
-    ),
-    Row(
-        "no_mail_server",
-        Result.NO_MAIL_SERVER,
-        Status.INVALID,
-        3,
-        domain_is(DomainState.NO_MAIL_SERVER),
-        "The domain exists but has no mail server.",
-        _SPELLING,
-    ),
-    Row(
-        "null_mx",
-        Result.NULL_MX,
-        Status.INVALID,
-        3,
-        domain_is(DomainState.NULL_MX),
-        "The domain declares that it takes no mail.",
-        _SPELLING,
-    ),
-    Row(
-        "unroutable",
-        Result.UNROUTABLE,
-        Status.INVALID,
-        3,
-        domain_is(DomainState.UNROUTABLE),
-        "The domain's mail servers have no public address.",
-        _SPELLING,
-    ),
-    Row(
-        "mailbox_not_found",
-        Result.MAILBOX_NOT_FOUND,
-        Status.INVALID,
-        5,
-        about_this_mailbox(Answer.NOT_FOUND),
-        "The mail server says that the mailbox does not exist.",
-        "Remove the address.",
-    ),
-    Row(
-        "mailbox_disabled",
-        Result.MAILBOX_DISABLED,
-        Status.INVALID,
-        10,
-        about_this_mailbox(Answer.DISABLED),
-        "The mail server says that the mailbox is closed.",
-        "Remove the address.",
-    ),
-    Row(
-        "disposable_invalid",
-        Result.DISPOSABLE,
-        Status.INVALID,
-        10,
-        lambda evidence, policy: evidence.disposable and policy.disposable_invalid,
-        "The domain hands out throw-away mailboxes.",
-        "Ask for a permanent address.",
-    ),
-    Row(
-        "disposable",
-        Result.DISPOSABLE,
-        Status.RISKY,
-        20,
-        lambda evidence, _: evidence.disposable,
-        "The domain hands out throw-away mailboxes.",
-        "Ask for a permanent address.",
-    ),
-    Row(
-        "passed_fast",
-        Result.PASSED,
-        Status.VALID,
-        60,
-        lambda evidence, _: evidence.mode is Mode.FAST,
-        "The syntax is good; neither the domain nor the mailbox was looked up.",
-    ),
-    Row(
-        "dns_unavailable",
-        Result.DNS_UNAVAILABLE,
-        Status.RISKY,
-        40,
-        lambda evidence, _: evidence.domain is not DomainState.ROUTED,
-        "DNS gave no answer about the domain.",
-        _TRY_LATER,
-    ),
-    Row(
-        "passed_medium",
-        Result.PASSED,
-        Status.VALID,
-        75,
-        lambda evidence, _: evidence.mode is Mode.MEDIUM,
-        "The syntax is good and the domain has a mail server; the mailbox was not looked up.",
-    ),
-    Row(
-        "unverifiable_provider",
-        Result.UNVERIFIABLE,
-        Status.RISKY,
-        50,
-        lambda evidence, _: evidence.unverifiable,
-        "The provider answers alike whether or not a mailbox exists.",
-        _CONFIRM,
-    ),
-    Row(
-        "mailbox_full",
-        Result.MAILBOX_FULL,
-        Status.RISKY,
-        30,
-        about_this_mailbox(Answer.FULL),
-        "The mailbox exists but is full.",
-        _TRY_LATER,
-    ),
-    Row(
-        "catch_all",
-        Result.CATCH_ALL,
-        Status.RISKY,
-        55,
-        lambda evidence, _: evidence.catch_all is Known.YES,
-        "The domain accepts mail for any mailbox, so this one cannot be told apart.",
-        _CONFIRM,
-    ),
-    Row(
-        "deliverable",
-        Result.DELIVERABLE,
-        Status.VALID,
-        95,
-        accepted_with(Known.NO),
-        "The mail server accepts this mailbox and refuses one that cannot exist.",
-    ),
-    Row(
-        "accepted_unproven",
-        Result.UNVERIFIABLE,
-        Status.RISKY,
-        50,
-        accepted_with(Known.UNKNOWN),
-        "The mail server accepts this mailbox, but whether it accepts any other could not be learned.",
-        _TRY_LATER,
-    ),
-    Row(
-        "blanket_refusal",
-        Result.UNVERIFIABLE,
-        Status.RISKY,
-        50,
-        lambda evidence, _: (
-            evidence.blanket and evidence.answer in {Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL}
-        ),
-        "The mail server gives every mailbox the same refusal, so it says nothing about this one.",
-        _CONFIRM,
-    ),
-    Row(
-        "greylisted",
-        Result.DEFERRED,
-        Status.RISKY,
-        45,
-        answer_is(Answer.GREYLISTED),
-        "The mail server asked to come back later (greylisting) until the retries ran out.",
-        _TRY_LATER,
-    ),
-    Row(
-        "rate_limited",
-        Result.DEFERRED,
-        Status.RISKY,
-        45,
-        answer_is(Answer.RATE_LIMITED),
-        "The mail server asked to slow down until the retries ran out.",
-        _TRY_LATER,
-    ),
-    Row(
-        "temporary",
-        Result.DEFERRED,
-        Status.RISKY,
-        45,
-        answer_is(Answer.TEMPORARY),
-        "The mail server answered with a temporary failure until the retries ran out.",
-        _TRY_LATER,
-    ),
-    Row(
-        "doubted",
-        Result.DEFERRED,
-        Status.RISKY,
-        45,
-        answer_is(Answer.DOUBTED),
-        "The mail server began to refuse almost every mailbox, so its refusal was not believed.",
-        _TRY_LATER,
-    ),
-    Row(
-        "not_asked",
-        Result.DEFERRED,
-        Status.RISKY,
-        45,
-        answer_is(Answer.NOT_ASKED),
-        "The mail server has not been asked about the mailbox.",
-        _TRY_LATER,
-    ),
-    Row(
-        "probe_blocked",
-        Result.PROBE_BLOCKED,
-        Status.RISKY,
-        45,
-        answer_is(Answer.REFUSED_US),
-        "The mail server refuses the prober, which says nothing about the mailbox.",
-        "Check the prober's IP reputation, reverse DNS and HELO name.",
-    ),
-    Row(
-        "unclear",
-        Result.UNVERIFIABLE,
-        Status.RISKY,
-        50,
-        answer_is(Answer.UNCLEAR),
-        "The mail server's reply does not say whether the mailbox exists.",
-        _CONFIRM,
-    ),
-    Row(
-        "not_askable",
-        Result.UNVERIFIABLE,
-        Status.RISKY,
-        50,
-        answer_is(Answer.NOT_ASKABLE),
-        "The mail server does not take international addresses, so it could not be asked.",
-        "Ask for an address in plain ASCII.",
-    ),
-    Row(
-        "unreachable",
-        Result.UNREACHABLE,
-        Status.RISKY,
-        40,
-        answer_is(Answer.UNREACHABLE),
-        "None of the domain's mail servers answered in time.",
-        _TRY_LATER,
-    ),
-    Row(
-        "probe_unavailable",
-        Result.PROBE_UNAVAILABLE,
-        Status.RISKY,
-        40,
-        answer_is(Answer.PROBE_UNAVAILABLE),
-        "This machine cannot reach mail servers on port 25, so the mailbox was not looked up.",
-        "Run mailsift doctor, and open outbound port 25.",
-    ),
+    #    id                       result                 status    score, condition
+    #    reason, advice
+    _Row("syntax_error",          _R.SYNTAX_ERROR,       _INVALID, 0,  _syntax_is_broken,
+         "The address breaks a rule of its syntax.", "Correct the address."),
+    _Row("domain_not_found",      _R.DOMAIN_NOT_FOUND,   _INVALID, 1,  _domain_is(DomainState.NOT_FOUND),
+         "The domain does not exist.", _SPELLING),
+    _Row("no_mail_server",        _R.NO_MAIL_SERVER,     _INVALID, 3,  _domain_is(DomainState.NO_MAIL_SERVER),
+         "The domain exists but has no mail server.", _SPELLING),
+    _Row("null_mx",               _R.NULL_MX,            _INVALID, 3,  _domain_is(DomainState.NULL_MX),
+         "The domain declares that it takes no mail.", _SPELLING),
+    _Row("unroutable",            _R.UNROUTABLE,         _INVALID, 3,  _domain_is(DomainState.UNROUTABLE),
+         "The domain's mail servers have no public address.", _SPELLING),
+    _Row("mailbox_not_found",     _R.MAILBOX_NOT_FOUND,  _INVALID, 5,  _about_this_mailbox(Answer.NOT_FOUND),
+         "The mail server says that the mailbox does not exist.", _REMOVE),
+    _Row("mailbox_disabled",      _R.MAILBOX_DISABLED,   _INVALID, 10, _about_this_mailbox(Answer.DISABLED),
+         "The mail server says that the mailbox is closed.", _REMOVE),
+
+    _Row("disposable_invalid",    _R.DISPOSABLE,         _INVALID, 10, _disposable_and_unwanted,
+         "The domain hands out throw-away mailboxes.", _PERMANENT),
+    _Row("disposable",            _R.DISPOSABLE,         _RISKY,   20, _disposable,
+         "The domain hands out throw-away mailboxes.", _PERMANENT),
+
+    _Row("unknown_suffix",        _R.UNKNOWN_SUFFIX,     _RISKY,   25, _nobody_looked_up_an_odd_suffix,
+         "As far as is known there is no such top-level domain; DNS was not asked.", _SPELLING),
+    _Row("passed_fast",           _R.PASSED,             _VALID,   60, _mode_is(Mode.FAST),
+         "The syntax is good; neither the domain nor the mailbox was looked up.", _NONE),
+    _Row("dns_unavailable",       _R.DNS_UNAVAILABLE,    _RISKY,   40, _domain_has_no_answer,
+         "DNS gave no answer about the domain.", _LATER),
+    _Row("passed_medium",         _R.PASSED,             _VALID,   75, _mode_is(Mode.MEDIUM),
+         "The syntax is good and the domain has a mail server; the mailbox was not looked up.", _NONE),
+    _Row("unverifiable_provider", _R.UNVERIFIABLE,       _RISKY,   50, _answers_mean_nothing,
+         "The provider answers alike whether or not a mailbox exists.", _CONFIRM),
+    _Row("mailbox_full",          _R.MAILBOX_FULL,       _RISKY,   58, _about_this_mailbox(Answer.FULL),
+         "The mailbox exists but is full.", _LATER),
+    _Row("accepted_at_the_edge",  _R.UNVERIFIABLE,       _RISKY,   52, _accepts_everybody_at_the_edge,
+         "The provider accepts every mailbox at its edge, and the message may bounce later.", _CONFIRM),
+    _Row("catch_all",             _R.CATCH_ALL,          _RISKY,   55, _accepts_everybody,
+         "The domain accepts mail for any mailbox, so this one cannot be told apart.", _CONFIRM),
+    _Row("deliverable",           _R.DELIVERABLE,        _VALID,   95, _accepted_and_random_refused,
+         "The mail server accepts this mailbox and refuses one that cannot exist.", _NONE),
+    _Row("accepted_unproven",     _R.UNVERIFIABLE,       _RISKY,   50, _accepted_and_random_unknown,
+         "The mail server accepts this mailbox, but whether it accepts any other could not be learned.",
+         _LATER),
+    _Row("blanket_refusal",       _R.UNVERIFIABLE,       _RISKY,   50, _refuses_everybody,
+         "The mail server gives every mailbox the same refusal, so it says nothing about this one.",
+         _CONFIRM),
+    _Row("greylisted",            _R.DEFERRED,           _RISKY,   45, _answer_is(Answer.GREYLISTED),
+         "The mail server asked to come back later (greylisting) until the retries ran out.", _LATER),
+    _Row("rate_limited",          _R.DEFERRED,           _RISKY,   45, _answer_is(Answer.RATE_LIMITED),
+         "The mail server asked to slow down until the retries ran out.", _LATER),
+    _Row("temporary",             _R.DEFERRED,           _RISKY,   45, _answer_is(Answer.TEMPORARY),
+         "The mail server answered with a temporary failure until the retries ran out.", _LATER),
+    _Row("doubted",               _R.DEFERRED,           _RISKY,   45, _answer_is(Answer.DOUBTED),
+         "The mail server began to refuse almost everybody or contradicts itself, so it was not believed.",
+         _LATER),
+    _Row("not_asked",             _R.NOT_ASKED,          _RISKY,   42, _answer_is(Answer.NOT_ASKED),
+         "There was no time to ask the mail server about the mailbox.", "Ask again with more time."),
+    _Row("probe_blocked",         _R.PROBE_BLOCKED,      _RISKY,   41, _answer_is(Answer.REFUSED_US),
+         "The mail server refuses the prober, which says nothing about the mailbox.",
+         "Check the prober's IP reputation, reverse DNS and HELO name."),
+    _Row("unclear",               _R.UNVERIFIABLE,       _RISKY,   50, _answer_is(Answer.UNCLEAR),
+         "The mail server's reply does not say whether the mailbox exists.", _CONFIRM),
+    _Row("not_askable",           _R.UNVERIFIABLE,       _RISKY,   50, _answer_is(Answer.NOT_ASKABLE),
+         "The mail server does not take international addresses, so it could not be asked.",
+         "Ask for an address in plain ASCII."),
+    _Row("unreachable",           _R.UNREACHABLE,        _RISKY,   40, _answer_is(Answer.UNREACHABLE),
+         "None of the domain's mail servers answered in time.", _LATER),
+    _Row("probe_unavailable",     _R.PROBE_UNAVAILABLE,  _RISKY,   40, _answer_is(Answer.PROBE_UNAVAILABLE),
+         "This machine cannot reach mail servers on port 25, so the mailbox was not looked up.",
+         "Run mailsift doctor, and open outbound port 25."),
 )
-"""All verdicts in order: findings about address and domain, throw-away domains, then what was learned."""
+# fmt: on
+
+SENTENCES = {
+    "empty": "The cell is empty.",
+    "no_at": "The address has no @ sign.",
+    "too_long": "The address is longer than 254 characters.",
+    "local_empty": "Nothing stands before the @ sign.",
+    "local_too_long": "The part before the @ sign is longer than 64 characters.",
+    "local_dot": "The part before the @ sign starts or ends with a dot, or has two dots in a row.",
+    "local_character": "The part before the @ sign has a character that is not allowed there.",
+    "quoted_unterminated": "A quotation mark is opened but not closed.",
+    "domain_empty": "Nothing stands after the @ sign.",
+    "domain_too_long": "The domain is longer than 253 characters.",
+    "domain_label": "A part of the domain is empty, too long, or starts or ends with a hyphen.",
+    "domain_character": "The domain has a character that is not allowed there.",
+    "domain_no_dot": "The domain has no dot.",
+    "domain_special_use": "The domain is reserved for special use and takes no mail.",
+    "domain_literal": "The domain is an IP address in brackets.",
+    "display_name": "A name stands beside the address.",
+    "several_addresses": "The cell holds several addresses.",
+    "control_character": "The address has a control character.",
+    "unicode_invalid": "The address has text that is not valid Unicode or not in normal form.",
+    "other": "The address does not follow the syntax of email addresses.",
+}
+"""One sentence for every rule code of mailsift.pipeline.syntax.column."""
+
+
+def syntax_reason(rule: str) -> str:
+    """Return the sentence for a rule code; one that names the code when it is not in the table."""
+    return SENTENCES.get(rule, f'The address breaks the syntax rule "{rule}".')

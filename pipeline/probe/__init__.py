@@ -1,1 +1,1 @@
-"""Asks mail servers about mailboxes: who is asked next, how politely, and what the answers mean."""
+"""Asks mail servers about mailboxes: who is asked next, within which limits, and what the answers mean."""

@@ -8,10 +8,10 @@ from typing import Final
 
 import structlog
 
-from pipeline.facts import Answer, MailboxFact
+from mailsift.pipeline.facts import Answer, MailboxFact
 
 REFUSALS: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED, Answer.UNCLEAR})
-_COUNTED: Final = REFUSALS | {Answer.ACCEPTED, Answer.FULL}
+COUNTED: Final = REFUSALS | {Answer.ACCEPTED, Answer.FULL}
 _KEPT_GAUGES: Final = 2_048
 _KEPT_DOMAINS: Final = 2_000
 _KEPT_ANSWERS: Final = 2_000
@@ -39,7 +39,7 @@ class BreakerConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Jump:
+class RefusalJump:
     """What a doubt rests on: answers and the refusals among them, recently and before."""
 
     answers: int
@@ -48,7 +48,7 @@ class Jump:
     refused_before: int
 
 
-class Gauge:
+class RefusalGauge:
     """Counts the answers of one provider; where there is no good past there is no jump. Pure.
 
     Attributes:
@@ -65,7 +65,7 @@ class Gauge:
         self._strangers: dict[str, int] = {}
         self._doubted_from = self._doubted_until = 0  # from <= number < until; until 0 = it goes on
 
-    def count(self, domain: str, *, refused: bool) -> Jump | None:
+    def count(self, domain: str, *, refused: bool) -> RefusalJump | None:
         """Take one answer about a mailbox; returns what the doubt rests on when it begins here."""
         self.answers += 1
         if refused and not self._is_news(domain):
@@ -111,7 +111,7 @@ class Gauge:
             self._answers_before //= 2
             self._refused_before //= 2
 
-    def _begin_doubt(self) -> Jump | None:
+    def _begin_doubt(self) -> RefusalJump | None:
         config, size = self._config, len(self._recent)
         was_normal = self._refused_before <= config.normal * self._answers_before
         if size < config.recent or self._answers_before < config.baseline or not was_normal:
@@ -119,7 +119,7 @@ class Gauge:
         if self._refused < config.jump * size:
             return None
         self._doubted_from, self._doubted_until = self._recent[0][0], 0
-        return Jump(size, self._refused, self._answers_before, self._refused_before)
+        return RefusalJump(size, self._refused, self._answers_before, self._refused_before)
 
     def _end_doubt(self) -> None:
         if self._refused <= self._config.normal * len(self._recent):
@@ -136,31 +136,31 @@ class Breaker:
 
     def __init__(self, config: BreakerConfig | None = None) -> None:
         self._config = config or BreakerConfig()
-        self._gauges: OrderedDict[tuple[str, str, str], Gauge] = OrderedDict()
+        self._gauges: OrderedDict[tuple[str, str, str], RefusalGauge] = OrderedDict()
 
-    def gauge(self, list_id: str, provider: str, source: str) -> Gauge:
+    def gauge(self, list_id: str, provider: str, source: str) -> RefusalGauge:
         """Return the gauge, a fresh one where there is none."""
         key = (list_id, provider, source)
         gauge = self._gauges.get(key)
         if gauge is None:
-            gauge = self._gauges[key] = Gauge(self._config)
+            gauge = self._gauges[key] = RefusalGauge(self._config)
             if len(self._gauges) > _KEPT_GAUGES:
                 self._gauges.popitem(last=False)
         self._gauges.move_to_end(key)
         return gauge
 
 
-class Watch:
-    """What one call to the prober hears, and which of its refusals are doubted in the end."""
+class RefusalWatch:
+    """Counts the answers of one call to the prober, and says which of its refusals are doubted in the end."""
 
     def __init__(self, breaker: Breaker, list_id: str) -> None:
         self._breaker = breaker
         self._list_id = list_id
-        self._refused: dict[str, tuple[Gauge, int]] = {}
+        self._refused: dict[str, tuple[RefusalGauge, int]] = {}
 
-    def hear(self, provider: str, address: str, fact: MailboxFact) -> None:
+    def count(self, provider: str, address: str, fact: MailboxFact) -> None:
         """Count an answer; what the random recipient got as well (blanket) says nothing either way."""
-        if fact.blanket or fact.answer not in _COUNTED:
+        if fact.blanket or fact.answer not in COUNTED:
             return
         refused = fact.answer in REFUSALS
         gauge = self._breaker.gauge(self._list_id, provider, fact.source)

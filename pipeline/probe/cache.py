@@ -1,17 +1,26 @@
-"""How mailbox and catch-all facts are remembered: opaque keys, JSON values, and what may be used again."""
+"""What the prober remembers between calls: catch-all facts, definite answers and random recipients."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Final
 
-from pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
+from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
+from mailsift.pipeline.probe.queue import CatchAllState, ProbeTarget
+from mailsift.pipeline.smtp import wire
+from mailsift.pipeline.smtp.config import ProbeConfig
 
 DEFINITE: Final = frozenset({Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL})
 """The answers that may be used again; anything else is asked anew."""
+
+_RANDOM_SECONDS: Final = 6 * 3600.0
+"""How long the random recipient of a domain is asked again: greylisting wants to see the same one."""
 
 _MAILBOX_FIELDS: Final = tuple(field.name for field in fields(MailboxFact))
 _CATCH_ALL_FIELDS: Final = tuple(field.name for field in fields(CatchAllFact))
@@ -48,10 +57,10 @@ def unpack_mailbox(value: bytes) -> MailboxFact | None:
         return None
 
 
-def pack_catch_all(fact: CatchAllFact, probe: str) -> bytes:
-    """Return the bytes to remember; the random recipient goes with an unknown outcome, to be asked again."""
+def pack_catch_all(fact: CatchAllFact, random: str) -> bytes:
+    """Return the bytes to remember, and the random recipient, to be asked again."""
     words = dict(zip(_CATCH_ALL_FIELDS, _catch_all_values(fact), strict=True))
-    return _encode(words | {"probe": probe if fact.catch_all is Known.UNKNOWN else ""}).encode()
+    return _encode(words | {"probe": random}).encode()
 
 
 def unpack_catch_all(value: bytes) -> tuple[CatchAllFact, str] | None:
@@ -59,9 +68,9 @@ def unpack_catch_all(value: bytes) -> tuple[CatchAllFact, str] | None:
     words = _unpack(value, (*_CATCH_ALL_FIELDS, "probe"))
     if words is None:
         return None
-    probe = words.pop("probe")
+    random = words.pop("probe")
     try:
-        return CatchAllFact(**words | {"catch_all": Known(words["catch_all"])}), probe
+        return CatchAllFact(**words | {"catch_all": Known(words["catch_all"])}), random
     except ValueError:
         return None
 
@@ -73,3 +82,112 @@ def _unpack(value: bytes, names: tuple[str, ...]) -> dict[str, Any] | None:
     except ValueError:
         return None
     return words if isinstance(words, dict) and set(words) == set(names) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What was known before.
+
+    Attributes:
+        mailboxes: facts that may be used again.
+        catch_alls: facts by domain.
+        accepted: the mailboxes that were accepted not long ago, whether or not that may be used again.
+    """
+
+    mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
+    catch_alls: dict[str, CatchAllFact] = field(default_factory=dict)
+    accepted: list[str] = field(default_factory=list)
+
+
+class ProbeCache:
+    """Keeps facts in the cache and takes out those that still hold."""
+
+    def __init__(self, cache: FactCache, config: ProbeConfig, clock: Clock) -> None:
+        self._cache = cache
+        self._config = config
+        self._clock = clock
+
+    async def recall(
+        self, asked: Mapping[str, ProbeTarget], state: CatchAllState, *, max_age: float, owner: str
+    ) -> Recalled:
+        """Fetch what is known: the domains go into the state, the rest into the result.
+
+        Args:
+            asked: targets by address.
+            state: gets the domains that need no random recipient, and the random recipients to ask for again.
+            max_age: seconds within which a definite answer, or what is known of random recipients, is used
+                again; 0 = never.
+            owner: whose mailbox facts.
+        """
+        if not asked:
+            return Recalled()
+        domains = list(dict.fromkeys(target.domain for target in asked.values()))
+        await self._recall_domains(domains, state, max_age)
+        known = await self._recall_mailboxes(asked, owner)
+        youngest = self._clock() - max_age
+        mailboxes = {
+            address: fact
+            for address, fact in known.items()
+            if fact.asked_at > youngest and _is_lasting(fact, state.known.get(asked[address].domain))
+        }
+        accepted = [address for address, fact in known.items() if fact.answer is Answer.ACCEPTED]
+        return Recalled(mailboxes if max_age > 0 else {}, dict(state.known), accepted)
+
+    async def remember(
+        self,
+        mailboxes: Mapping[str, MailboxFact],
+        asked: Mapping[str, ProbeTarget],
+        state: CatchAllState,
+        recalled: Recalled,
+        *,
+        owner: str,
+    ) -> None:
+        """Put what is new into the cache: domain facts for all, mailbox facts for their owner."""
+        domains = [
+            self._catch_all_entry(fact, state.randoms.get(domain, ""))
+            for domain, fact in state.known.items()
+            if recalled.catch_alls.get(domain) is not fact
+        ]
+        entries = [
+            CacheEntry(mailbox_key(address, owner), pack_mailbox(fact), self._config.mailbox_seconds)
+            for address, fact in mailboxes.items()
+            if not fact.cached and _is_lasting(fact, state.known.get(asked[address].domain))
+        ]
+        if domains:
+            await self._cache.put(FactKind.CATCH_ALL, domains)
+        if entries:
+            await self._cache.put(FactKind.MAILBOX, entries)
+
+    async def _recall_domains(self, domains: list[str], state: CatchAllState, max_age: float) -> None:
+        now = self._clock()
+        for domain, value in (await self._cache.get(FactKind.CATCH_ALL, domains)).items():
+            fact, random = unpack_catch_all(value) or (None, "")
+            if fact is None or fact.domain != domain:
+                continue
+            if fact.catch_all is not Known.UNKNOWN and min(fact.expires_at, fact.learned_at + max_age) > now:
+                state.known[domain] = fact
+                if fact.catch_all is Known.NO:
+                    state.unconfirmed.add(domain)
+            if wire.is_safe(random) and fact.learned_at + _RANDOM_SECONDS > now:
+                state.randoms[domain] = random
+
+    async def _recall_mailboxes(self, asked: Mapping[str, ProbeTarget], owner: str) -> dict[str, MailboxFact]:
+        addresses = {mailbox_key(address, owner): address for address in asked}
+        facts: dict[str, MailboxFact] = {}
+        for key, value in (await self._cache.get(FactKind.MAILBOX, list(addresses))).items():
+            fact, address = unpack_mailbox(value), addresses[key]
+            if fact is not None:
+                facts[address] = fact
+        return facts
+
+    def _catch_all_entry(self, fact: CatchAllFact, random: str) -> CacheEntry:
+        lifetime = _RANDOM_SECONDS if fact.catch_all is Known.UNKNOWN else fact.expires_at - self._clock()
+        return CacheEntry(fact.domain, pack_catch_all(fact, random), lifetime)
+
+
+def _is_lasting(fact: MailboxFact, known: CatchAllFact | None) -> bool:
+    """Tell whether an answer may be used again: definite, and an acceptance only where not all are."""
+    if fact.answer not in DEFINITE or fact.blanket:
+        return False
+    catch_all = known.catch_all if known else Known.UNKNOWN
+    return catch_all is Known.NO or (catch_all is Known.UNKNOWN and fact.answer is not Answer.ACCEPTED)

@@ -1,32 +1,62 @@
-"""Asks mail servers about mailboxes: many recipients a session, many sessions at once, always polite."""
+"""Asks mail servers about mailboxes: many recipients a session, many sessions at once."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
 
-from pipeline.clock import Clock
-from pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
-from pipeline.guard import AddressGuard
-from pipeline.meters import count_replies
-from pipeline.ports import FactCache, Throttle
-from pipeline.probe.breaker import Breaker, Watch
-from pipeline.probe.facts import CATCH_ALL_RULE, UNSAFE, silence
-from pipeline.probe.lanes import Book
-from pipeline.probe.memory import Memory
-from pipeline.probe.plan import Board
-from pipeline.probe.reading import Listener
-from pipeline.probe.round import Crew, Round
-from pipeline.probe.settle import Settler
-from pipeline.probe.words import Probed, Target
-from pipeline.provider_table import Provider
-from pipeline.providers import Providers
-from pipeline.replies.row import Stage
-from pipeline.smtp import wire
-from pipeline.smtp.config import ProbeConfig, StartTls, parse_source, pick_source
-from pipeline.smtp.limits import Learned
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact, Wait, WaitReason
+from mailsift.pipeline.guard import AddressGuard
+from mailsift.pipeline.metrics import count_grants, count_replies, count_sessions
+from mailsift.pipeline.ports import Ask, FactCache, Grant, Report, SessionOutcome, Throttle
+from mailsift.pipeline.probe.breaker import Breaker, RefusalWatch
+from mailsift.pipeline.probe.cache import ProbeCache
+from mailsift.pipeline.probe.collector import ProbeContext, ResultCollector
+from mailsift.pipeline.probe.queue import (
+    CatchAllState,
+    ProbeQueue,
+    ProbeTarget,
+    ProviderQueue,
+    RouteQueue,
+    SessionPlan,
+)
+from mailsift.pipeline.probe.reading import OwnRule, ReplyReader, fact_without_reply
+from mailsift.pipeline.providers import Provider, Providers
+from mailsift.pipeline.replies.table import Stage
+from mailsift.pipeline.smtp import wire
+from mailsift.pipeline.smtp.config import ProbeConfig, StartTls, parse_source, pick_source
+from mailsift.pipeline.smtp.session import ProbeSession
+
+_MAX_ASKS: Final = 200
+"""Sessions asked for in one call to the throttle."""
+
+_SHORT_REST: Final = 0.05
+_LONG_REST: Final = 0.25
+WAITS_WITHOUT_PROGRESS: Final = 5.0
+"""A provider that grants nothing is waited for so many times ProbeConfig.local_wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """What a call to the prober found out.
+
+    An address that waits may have a fact beside it: what to judge from when nobody will come back.
+
+    Attributes:
+        mailboxes: facts by address.
+        catch_alls: facts by domain.
+        waits: addresses that are not finished.
+    """
+
+    mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
+    catch_alls: dict[str, CatchAllFact] = field(default_factory=dict)
+    waits: dict[str, Wait] = field(default_factory=dict)
 
 
 class Prober:
@@ -34,7 +64,7 @@ class Prober:
 
     Args:
         config: how to ask.
-        throttle: politeness shared with all processes.
+        throttle: rate limits shared with all processes.
         providers: whose answers mean something, and how much they take.
         guard: which addresses may be dialled.
         cache: remembers facts.
@@ -56,11 +86,10 @@ class Prober:
         clock: Clock,
         token: Callable[[], str],
     ) -> None:
-        self._config = config
         self._throttle = throttle
         self._providers = providers
         self._guard = guard
-        self._memory = Memory(cache, config, clock)
+        self._cache = ProbeCache(cache, config, clock)
         self._clock = clock
         self._token = token
         self._sources = [parse_source(text, helo_name=config.helo_name) for text in config.sources]
@@ -68,19 +97,19 @@ class Prober:
         for name in {source.helo_name for source in self._sources}:
             wire.hello("EHLO", name)
         wire.mail_from(config.mail_from)
-        self._crew = Crew(config, Listener(sorted(own)), Learned(), _tls_context(config.starttls))
+        self._context = ProbeContext(config, clock, ReplyReader(sorted(own)), _tls_context(config.starttls))
         self._breaker = Breaker()
 
     async def probe(
         self,
-        targets: Sequence[Target],
+        targets: Sequence[ProbeTarget],
         *,
         budget_s: float,
         session_s: float,
         max_age: float,
         list_id: str = "",
         owner: str = "",
-    ) -> Probed:
+    ) -> ProbeResult:
         """Ask about mailboxes; providers whose answers mean nothing are not asked and get no fact.
 
         Args:
@@ -88,7 +117,8 @@ class Prober:
             budget_s: seconds after which no session is opened; those that are open may use up their time.
             session_s: seconds one session may take; from ProbeConfig.session_seconds on, a mailbox that gets
                 no answer in that time is unreachable, with less it waits for a more patient try.
-            max_age: seconds within which a definite answer is used again; 0 = always ask.
+            max_age: seconds within which a definite answer, or what is known of random recipients, is used
+                again; 0 = always ask.
             list_id: names the list the targets are of: a jump in refusals is a matter within one list.
             owner: who asks; answers about mailboxes are used again for the same owner only.
 
@@ -98,50 +128,49 @@ class Prober:
         ends_at = asyncio.get_running_loop().time() + budget_s
         rows = {key: self._providers.row(key) for key in {target.fact.provider for target in targets}}
         asked = {target.address: target for target in targets if rows[target.fact.provider].informative}
-        settler = self._settler(session_s, list_id)
-        recalled = await self._memory.recall(asked, settler.book, max_age=max_age, owner=owner)
+        collector = self._collector(session_s, list_id)
+        collector.catch_alls.last_tries |= {target.domain for target in asked.values() if target.last_try}
+        recalled = await self._cache.recall(asked, collector.catch_alls, max_age=max_age, owner=owner)
         for target in asked.values():
             if target.address not in recalled.mailboxes:
-                self._admit(target, rows[target.fact.provider], settler)
-        round_ = Round(crew=self._crew, settler=settler, throttle=self._throttle, ends_at=ends_at)
-        await round_.run()
-        settler.doubt()
-        count_replies((asked[who].fact.provider, fact.answer) for who, fact in settler.mailboxes.items())
-        probed = Probed(settler.mailboxes | recalled.mailboxes, settler.book.settled, settler.waits)
-        _judged_together(probed.mailboxes, probed.catch_alls, asked)
-        await self._memory.remember(probed, asked, settler.book, recalled, owner=owner)
-        return probed
+                self._admit(target, rows[target.fact.provider], collector)
+        for address in recalled.accepted:
+            target = asked[address]
+            self._route(target, rows[target.fact.provider], collector).witness = address
+        await ProbeRun(collector, self._throttle, ends_at=ends_at).run()
+        collector.retract_doubted()
+        count_replies((asked[who].fact.provider, fact.answer) for who, fact in collector.mailboxes.items())
+        mailboxes, catch_alls = collector.mailboxes | recalled.mailboxes, collector.catch_alls.known
+        _keep_refusals_where_somebody_was_accepted(mailboxes, catch_alls, asked)
+        await self._cache.remember(mailboxes, asked, collector.catch_alls, recalled, owner=owner)
+        return ProbeResult(mailboxes, catch_alls, collector.waits)
 
-    def _settler(self, session_s: float, list_id: str) -> Settler:
-        crew, book = self._crew, Book(self._token)
-        return Settler(
-            config=self._config,
-            clock=self._clock,
-            listener=crew.listener,
-            learned=crew.learned,
-            board=Board(book, crew.learned),
-            book=book,
-            watch=Watch(self._breaker, list_id),
-            session_s=session_s,
-        )
+    def _collector(self, session_s: float, list_id: str) -> ResultCollector:
+        catch_alls, watch = CatchAllState(self._token), RefusalWatch(self._breaker, list_id)
+        queue = ProbeQueue(catch_alls, self._context.learned)
+        return ResultCollector(self._context, queue, catch_alls, watch, session_s)
 
-    def _admit(self, target: Target, row: Provider, settler: Settler) -> None:
-        """Put a target in line, or note why it need not be asked."""
-        known = settler.book.settled.get(target.domain)
+    def _admit(self, target: ProbeTarget, row: Provider, collector: ResultCollector) -> None:
+        """Queue a target, or record why it need not be asked."""
+        known = collector.catch_alls.known.get(target.domain)
         if not wire.is_safe(target.address):
-            fact = silence(Answer.NOT_ASKABLE, UNSAFE, Stage.RCPT, now=self._clock())
-            settler.mailboxes[target.address] = fact
+            collector.mailboxes[target.address] = self._unasked(Answer.NOT_ASKABLE, OwnRule.UNSAFE)
         elif known is not None and known.catch_all is Known.YES:
-            fact = silence(Answer.NOT_ASKED, CATCH_ALL_RULE, Stage.RCPT, now=self._clock())
-            settler.mailboxes[target.address] = fact
+            collector.mailboxes[target.address] = self._unasked(Answer.NOT_ASKED, OwnRule.CATCH_ALL)
         else:
-            source = pick_source(self._sources, row.key, target.address)
-            lane = settler.board.lane(target, source, row, self._guard.allows)
-            settler.admit(lane, target.domain, target.address)
+            route = self._route(target, row, collector)
+            collector.admit(route, target.domain, target.address)
+
+    def _route(self, target: ProbeTarget, row: Provider, collector: ResultCollector) -> RouteQueue:
+        source = pick_source(self._sources, row.key, target.address)
+        return collector.queue.route(target, source, row, self._guard.allows)
+
+    def _unasked(self, answer: Answer, rule: OwnRule) -> MailboxFact:
+        return fact_without_reply(answer, rule, Stage.RCPT, now=self._clock())
 
 
-def _judged_together(
-    mailboxes: dict[str, MailboxFact], catch_alls: dict[str, CatchAllFact], asked: Mapping[str, Target]
+def _keep_refusals_where_somebody_was_accepted(
+    mailboxes: dict[str, MailboxFact], catch_alls: dict[str, CatchAllFact], asked: Mapping[str, ProbeTarget]
 ) -> None:
     """Where somebody was accepted, refusals are no blanket refusals: they stand."""
     for domain in {asked[a].domain for a, fact in mailboxes.items() if fact.answer is Answer.ACCEPTED}:
@@ -160,3 +189,149 @@ def _tls_context(policy: StartTls) -> ssl.SSLContext | None:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+class ProbeRun:
+    """Works through a queue until it is empty or the time is over.
+
+    Args:
+        collector: records the results; its queue says what to ask.
+        throttle: grants the sessions.
+        ends_at: loop time after which no session is opened; open ones may finish.
+    """
+
+    def __init__(self, collector: ResultCollector, throttle: Throttle, *, ends_at: float) -> None:
+        self._context = collector.context
+        self._collector = collector
+        self._queue = collector.queue
+        self._throttle = throttle
+        self._ends_at = ends_at
+        self._loop = asyncio.get_running_loop()
+        self._session_over = asyncio.Event()
+        self._sessions: set[asyncio.Task[None]] = set()
+        self._reports: list[Report] = []
+        self._reported_at = self._loop.time()
+        self._failure: BaseException | None = None
+
+    async def run(self) -> None:
+        """Hold all sessions; every address ends with a fact, a wait or both."""
+        try:
+            while self._failure is None:
+                if self._loop.time() >= self._ends_at:
+                    self._collector.defer(self._queue.drain(), WaitReason.BUDGET, 0.0)
+                room = max(0, self._context.config.max_sessions - self._context.busy)
+                plans = self._queue.next_sessions(min(room, _MAX_ASKS), self._loop.time())
+                if plans:
+                    await self._ask_throttle(plans)
+                elif self._sessions or self._queue.has_waiting(room):
+                    await self._wait(room)
+                else:
+                    break
+        finally:
+            await self._close()
+        if self._failure is not None:
+            raise self._failure
+        self._collector.defer(self._queue.drain(), WaitReason.BUDGET, 0.0)
+
+    async def _ask_throttle(self, plans: Sequence[SessionPlan]) -> None:
+        """Ask the throttle for all these sessions at once and start what it grants."""
+        await self._send_reports()
+        asks = [plan.ask for plan in plans]
+        grants = await self._throttle.grant(asks)
+        count_grants([ask.provider for ask in asks], grants)
+        for plan, ask, grant in zip(plans, asks, grants, strict=True):
+            if grant.recipients and plan.is_current:
+                self._start(plan, ask, grant)
+            else:
+                self._put_off(plan, ask, grant)
+
+    def _start(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
+        plan.route.provider.denied_since = None
+        self._collector.put_back(plan.route, self._queue.trim(plan, grant.recipients), singly=plan.singly)
+        self._context.busy += 1
+        session = self._loop.create_task(self._hold_session(plan, ask, grant))
+        self._sessions.add(session)
+        session.add_done_callback(self._session_ended)
+        if grant.recipients < ask.recipients:
+            # The pace is used up: asking again at once would open a session for every single recipient.
+            row = plan.route.provider.row
+            self._rest_or_defer(plan.route.provider, row.recipients / row.rate)
+
+    def _put_off(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
+        """Put a session's addresses back: it was denied, or its server has turned out bad in the meantime."""
+        self._queue.finish(plan)
+        self._collector.put_back(plan.route, self._queue.trim(plan, 0), singly=plan.singly)
+        if grant.recipients:
+            self._reports.append(Report(ask, grant.lease, SessionOutcome.CLEAN, grant.recipients))
+        elif grant.blocked:
+            self._collector.record_blocked(self._queue.drain(plan.route.provider), grant.retry_after)
+        else:
+            plan.route.provider.busy = grant.busy
+            self._rest_or_defer(plan.route.provider, max(grant.retry_after, _SHORT_REST))
+
+    def _rest_or_defer(self, provider: ProviderQueue, delay: float) -> None:
+        """Wait some seconds if that leads somewhere; else hand back all that queues for the provider."""
+        now, patience = self._loop.time(), self._context.config.local_wait
+        since = now if provider.denied_since is None else provider.denied_since
+        worth_it = delay <= patience and now + delay - since <= WAITS_WITHOUT_PROGRESS * patience
+        if worth_it and now + delay < self._ends_at:
+            provider.denied_since = since
+            provider.resting_until = max(provider.resting_until, now + delay)
+        else:
+            provider.denied_since = None
+            self._collector.defer(self._queue.drain(provider), WaitReason.THROTTLED, delay)
+
+    async def _hold_session(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
+        """Hold one session; whatever happens, its lease is given back."""
+        context, route, started = self._context, plan.route, self._loop.time()
+        outcome, granted = SessionOutcome.FAILED, min(ask.recipients, grant.recipients)
+        session = ProbeSession(
+            context.config,
+            plan.peer,
+            route.source,
+            tls=context.tls,
+            is_worth_asking=self._collector.is_worth_asking,
+            singly=plan.singly,
+            pick_witness=partial(self._collector.pick_witness, plan) if plan.may_need_witness else None,
+        )
+        try:
+            one_each = context.learned.one_domain(plan.throttle_key)
+            transactions = [[group] for group in plan.groups] if one_each else [plan.groups]
+            log = await session.run(transactions, within=self._collector.session_s)
+            self._queue.finish(plan)
+            outcome = self._collector.record_session(plan, log, elapsed=self._loop.time() - started)
+        finally:
+            context.busy -= 1
+            unused = max(0, granted - session.log.sent)
+            self._reports.append(Report(ask, grant.lease, outcome, unused))
+
+    def _session_ended(self, session: asyncio.Task[None]) -> None:
+        self._sessions.discard(session)
+        if not session.cancelled() and session.exception() is not None:
+            self._failure = session.exception()
+        self._session_over.set()
+
+    async def _wait(self, room: int) -> None:
+        """Wait for a session to end or for a provider to open, and let a few more sessions end meanwhile."""
+        until = self._queue.next_opening() - self._loop.time() if room else _SHORT_REST
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(max(until, 0.001), _LONG_REST)):
+                await self._session_over.wait()
+        self._session_over.clear()
+        if self._sessions:
+            await asyncio.sleep(self._context.config.batch_pause)
+            if self._loop.time() - self._reported_at >= _LONG_REST:
+                await self._send_reports()
+
+    async def _send_reports(self) -> None:
+        reports, self._reports = self._reports, []
+        self._reported_at = self._loop.time()
+        if reports:
+            count_sessions(reports)
+            await self._throttle.report(reports)
+
+    async def _close(self) -> None:
+        for session in self._sessions:
+            session.cancel()
+        await asyncio.gather(*self._sessions, return_exceptions=True)
+        await self._send_reports()

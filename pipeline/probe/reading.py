@@ -1,16 +1,23 @@
-"""From a reply to its meaning: its class, its redacted words and whether everybody here gets the same."""
+"""From replies to facts: what a finished session says about mailboxes, domains and our own pace; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import lru_cache, partial
 from string import punctuation
 from typing import Final
 
-from pipeline.facts import Answer, Known
-from pipeline.replies.classifier import Reading, Reply, classify
-from pipeline.replies.redaction import redact
+from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
+from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.probe.cache import DEFINITE
+from mailsift.pipeline.probe.queue import SessionPlan
+from mailsift.pipeline.replies.classifier import ReplyReading, SmtpReply, classify
+from mailsift.pipeline.replies.redaction import redact
+from mailsift.pipeline.replies.table import Stage
+from mailsift.pipeline.smtp.connection import Ending
+from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog, TimedReply, is_session_limit
 
 _SOMEBODY: Final = "somebody@recipient.invalid"
 """Stands in for the asked address, so that the same refusal of two mailboxes is read once and is equal."""
@@ -23,50 +30,81 @@ NOT_WORTH_ASKING: Final = frozenset(
 )
 """After these to the random recipient the real ones are not asked: they would get the same answer.
 
-Greylisting is not among them: its clock starts for each recipient when it is asked for the first time.
+A reply that says "later" (OFTEN_FOR_ALL) is no such answer on the last try, nor where it speaks of an unknown
+user: then it may be meant for the random recipient alone. Greylisting is not among them: its clock starts for
+each recipient when it is asked for the first time.
 """
+
+MAKES_INVALID: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
+
+OFTEN_FOR_ALL: Final = frozenset({Answer.RATE_LIMITED, Answer.TEMPORARY})
 
 _BLANKET_ANSWERS: Final = frozenset({Answer.UNCLEAR, Answer.DISABLED, Answer.FULL})
 _BLANKET_CODES: Final = ("5.4.1", "5.7.")  # Exchange Online's "Access denied" for everybody, and policy
 
 
+class OwnRule(StrEnum):
+    """The rules (MailboxFact.rule) of facts that no reply stands behind, or another one than it seems."""
+
+    CATCH_ALL = "catch-all"  # the domain accepts everybody: nobody else is asked
+    NO_SMTPUTF8 = "no-smtputf8"  # the server does not take this address
+    UNSAFE = "unsafe-in-smtp"  # the address cannot be written in a command
+    NOT_ALLOWED = "no-allowed-address"  # the guard lets none of the servers be dialled
+    UNREACHED = "no-connection"
+    TOO_SLOW = "session-deadline"
+    BLOCKED = "provider-refuses-us"  # the throttle leaves the provider alone for a while
+    DOUBTED = "refusals-jumped"  # the breaker took the refusal back
+    CONTRADICTED = "witness-refused"  # somebody who had been accepted is refused after it, too
+    UNTIED = "replies-not-tied"  # which reply was the one about the mailbox is not certain
+
+
 @dataclass(frozen=True, slots=True)
-class Said:
+class ClassifiedReply:
     """A reply with its meaning.
 
     Attributes:
-        reply: as heard, the asked address replaced.
+        reply: as it came, the asked address replaced.
         reading: its class.
         text: its words for people, redacted.
     """
 
-    reply: Reply
-    reading: Reading
+    reply: SmtpReply
+    reading: ReplyReading
     text: str
 
 
-class Listener:
-    """Understands replies; remembers the ones it has seen, for servers repeat themselves.
+class ReplyReader:
+    """Classifies replies; remembers the ones it has seen, for servers repeat themselves.
 
     Args:
         own: our addresses and names: a reply that mentions them is about us.
     """
 
     def __init__(self, own: Sequence[str]) -> None:
-        self._understand = lru_cache(maxsize=4096)(partial(_understand, own=tuple(own)))
+        self._classify = lru_cache(maxsize=4096)(partial(_classified, own=tuple(own)))
 
-    def hear(self, reply: Reply, address: str = "") -> Said:
+    def read(self, reply: SmtpReply, address: str = "") -> ClassifiedReply:
         """Return the meaning of a reply to a question about the address ("" before RCPT)."""
         text = _without(reply.text, address)
-        return self._understand(reply if text is reply.text else replace(reply, text=text))
+        return self._classify(reply if text is reply.text else replace(reply, text=text))
 
-    def goes_on(self, probe: str, reply: Reply) -> bool:
-        """Tell whether real recipients are worth asking after this reply to the random one."""
-        return self.hear(reply, probe).reading.answer not in NOT_WORTH_ASKING
+    def is_acceptance(self, address: str, reply: SmtpReply) -> bool:
+        """Tell whether the reply accepts the address."""
+        return self.read(reply, address).reading.answer is Answer.ACCEPTED
+
+    def is_slow_down(self, address: str, reply: SmtpReply) -> bool:
+        """Tell whether the reply is about how much or how fast we ask."""
+        return is_session_limit(reply) or self.read(reply, address).reading.answer is Answer.RATE_LIMITED
+
+    def is_unknown_for_now(self, address: str, reply: SmtpReply) -> bool:
+        """Tell whether a temporary refusal speaks of an unknown user (soft_bounce, address verification)."""
+        if not 400 <= reply.code <= 499 or self.read(reply, address).reading.answer is not Answer.TEMPORARY:
+            return False
+        return self.read(replace(reply, code=550), address).reading.answer is Answer.NOT_FOUND
 
 
-def _understand(reply: Reply, *, own: Sequence[str]) -> Said:
-    return Said(reply, classify(reply, own=own), redact(reply.text, own=own))
+def _classified(reply: SmtpReply, *, own: Sequence[str]) -> ClassifiedReply:
+    return ClassifiedReply(reply, classify(reply, own=own), redact(reply.text, own=own))
 
 
 def _without(text: str, address: str) -> str:
@@ -84,15 +122,15 @@ def _without(text: str, address: str) -> str:
     return "".join([*pieces, text[start:]])
 
 
-def blanket_of(said: Said, address: str) -> str:
+def blanket_of(classified: ClassifiedReply, address: str) -> str:
     """Return the refusal in a form that is equal for all who get it, "" when it speaks of this one mailbox.
 
     "User unknown" in so many words is never a blanket refusal, or nobody could ever be missing at a domain
     where only missing mailboxes are asked for.
     """
-    reply = said.reply
+    reply = classified.reply
     vague = (
-        said.reading.answer in _BLANKET_ANSWERS
+        classified.reading.answer in _BLANKET_ANSWERS
         or reply.enhanced.startswith(_BLANKET_CODES)
         or "access denied" in reply.text.lower()
     )
@@ -106,3 +144,140 @@ def blanket_of(said: Said, address: str) -> str:
 def _neutral(word: str, local: str) -> str:
     """Blank out what differs from reply to reply: the mailbox's name, session ids, times."""
     return "#" if word.strip(punctuation) == local or any(map(str.isdigit, word)) else word
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedSession:
+    """A finished session and the meaning of its replies.
+
+    Attributes:
+        plan, log: the plan and what came of it.
+        replies: replies about recipients by address, without the ones about the session's size.
+        refusal: the refusal that ended it before the first RCPT.
+        farewell: the 421 that ended it after that.
+        limit: the first reply about the session's size.
+        elapsed: seconds it took.
+        unproven: the mailboxes refused since the last acceptance.
+        repeated: what the witness was answered.
+    """
+
+    plan: SessionPlan
+    log: SessionLog
+    replies: Mapping[str, ClassifiedReply]
+    refusal: ClassifiedReply | None
+    farewell: ClassifiedReply | None
+    limit: ClassifiedReply | None
+    elapsed: float
+    unproven: Sequence[str] = ()
+    repeated: ClassifiedReply | None = None
+
+    @property
+    def answered_nothing(self) -> bool:
+        """Whether it ended before the first RCPT was answered for another reason than a deadline."""
+        if self.log.answered or (self.plan.singly and self.log.stage is Stage.RCPT):
+            return False
+        return self.log.ending in (Ending.UNREACHED, Ending.REFUSED, Ending.DROPPED)
+
+    @property
+    def taken(self) -> int:
+        """Recipients the server took before it named a limit."""
+        return len(self.replies) if self.log.answers else self.log.answered
+
+
+def read_session(
+    plan: SessionPlan, log: SessionLog, reader: ReplyReader, *, elapsed: float
+) -> FinishedSession:
+    """Read the replies of a finished session."""
+    limits = {who: answer.reply for who, answer in log.answers.items() if is_session_limit(answer.reply)}
+    limit = next(iter(limits.values()), log.refusal if log.ending is Ending.LIMIT else None)
+    refusal = log.refusal if log.ending is Ending.REFUSED else None
+    farewell = log.refusal if log.ending is Ending.DROPPED else None
+    return FinishedSession(
+        plan,
+        log,
+        {who: reader.read(answer.reply, who) for who, answer in log.answers.items() if who not in limits},
+        reader.read(refusal) if refusal else None,
+        reader.read(farewell) if farewell else None,
+        reader.read(limit) if limit else None,
+        elapsed,
+        refused_since_acceptance(log.answers, reader),
+        reader.read(log.repeated, log.witness) if log.repeated else None,
+    )
+
+
+def refused_since_acceptance(answers: Mapping[str, TimedReply], reader: ReplyReader) -> list[str]:
+    """Return who was refused after the last acceptance, in the order asked, random recipients among them."""
+    refused: list[str] = []
+    for address, answer in answers.items():
+        said = reader.read(answer.reply, address).reading.answer
+        if said is Answer.ACCEPTED:
+            refused.clear()
+        elif said in MAKES_INVALID:
+            refused.append(address)
+    return refused
+
+
+def outcome_of(session: FinishedSession) -> SessionOutcome:
+    """Return what the throttle should learn."""
+    answers = [reply.reading.answer for reply in session.replies.values()]
+    answers += [last.reading.answer for last in (session.refusal, session.farewell) if last]
+    if Answer.RATE_LIMITED in answers or (session.limit and not session.taken):
+        return SessionOutcome.RATE
+    if answers and all(answer is Answer.REFUSED_US for answer in answers):
+        return SessionOutcome.BLOCKED
+    failed = session.log.ending in (Ending.UNREACHED, Ending.DROPPED, Ending.SLOW, Ending.UNTIED)
+    return SessionOutcome.FAILED if failed else SessionOutcome.CLEAN
+
+
+def fact_of(
+    plan: SessionPlan, classified: ClassifiedReply, *, now: float, lifetime: float = 0.0, took_ms: int = 0
+) -> MailboxFact:
+    """Return the fact a reply makes; lifetime is how many seconds a definite answer may be used again."""
+    reply, reading = classified.reply, classified.reading
+    return MailboxFact(
+        answer=reading.answer,
+        smtp_code=reply.code,
+        enhanced=reply.enhanced,
+        text=classified.text,
+        stage=reply.stage,
+        rule=reading.rule,
+        host=plan.peer.host,
+        address=plan.peer.address,
+        source=plan.route.source.label,
+        retry_after=reading.retry_after,
+        took_ms=took_ms,
+        asked_at=now,
+        expires_at=now + lifetime if reading.answer in DEFINITE else now,
+    )
+
+
+def fact_without_reply(
+    answer: Answer, rule: OwnRule, stage: Stage, *, now: float, plan: SessionPlan | None = None
+) -> MailboxFact:
+    """Return a fact that no reply stands behind."""
+    return MailboxFact(
+        answer=answer,
+        rule=rule,
+        stage=stage,
+        host=plan.peer.host if plan else "",
+        address=plan.peer.address if plan else "",
+        source=plan.route.source.label if plan else "",
+        asked_at=now,
+        expires_at=now,
+    )
+
+
+def catch_all_of(
+    group: DomainRecipients, random: ClassifiedReply, *, now: float, lifetime: float
+) -> CatchAllFact:
+    """Return what the answer to the random recipient says about its domain; lifetime in seconds."""
+    known = CATCH_ALL.get(random.reading.answer, Known.UNKNOWN)
+    return CatchAllFact(
+        group.domain,
+        known,
+        smtp_code=random.reply.code,
+        text=random.text,
+        blanket=blanket_of(random, group.random),
+        learned_at=now,
+        expires_at=now if known is Known.UNKNOWN else now + lifetime,
+    )

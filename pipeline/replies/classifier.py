@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from pipeline.facts import Answer
-from pipeline.replies.row import MAILBOX, OURSELVES, Row, Stage
-from pipeline.replies.table import ROWS
+from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.replies.table import MAILBOX, OURSELVES, RULES, ReplyRule, Stage
+from mailsift.pipeline.replies.vocabulary import LISTED
 
 _MAX_TEXT = 2_000
 _MAX_WAIT = 86_400.0
@@ -18,7 +18,7 @@ _REMEMBERED = 2_048
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class SmtpReply:
     """One reply of a mail server.
 
     Attributes:
@@ -35,12 +35,12 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReplyReading:
     """What a reply means.
 
     Attributes:
         answer: the conclusion about the mailbox.
-        rule: id of the row of pipeline.replies.table that decided.
+        rule: id of the rule of mailsift.pipeline.replies.table that decided.
         retry_after: seconds the server asked to wait, 0 when it did not say.
     """
 
@@ -51,15 +51,16 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Matcher:
-    """A row with its patterns compiled."""
+    """A rule with its patterns compiled."""
 
-    row: Row
+    rule: ReplyRule
+    codes: tuple[str, ...]
     enhanced: re.Pattern[str] | None
     text: re.Pattern[str] | None
     unless: re.Pattern[str] | None
 
     def applies(self, code: str, enhanced: str, text: str) -> bool:
-        if not code.startswith(self.row.codes):
+        if not code.startswith(self.codes):
             return False
         if self.enhanced and not self.enhanced.fullmatch(enhanced):
             return False
@@ -74,11 +75,17 @@ def _compiled(pattern: str) -> re.Pattern[str] | None:
 
 @cache
 def _matchers(stage: Stage) -> tuple[_Matcher, ...]:
-    """Return the rows that apply at a stage; most processes never read a reply and need none of them."""
+    """Return the rules that apply at a stage; most processes never read a reply and need none of them."""
     return tuple(
-        _Matcher(row, _compiled(row.enhanced), _compiled(row.text), _compiled(row.unless))
-        for row in ROWS
-        if stage in row.stages
+        _Matcher(
+            rule,
+            tuple(rule.codes.split()) or ("",),
+            _compiled(rule.enhanced),
+            _compiled(rule.text),
+            _compiled(rule.unless),
+        )
+        for rule in RULES
+        if stage in rule.stages
     )
 
 
@@ -100,7 +107,7 @@ _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
 _LATER = frozenset({Answer.GREYLISTED, Answer.RATE_LIMITED, Answer.TEMPORARY})
 
 
-def classify(reply: Reply, *, own: Sequence[str] = ()) -> Reading:
+def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     """Conclude what a reply means for the mailbox it was given for.
 
     The table is tried in order; a 4xx never says that a mailbox is not there, and nothing before RCPT says
@@ -110,10 +117,40 @@ def classify(reply: Reply, *, own: Sequence[str] = ()) -> Reading:
         reply: as received; its text may be hostile and of any length.
         own: our IP addresses and HELO name; a refusal that names one of them is about us.
     """
+    reply = _said_behind(reply)
     text = simplify(reply.text, own=own)
     enhanced = _ENHANCED.search(f"{reply.enhanced} {reply.text[:_MAX_TEXT]}")
-    row = _decide(reply.stage, str(reply.code), enhanced[1] if enhanced else "", text)
-    return Reading(row.answer, row.id, _delay(text) if row.answer in _LATER else 0.0)
+    rule = _decide(reply.stage, str(reply.code), enhanced[1] if enhanced else "", text)
+    return ReplyReading(rule.answer, rule.id, _delay(text) if rule.answer in _LATER else 0.0)
+
+
+_VERIFIED = re.compile(
+    r"\b(?:undeliverable|unverified) address:\s*(?P<reason>\S.*)", re.DOTALL | re.IGNORECASE
+)
+_QUOTED = re.compile(
+    r"host \S+ (?:said|refused to talk to me): (?P<code>[245]\d\d)[ -](?P<text>.*)", re.DOTALL | re.IGNORECASE
+)
+_IN_REPLY = re.compile(r"\(in reply to (?P<command>[^()]{1,60})\)\s*\Z", re.IGNORECASE)
+
+
+def _said_behind(reply: SmtpReply) -> SmtpReply:
+    """Return what the server behind said where the reply is about a verification by Postfix.
+
+    After "undeliverable address:" or "unverified address:" (reject_unverified_recipient) only the inner
+    reason speaks: the code before it is Postfix' own, whatever the reason is. A 4yz outside or inside stays.
+    """
+    if reply.stage is not Stage.RCPT or " address:" not in reply.text:
+        return reply
+    found = _VERIFIED.search(reply.text[:_MAX_TEXT])
+    if not found or "sender" in reply.text[: found.start()].lower():
+        return reply
+    quoted = _QUOTED.match(found["reason"])
+    if not quoted:
+        return SmtpReply(reply.stage, reply.code, "", found["reason"])
+    command = _IN_REPLY.search(quoted["text"])
+    asked = command is None or command["command"].upper().startswith("RCPT")
+    code = min(reply.code, int(quoted["code"])) if reply.code >= 400 else reply.code
+    return SmtpReply(Stage.RCPT if asked else Stage.MAIL, code, "", _IN_REPLY.sub("", quoted["text"]))
 
 
 def simplify(text: str, *, own: Sequence[str] = ()) -> str:
@@ -121,17 +158,45 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
 
     Lower case without accents or apostrophes ("doesn't" as "does not", "l'adresse" as "l adresse"), one space
     between words, without enhanced codes; email addresses and our own names are replaced by the placeholders
-    of pipeline.replies.row. At most 2,000 characters are looked at.
+    of mailsift.pipeline.replies.table, links by what their page is about. At most 2,000 characters are read.
     """
-    folded = unicodedata.normalize("NFKD", _CONTROL.sub(" ", text[:_MAX_TEXT])).casefold()[:_MAX_TEXT]
-    folded = _ELISION.sub(r"\1 ", folded)
-    if not folded.isascii():
-        folded = "".join(char for char in folded if not unicodedata.combining(char))
-    plain = _ADDRESS.sub(f" {MAILBOX} ", folded)
+    plain = _folded(_CONTROL.sub(" ", text[:_MAX_TEXT]))
+    if "/" in plain or "www." in plain:
+        plain = _URL.sub(_link, plain)
+    if "@" in plain:
+        plain = _ADDRESS.sub(f" {MAILBOX} ", plain)
     for name in own:
         plain = _name_pattern(name).sub(OURSELVES, plain) if name else plain
     plain = _ENHANCED.sub(" ", plain)
     return _CONTRACTED.sub(_spelled_out, " ".join(plain.translate(_DROPPED).split()))
+
+
+def _folded(text: str) -> str:
+    """Return a text in lower case, without accents and with elided articles apart."""
+    folded = text.casefold()
+    if not folded.isascii():
+        folded = unicodedata.normalize("NFKD", text).casefold()[:_MAX_TEXT]
+        folded = "".join(char for char in folded if not unicodedata.combining(char))
+    return _ELISION.sub(r"\1 ", folded) if "'" in folded or "’" in folded else folded
+
+
+_URL = re.compile(
+    r"(?:\bhttps?://|\bwww\.|(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24}/)[^\s<>\"]{0,2000}"
+)
+_LINK_SUBJECTS = (
+    ("nosuchuser", re.compile(r"\bp=nosuchuser\b")),
+    ("greylisting", re.compile(r"gr[ea]ylist")),
+    ("warning", re.compile(rf"{LISTED}|spam|\babuse|\brbl|block|\bbl\.|spf|dkim|dmarc")),
+)
+
+
+def _link(found: re.Match[str]) -> str:
+    """Return what stands for a link: it may hold our address, an address or the name of a block list.
+
+    All of them help people and none says why the mail was refused, so only the subject of the page counts.
+    """
+    subject = next((name for name, pattern in _LINK_SUBJECTS if pattern.search(found[0])), "")
+    return f" a-{subject}-link " if subject else " a-link "
 
 
 _CONTRACTED = re.compile(r"\b(?:(is|are|was|were|do|does|did|has|have|could|would|ca)nt|cannot)\b")
@@ -142,7 +207,11 @@ def _spelled_out(found: re.Match[str]) -> str:
     return "can not" if verb == "ca" else f"{verb} not"
 
 
-_DROPPED = {ord("'"): None, ord("’"): None, ord("‘"): None, ord("`"): None, ord("_"): " "}
+_DROPPED = {
+    **dict.fromkeys(map(ord, "'’‘`")),
+    ord("_"): " ",
+    **{ord(letter): plain for letter, plain in (("ł", "l"), ("ø", "o"), ("æ", "ae"), ("ı", "i"), ("đ", "d"))},
+}
 
 
 @lru_cache(maxsize=64)
@@ -151,8 +220,8 @@ def _name_pattern(name: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _decide(stage: Stage, code: str, enhanced: str, text: str) -> Row:
-    return next(matcher.row for matcher in _matchers(stage) if matcher.applies(code, enhanced, text))
+def _decide(stage: Stage, code: str, enhanced: str, text: str) -> ReplyRule:
+    return next(matcher.rule for matcher in _matchers(stage) if matcher.applies(code, enhanced, text))
 
 
 def _delay(text: str) -> float:

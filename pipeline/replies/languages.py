@@ -1,6 +1,6 @@
-"""How German, French, Spanish, Portuguese, Italian and Dutch servers speak of a mailbox, and of us.
+"""How servers speak of a mailbox, and of us, in other languages than English: data, a record a language.
 
-Every attribute is a pattern for simplified text (classifier.simplify): lower case, no accents.
+Every attribute is a pattern for simplified text (classifier.simplify): lower case, no accents, no й or ё.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Language:
+class ReplyLanguage:
     """The words of one language; every attribute but the name is a pattern.
 
     Attributes:
         name: for people.
+        id: stands in the ids of the reply table's rules.
         box: nouns for the mailbox or its owner.
         absent: said after the noun of one that does not exist.
         no: stands before the noun of one that does not exist.
@@ -28,6 +29,7 @@ class Language:
     """
 
     name: str
+    id: str
     box: str
     absent: str
     no: str
@@ -41,8 +43,9 @@ class Language:
     content: str
 
 
-GERMAN = Language(
+GERMAN = ReplyLanguage(
     "German",
+    "german",
     box=(
         r"(?:empf(?:ae|a)nger(?:s|in|-?adresse|-?postfach|konto)?|(?:be)?nutzer(?:s|in|name|konto)?|anwender"
         r"|teilnehmer|postfach(?:e?s)?|konto|kennung|adressat|(?:e-?)?(?:mail-?|ziel)?adresse)"
@@ -71,8 +74,9 @@ GERMAN = Language(
     ),
     content=r"\bverdacht|\bmissbrauch|\bunerwunscht",
 )
-FRENCH = Language(
+FRENCH = ReplyLanguage(
     "French",
+    "french",
     box=(
         r"(?:utilisateur|usager|destinataire|abonne|compte|boite(?: aux lettres| mail| de reception)?"
         r"|adresse(?: e-?mail| mail| electronique| de messagerie)?)"
@@ -100,8 +104,9 @@ FRENCH = Language(
     ),
     content=r"\bpourriel|\bindesirable|\babus\b|\bsuspect",
 )
-IBERIAN = Language(
+IBERIAN = ReplyLanguage(
     "Spanish or Portuguese",
+    "spanish",
     box=(
         r"(?:usuari[oa]|utilizador|destinatari[oa]|direccion(?: de correo)?|endereco(?: de e-?mail)?|casilla"
         r"|buzon(?: de correo)?|caixa (?:postal|de correio|de entrada)"
@@ -137,8 +142,9 @@ IBERIAN = Language(
     ),
     content=r"\babuso|\bsospech|\bsuspeit|\bindesead|\bindesejad",
 )
-ITALIAN = Language(
+ITALIAN = ReplyLanguage(
     "Italian",
+    "italian",
     box=(
         r"(?:utente|destinatario|casella(?: di posta| postale| e-?mail)?"
         r"|indirizzo(?: di posta| e-?mail)?|utenza)"
@@ -160,8 +166,9 @@ ITALIAN = Language(
     rule=r"\bnon (?:autorizzat|consentit|permess|abilitat)|\bvietat|\baccesso negato|\bsolo\b|\bsoltanto\b",
     content=r"\babuso\b|\bsospett|\bindesiderat",
 )
-DUTCH = Language(
+DUTCH = ReplyLanguage(
     "Dutch",
+    "dutch",
     box=r"(?:gebruiker|ontvanger|geadresseerde|postbus|postvak|(?:e-?)?(?:mail-?)?adres)",
     absent=(
         r"(?:onbekend|ongeldig|onjuist|bestaat(?: \S+){0,3}? niet"
@@ -180,24 +187,177 @@ DUTCH = Language(
     rule=r"\bbeleid\b|\bniet (?:toegestaan|gemachtigd|bevoegd)\b|\btoegang geweigerd|\balleen\b",
     content=r"\bmisbruik|\bongewenst|\bverdacht",
 )
-LANGUAGES = (GERMAN, FRENCH, IBERIAN, ITALIAN, DUTCH)
+POLISH = ReplyLanguage(
+    "Polish",
+    "polish",
+    box=(
+        r"(?:uzytkownik\w*|odbiorc\w+|adresat\w*|skrzynk\w+|kont[oa]|adres\w{0,3}(?: e-?mail| odbiorcy"
+        r"| pocztow\w+)?)"
+    ),
+    absent=(
+        r"(?:nie (?:istnieje|znalezion\w+|odnalezion\w+|figuruje|wystepuje"
+        r"|(?:jest|zostal\w*|byl\w*|moze byc) (?:odnalezion|znalezion|znan|zarejestrowan|prawidlow"
+        r"|poprawn)\w*)"
+        r"|nieznan\w+|nieprawidlow\w+|niepoprawn\w+|nieistniejac\w+|bledn\w+)"
+    ),
+    no=(
+        r"(?:nie (?:ma|istnieje|znaleziono|odnaleziono|znamy)(?: (?:takiego|takiej|zadnego|tego|taki|takie))?"
+        r"|nieznan\w+|nieprawidlow\w+|nieistniejac\w+|niepoprawn\w+|bledn\w+|brak(?: takiego| takiej)?)"
+    ),
+    closed=r"(?:zawieszon\w+|wylaczon\w+|nieaktywn\w+|dezaktywowan\w+|zamknie\w+|usunie\w+|wygasl\w+)",
+    blocked=r"zablokowan\w+",
+    full=r"(?:peln\w+|przepelnion\w+|zapelnion\w+)",
+    sender=r"\bnadawc\w+|\bwysylajac\w+",
+    your=r"\b(?:twoj\w{0,4}|twoi\w*|wasz\w*)",
+    identity=r"\blogowan\w+|\bzaloguj|\bhasl\w+|\buwierzyteln",
+    rule=r"\bpolityk\w+|\bzabronion\w+|\bodmow\w+|\btylko\b|\bniedozwolon\w+|\bdozwolon\w+",
+    content=r"\bniechcian\w+|\bpodejrzan\w+",
+)
+CZECH = ReplyLanguage(
+    "Czech or Slovak",
+    "czech",
+    box=r"(?:uzivatel\w*|pouzivatel\w*|prijemc\w*|adresat\w*|adres[aeyu]|schrank\w*|ucet|uct\w{0,3}|konto)",
+    absent=(
+        r"(?:ne(?:ni|bol[aio]?|byl[aio]?|mohl\w*|lze|da sa)(?: \w+)? (?:nalezen\w*|najden\w*|znam\w*"
+        r"|platn\w+|registrovan\w*)"
+        r"|neexistuj\w*|nenalezen\w*|nenajden\w*|neznam\w+|neplatn\w+|zde neni|tu nie je|nie je (?:znam"
+        r"|platn)\w*)"
+    ),
+    no=r"(?:neznam\w+|neexistujic\w+|neplatn\w+)",
+    closed=r"(?:zrusen\w*|deaktivovan\w*|pozastaven\w*|neaktivn\w+|uzavren\w*|smazan\w*|zmazan\w*|vypnut\w*)",
+    blocked=r"za?blokovan\w*",
+    full=r"(?:pln[aeyi]|preplnen\w*|zaplnen\w*)",
+    sender=r"\bodesilatel\w*|\bodosielatel\w*",
+    your=r"\bvas(?:e|eho|emu|im|i|a|ho|ej)?",
+    identity=r"\bprihlas\w+|\bhesl\w+|\boveren\w+",
+    rule=r"\bpolitik\w+|\bzakazan\w+|\bodepren\w*|\bzamitnut\w*|\bpouze\b|\bnepovolen\w+|\bpovolen\w*",
+    content=r"\bnevyzadan\w+|\bpodezrel\w+",
+)
+SCANDINAVIAN = ReplyLanguage(
+    "Swedish, Danish or Norwegian",
+    "swedish",
+    box=(
+        r"(?:anvandar\w*|bruger\w*|bruker\w*|mottagar\w*|modtager\w*|mottaker\w*|adressat\w*"
+        r"|(?:e-?post)?adress\w*|(?:e-?post|mail)?konto\w*|(?:brev|post)lada\w*|postkass\w*|inkorg\w*"
+        r"|innboks\w*)"
+    ),
+    absent=(
+        r"(?:(?:finns|finnes|findes|existerar|eksisterer|hittades|hittas) (?:\w+ )?(?:inte|ej|ikke)"
+        r"|(?:ar|er) (?:inte|ej|ikke) (?:giltig|gyldig|kand|kendt|kjent|registr)\w*|okan[dt]\w*|ogiltig\w*"
+        r"|saknas|(?:kan|kunde|blev|ble) (?:inte|ej|ikke) (?:hittas|finnes|findes|fundet|funnet)"
+        r"|ikke (?:fundet|funnet)|ukendt\w*|ukjent\w*|ugyldig\w*)"
+    ),
+    no=r"(?:okan[dt]a?|ogiltig\w*|felaktig\w*|ukendt\w*|ukjent\w*|ugyldig\w*|ingen(?: \w+)?)",
+    closed=(
+        r"(?:avstang\w+|inaktiv\w*|avaktivera\w+|deaktiver\w+|stang[dt]\w*|uppsag[dt]\w*|avsluta\w+"
+        r"|lukket|nedlagt"
+        r"|(?:inte|ej|ikke) (?:langre )?aktiv\w*)"
+    ),
+    blocked=r"(?:sparra\w+|sperret|blockera\w+|blokeret|blokkert)",
+    full=r"(?:full|fullt|fulle|fyldt|overfull|overfyldt)",
+    sender=r"\bavsandar\w*|\bafsender\w*|\bavsender\w*",
+    your=r"\b(?:din|ditt|dina|deres|jeres)",
+    identity=r"\blogga in\b|\blosenord|\bautentiser|\binloggning",
+    rule=r"\btillat\w*|\btillat\w*|\btilladt\b|\bnekad\b|\bnaegtet|\bnektet|\bendast\b|\bkun\b|\bforbjud\w*",
+    content=r"\bskrappost|\bsoppelpost|\bmisstankt",
+)
+TURKISH = ReplyLanguage(
+    "Turkish",
+    "turkish",
+    box=(
+        r"(?:kullanici\w*|alici\w*|adres\w{0,3}|posta kutu\w*|gelen kutu\w*|e-?posta(?: adres\w{0,3})?"
+        r"|hesa[pb]\w{0,2})"
+    ),
+    absent=(
+        r"(?:bulunam\w+|bulunmuyor\w*|bulunmamakta\w*|(?:mevcut|tanimli|kayitli|gecerli) degil\w*|yok\w{0,4}"
+        r"|gecersiz\w*|bilinmiyor"
+        r"|hatali\w*)"
+    ),
+    no=r"(?:bilinmeyen|gecersiz|olmayan|hatali)",
+    closed=(
+        r"(?:devre disi\w*|pasif\w*|kapatil\w+|kapali\w*|askiya alin\w*|dondurul\w+|silin\w+"
+        r"|(?:etkin|aktif) degil\w*)"
+    ),
+    blocked=r"(?:engellen\w+|bloke\w*|kilit\w+)",
+    full=r"(?:dolu\w*|dolmus\w*|doldu)",
+    sender=r"\bgonderen\w*|\bgonderici\w*|\b\w+[iu]n[iu]z\w*",
+    your=r"\bsizin",
+    identity=r"\boturum ac|\bsifre|\bparola|\bkimlik dogrula",
+    rule=r"\bpolitika\w*|\byetki\w*|\bizin\b|\bizni\w*|\byasak\w*|\berisim\b|\byalniz\w*|\bsadece\b|\breddedil\w+",
+    content=r"\bistenmeyen|\bsupheli",
+)
+RUSSIAN = ReplyLanguage(
+    "Russian or Ukrainian",
+    "russian",
+    box=(
+        r"(?:пользовател\w*|користувач\w*|получател\w*|отримувач\w*|адресат\w*|абонент\w*|ящик\w*"
+        r"|скриньк\w*|аккаунт\w*"
+        r"|учетн\w+ запис\w+|адрес\w{0,3})"
+    ),
+    absent=(
+        r"(?:не (?:был\w* )?(?:наиден\w*|найден\w*|знаиден\w*|существу\w+|існує|існуе"
+        r"|зарегистрирован\w*|обнаружен\w*|известен)"
+        r"|неизвест\w+|невідом\w+|отсутству\w+|нет(?= ?(?:$|[.,;!)]|(?:на|в|у нас)\b))"
+        r"|недеиствител\w+|неверн\w+|некорректн\w+|невірн\w+)"
+    ),
+    no=(
+        r"(?:(?:нет|не (?:существует|наиден\w*)|немає|немае)(?: так\w+| указанн\w+)?(?: почтов\w+)?"
+        r"|(?:неизвестн|несуществующ|неверн|недеиствительн|некорректн)\w+(?: почтов\w+)?)"
+    ),
+    closed=(
+        r"(?:отключ\w+|деактивирован\w*|неактив\w+|не актив\w+|закрыт\w*|удален\w*|приостановлен\w*"
+        r"|вимкнен\w*"
+        r"|видален\w*)"
+    ),
+    blocked=r"(?:заблокирован\w*|заблокован\w*)",
+    full=r"(?:переполнен\w*|переповнен\w*|заполнен\w*|полон|полна)",
+    sender=r"\bотправител\w*|\bвідправник\w*",
+    your=r"\b(?:ваш\w{0,3}|тво\w{1,3})",
+    identity=r"\bавториз\w+|\bпарол\w+|\bаутентифик\w+",
+    rule=r"\bполитик\w+|\bзапрещ\w+|\bотказан\w*|\bтолько\b|\bразреш\w+|\bзаборон\w+",
+    content=r"\bспам\w*|\bвирус\w*|\bподозр\w+|\bрассыл\w+",
+)
+LANGUAGES = (GERMAN, FRENCH, IBERIAN, ITALIAN, DUTCH, POLISH, CZECH, SCANDINAVIAN, TURKISH, RUSSIAN)
+
+_CHINESE_BOX = r"(?:用户|用戶|收件人|收件者|邮箱|郵箱|信箱|帐号|账号|帐户|账户|帳號|帳戶|地址)"
+CHINESE_ABSENT = (
+    rf"{_CHINESE_BOX}[^，。；,;]{{0,8}}?(?:不存在|未找到|找不到|不正确|不正確|错误|无效|無效|未注册|未开通)"
+    rf"|(?:无|無|没有|沒有|找不到|不存在|未知|无效|無效)(?:此|该|這個|这个|这|的|该名)?{_CHINESE_BOX}"
+)
+CHINESE_CLOSED = (
+    rf"{_CHINESE_BOX}[^，。；,;]{{0,6}}?"
+    r"(?:禁用|停用|冻结|凍結|锁定|鎖定|注销|註銷|关闭|關閉|封禁|封停|过期|暂停|停止使用)"
+)
+CHINESE_FULL = (
+    rf"{_CHINESE_BOX}[^，。；,;]{{0,8}}?(?:满|滿|超过|超出|超額|超额|不足)"
+    r"|(?:容量|空间|空間|配额|配額)[^，。；,;]{0,6}?(?:满|滿|超|不足)"
+)
+CHINESE_ELSE = (
+    r"发件|发信|寄件|发送|發送|您|你|域名|服务器|伺服器|策略|拒绝|拒絕|禁止|黑名单|黑名單|垃圾"
+    r"|仅|只|权限|認證|认证|频|\bip"
+)
+"""Chinese has no blanks between words, so it has patterns of its own; the last speaks of us or of a rule."""
 
 BORROWED = r"(?:mailbox|account|alias)"
 """English nouns for the mailbox that every language borrows."""
 
-ADDRESS = r"(?:adresse|direccion|endereco|indirizzo|adres)\b"
+ADDRESS = r"(?:adres[aeyu]?|adresse?n?|adres\w{0,3}|direccion|endereco|indirizzo|адрес\w{0,3})\b"
 """Nouns that may also be an address of ours."""
 
 MACHINE = (
-    r"(?:\w{0,12}-?(?:server|host|domain|netz|rechner)\w{0,4}|provider|serveur|hote|domaine|domein|fournisseur"
+    r"(?:\w{0,12}-?(?:server|host|domain|netz|rechner)\w{0,4}|provider|serveur|hote|domaine|domein"
+    r"|fournisseur"
     r"|reseau|servidor|dominio|proveedor|provedor|red|rede|rete|netwerk"
-    r"|(?:adresse |direccion |endereco |indirizzo )?ip)\b"
+    r"|serwer\w*|domen\w*|siec|sunucu\w*|сервер\w*|хост\w*|домен\w*|сет\w"
+    r"|(?:adresse |direccion |endereco |indirizzo |adres )?ip)\b"
 )
 """Nouns for what connects to a server."""
 
 _HOLDING = (
-    r"(?:(?:e-?)?(?:mail-?)?adres(?:se)?|\w{0,8}konto|compte|direccion|cuenta|usuario|endereco|conta|utilizador"
-    r"|indirizzo|utente|casella|gebruiker|account|mailbox|identifiant)\b"
+    r"(?:(?:e-?)?(?:mail-?)?adres(?:se)?|\w{0,8}konto|compte|direccion|cuenta|usuario|endereco|conta"
+    r"|utilizador"
+    r"|indirizzo|utente|casella|gebruiker|account|mailbox|identifiant"
+    r"|skrzynka|schranka|ucet|hesap|аккаунт|ящик|адрес|adres[a]?)\b"
 )
 """Nouns for what one has at a mail server."""
 

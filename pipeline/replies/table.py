@@ -6,35 +6,233 @@ name), then rates and greylisting, then refusals of us, and only what is left ma
 
 from __future__ import annotations
 
-from pipeline.replies import rules_languages as languages
-from pipeline.replies import rules_later as later
-from pipeline.replies import rules_mailbox as mailbox
-from pipeline.replies import rules_us as us
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
 
-ROWS = (
-    *mailbox.ACCEPTED,
-    *later.BEFORE_WORDS,
-    *us.BEFORE_RECIPIENT,
-    *us.NAMES_US,
-    *mailbox.INTERNATIONAL,
-    *mailbox.DIRECTORY,
-    *later.RATE,
-    *us.NAMES_US_FOR_NOW,
-    *mailbox.SWITCHED_OFF,
-    *us.STRONG,
-    *mailbox.FULL,
-    *languages.FULL,
-    *later.PACE,
-    *later.PERMANENT_BUT_PASSING,
-    *mailbox.DISABLED,
-    *languages.DISABLED,
-    *mailbox.DOMAIN,
-    *mailbox.NOT_FOUND,
-    *languages.NOT_FOUND,
-    *us.POLICY,
-    *later.OTHERWISE,
+from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.replies import vocabulary as words
+from mailsift.pipeline.replies.languages import (
+    CHINESE_ABSENT,
+    CHINESE_CLOSED,
+    CHINESE_ELSE,
+    CHINESE_FULL,
+    LANGUAGES,
 )
-"""All rows in order; the last ones apply to every reply."""
 
-REASONS = {row.id: row.reason for row in ROWS}
-"""Why, by row id, for evidence shown to people."""
+
+class Stage(StrEnum):
+    """The step of the SMTP session a reply answers."""
+
+    CONNECT = "connect"
+    BANNER = "banner"
+    EHLO = "ehlo"
+    STARTTLS = "starttls"
+    MAIL = "mail"
+    RCPT = "rcpt"
+
+
+OURSELVES: Final = "our-own-name"
+"""Stands in a reply's simplified text where it names our address or our HELO name."""
+
+MAILBOX: Final = "the-address"
+"""Stands in a reply's simplified text where it quotes an email address."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyRule:
+    """One rule; all conditions must hold.
+
+    Attributes:
+        id: stable name, shown in the evidence.
+        answer: the conclusion.
+        codes: prefixes of the three-digit code, parted by blanks ("4 5", "252"); "0" is a dropped connection
+            and "" any code.
+        stages: where in the session the rule applies.
+        enhanced: pattern for the whole "subject.detail" of RFC 3463 ("1.1"); "" = not looked at. The class
+            digit is left out: it repeats the code, and where they disagree the code counts.
+        text: pattern searched in the simplified text (classifier.simplify); "" = not looked at.
+        unless: the rule does not apply where this is found in the simplified text; "" = nothing.
+        reason: why this may be concluded, for people.
+    """
+
+    id: str
+    answer: Answer
+    codes: str
+    stages: frozenset[Stage]
+    enhanced: str
+    text: str
+    unless: str
+    reason: str
+
+
+_ANY: Final = frozenset(Stage)
+_RCPT: Final = frozenset({Stage.RCPT})
+_BEFORE: Final = _ANY - _RCPT
+_RULE: Final = ReplyRule
+
+# fmt: off
+RULES: Final = (
+    # id, answer, codes, stages, enhanced code, words, unless; why
+
+    # What the code alone decides.
+    _RULE("accepted-unverified", Answer.UNCLEAR, "252", _RCPT, "", "", "",
+          "RFC 5321 section 3.5.3: 252 takes the mail but says that the mailbox was not verified."),
+    _RULE("accepted", Answer.ACCEPTED, "2", _RCPT, "", "", "",
+          "RFC 5321 section 4.2.1: a 2yz reply accepts the recipient, 251 by forwarding."),
+    _RULE("dropped", Answer.TEMPORARY, "0", _ANY, "", "", "",
+          "The connection ended without a reply."),
+
+    # About us, whatever else is said.
+    _RULE("before-rcpt-permanent", Answer.REFUSED_US, "5", _BEFORE, "", "", "",
+          "No recipient had been named yet, so the refusal is about us."),
+    _RULE("names-us", Answer.REFUSED_US, "5", _ANY, "", OURSELVES, "",
+          "The permanent refusal names our own address or host name."),
+
+    # What is said of one mailbox in a way of its own.
+    _RULE("no-international-addresses", Answer.NOT_ASKABLE, "5", _RCPT, r"6\.7", "", "",
+          "RFC 6531 X.6.7: the server takes no address that is not ASCII."),
+    _RULE("exchange-directory", Answer.NOT_FOUND, "5", _RCPT, r"4\.1", words.EXCHANGE_DIRECTORY, "",
+          'Exchange Online\'s 5.4.1 "Access denied" is how its directory says that it has no such user.'),
+
+    # Greylisting names itself; a full mailbox may look like a rate.
+    _RULE("greylisted", Answer.GREYLISTED, "4 5", _ANY, "", words.GREYLISTING, "",
+          "The reply speaks of greylisting: come back later, from the same address."),
+    _RULE("full-code", Answer.FULL, "4 5", _RCPT, r"2\.2", "", "",
+          "RFC 3463 X.2.2 is a full mailbox."),
+    _RULE("full-of-messages", Answer.FULL, "4 5", _RCPT, "", words.FULL_OF_MESSAGES, words.CLIENT,
+          "The reply says that the mailbox holds too many messages."),
+
+    # Later: rates and limits.
+    _RULE("rate", Answer.RATE_LIMITED, "4 5", _ANY, "", words.RATE, "",
+          "The reply speaks of how much or how fast we send, or the mailbox receives."),
+    _RULE("limit", Answer.RATE_LIMITED, "4 5", _ANY, "", words.LIMIT, words.STORAGE_OR_LENGTH,
+          "The reply speaks of a limit that is not the mailbox's storage."),
+
+    # About us.
+    _RULE("names-us-for-now", Answer.REFUSED_US, "4", _ANY, "", OURSELVES, "",
+          "The temporary refusal names our own address or host name, and neither a rate nor greylisting."),
+    _RULE("mailbox-blocked", Answer.DISABLED, "5", _RCPT, r"2\.1", words.BOX_CLOSED,
+          words.NOT_THE_CLOSED_MAILBOX,
+          "RFC 3463 X.2.1 for a mailbox that is blocked or inactive; of ours nothing is named."),
+    _RULE("block-list", Answer.REFUSED_US, "4 5", _ANY, "", words.BLOCK_LIST, "",
+          "The reply speaks of a block list or of our reputation."),
+    _RULE("bad-sender-code", Answer.REFUSED_US, "4 5", _ANY, r"1\.[78]", "", "",
+          "RFC 3463 X.1.7 and X.1.8 are about the sender's address."),
+    _RULE("sender", Answer.REFUSED_US, "4 5", _ANY, "", words.SENDER, "",
+          "The reply is about our sender address; any mailbox it calls unknown is the sender's."),
+    _RULE("our-host", Answer.REFUSED_US, "4 5", _ANY, "", words.CLIENT, "",
+          "The reply is about our host: its address, its name or its network."),
+    _RULE("proof-of-identity", Answer.REFUSED_US, "4 5", _ANY, "", words.AUTHENTICATION, "",
+          "The server wants authentication or encryption, or will not relay for us."),
+    _RULE("authentication-code", Answer.REFUSED_US, "530 534 535 538", _ANY, "", "", "",
+          "RFC 4954: 530, 534, 535 and 538 ask the client to authenticate or encrypt."),
+    _RULE("host-takes-no-mail", Answer.REFUSED_US, "521", _ANY, "", "", "",
+          "RFC 7504: 521 is a host that takes no mail, from us or from anybody."),
+    _RULE("content", Answer.REFUSED_US, "4 5", _ANY, "", words.CONTENT, "",
+          "The reply judges the message or the way it is sent; no message was sent."),
+
+    # The mailbox is full.
+    _RULE("full", Answer.FULL, "4 5", _RCPT, "", words.FULL, words.NOT_FULL,
+          "The reply speaks of the mailbox's quota or storage."),
+    _RULE("full-languages", Answer.FULL, "4 5", _RCPT, "",
+          words.any_of(words.FULL_ABROAD, words.QUOTA_ABROAD, CHINESE_FULL), "",
+          "The reply says in another language than English that the mailbox is full."),
+
+    # Trouble that passes.
+    _RULE("server-trouble", Answer.TEMPORARY, "4", _ANY, r"[34]\.\d+", "", "",
+          "RFC 3463 X.3.X and X.4.X: the system or the network has trouble, not the mailbox."),
+    _RULE("server-error-words", Answer.TEMPORARY, "4", _ANY, "", words.SERVER_TROUBLE, "",
+          "The server speaks of trouble of its own."),
+    _RULE("rate-code", Answer.RATE_LIMITED, "4", _ANY, r"7\.(?:0|28|[567]\d\d)", "", "",
+          "4.7.0, 4.7.28 and 4.7.500 to 4.7.799 are what large providers answer to a rate or a reputation."),
+    _RULE("greylisting-manner", Answer.GREYLISTED, "4", _RCPT, "", words.GREYLISTING_MANNER, "",
+          "A temporary refusal that asks for another try after a while is how greylisting speaks."),
+    _RULE("passing-despite-code", Answer.TEMPORARY, "5", _RCPT, "", words.TEMPORARILY, "",
+          "The code is permanent, but the words say that it will pass."),
+
+    # The server could not find out.
+    _RULE("network-trouble", Answer.UNCLEAR, "5", _RCPT, "", words.NETWORK_TROUBLE, "",
+          "The server could not reach the one behind it, so it does not know the mailbox either."),
+
+    # The mailbox is closed.
+    _RULE("account-disabled-code", Answer.DISABLED, "5", _RCPT, r"7\.13", "",
+          words.any_of(words.US, words.OURS),
+          "RFC 5248 X.7.13 is a user's account that is disabled."),
+    _RULE("disabled", Answer.DISABLED, "5", _RCPT, words.NO_POLICY_CODE, words.CLOSED, r"\boutbound",
+          "The reply says that the mailbox is closed."),
+    _RULE("disabled-5.7", Answer.DISABLED, "5", _RCPT, "", words.CLOSED, words.NOT_ONLY_THE_MAILBOX,
+          "The same words with a policy code count where the reply says nothing else."),
+    _RULE("disabled-code", Answer.DISABLED, "5", _RCPT, r"2\.1", words.TAKES_NO_MAIL, "",
+          "RFC 3463 X.2.1 with words that say the mailbox takes no mail."),
+    _RULE("disabled-languages", Answer.DISABLED, "5", _RCPT, words.NO_POLICY_CODE, words.CLOSED_ABROAD,
+          words.NOT_THE_BOX_ABROAD,
+          "The reply says in another language than English that the mailbox is closed."),
+    _RULE("disabled-code-languages", Answer.DISABLED, "5", _RCPT, r"2\.1", words.CLOSED_SOMEHOW_ABROAD,
+          words.NOT_THE_BOX_ABROAD,
+          "RFC 3463 X.2.1, and the same sentence says of the mailbox that it is closed."),
+    _RULE("disabled-chinese", Answer.DISABLED, "5", _RCPT, "", CHINESE_CLOSED, CHINESE_ELSE,
+          "The reply says in Chinese that the mailbox is closed."),
+
+    # The mailbox is not there.
+    _RULE("something-else-missing", Answer.UNCLEAR, "5", _RCPT, "", words.SOMETHING_ELSE_MISSING, "",
+          "Something is not there, but it is a domain, a host or a table of the server and not the mailbox."),
+    _RULE("no-such-mailbox", Answer.NOT_FOUND, "5", _RCPT, words.NO_POLICY_CODE, words.ABSENT,
+          words.any_of(words.RULE, words.OURS),
+          "The reply says that the mailbox, its user or its address does not exist."),
+    _RULE("no-such-mailbox-5.7", Answer.NOT_FOUND, "5", _RCPT, "", words.ABSENT,
+          words.NOT_ONLY_THE_MAILBOX,
+          "The same words with a policy code count where the reply says nothing else."),
+    _RULE("unroutable", Answer.NOT_FOUND, "5", _RCPT, "", words.UNROUTABLE, "",
+          "Exim's words for an address that no router of its own accepts."),
+    _RULE("not-local", Answer.NOT_FOUND, "551", _RCPT, "", "", words.NOT_THE_MAILBOX,
+          "RFC 5321 section 3.4: 551 is a user who is not here."),
+    _RULE("opensmtpd-expansion", Answer.NOT_FOUND, "524", _RCPT, r"2\.4", "", words.NOT_THE_MAILBOX,
+          "OpenSMTPD answers 524 5.2.4 when an address expands to no user of its own."),
+    _RULE("mailbox-unavailable", Answer.NOT_FOUND, "5", _RCPT, "", words.MAILBOX_UNAVAILABLE,
+          words.NOT_THE_MAILBOX,
+          "RFC 5321's words for 550, and no policy is named."),
+    _RULE("bad-mailbox-code", Answer.NOT_FOUND, "5", _RCPT, r"1\.(?:1|3|6|10)", "", words.NOT_THE_MAILBOX,
+          "RFC 3463 X.1.1, X.1.3, X.1.6 and X.1.10 are about the mailbox, and no word speaks of us."),
+    _RULE("bad-address-code", Answer.NOT_FOUND, "5", _RCPT, r"1\.0", words.ANY_BOX, words.NOT_THE_MAILBOX,
+          "RFC 3463 X.1.0 with the recipient's address as its subject."),
+    *(_RULE(f"no-such-mailbox-{said.id}", Answer.NOT_FOUND, "5", _RCPT, words.NO_POLICY_CODE,
+            words.absent_in(said), words.NOT_THE_BOX_ABROAD,
+            f"The reply says in {said.name} that the mailbox does not exist.")
+      for said in LANGUAGES),
+    _RULE("no-such-mailbox-russian-latin", Answer.NOT_FOUND, "5", _RCPT, "", words.ABSENT_TRANSLITERATED, "",
+          "The reply says in Russian, in Latin letters, that the mailbox does not exist."),
+    _RULE("no-such-mailbox-chinese", Answer.NOT_FOUND, "5", _RCPT, "", CHINESE_ABSENT, CHINESE_ELSE,
+          "The reply says in Chinese that the mailbox does not exist."),
+    _RULE("no-delivery", Answer.NOT_FOUND, "5", _RCPT, words.NO_POLICY_CODE, words.NO_DELIVERY,
+          words.NOT_THE_MAILBOX,
+          "The server delivers no mail to this address, and names no other reason."),
+    _RULE("bad-form", Answer.NOT_FOUND, "501 553", _RCPT, words.NO_POLICY_CODE, words.BAD_FORM,
+          words.NOT_THE_MAILBOX,
+          "The server takes the recipient for no address although its syntax is good: none of its own."),
+
+    # A rule of the house.
+    _RULE("policy", Answer.REFUSED_US, "5", _ANY, "", words.POLICY, "",
+          "A rule of the house refuses the mail; it says nothing about whether the mailbox exists."),
+    _RULE("warning-link", Answer.REFUSED_US, "5", _ANY, "", words.WARNING_LINK, "",
+          "The refusal gives no reason but a link to a page about block lists or spam."),
+    _RULE("names-an-address", Answer.REFUSED_US, "5", _ANY, "", words.IP_LITERAL, "",
+          "The refusal names an IP address and no reason to do with the mailbox."),
+    _RULE("policy-code", Answer.REFUSED_US, "5", _ANY, r"7\.\d+", "", words.ANY_BOX,
+          "RFC 3463 X.7.X is security or policy, and no word speaks of the mailbox."),
+
+    # Whatever is left.
+    _RULE("temporary", Answer.TEMPORARY, "4", _ANY, "", "", "",
+          "RFC 5321 section 4.2.1: a 4yz reply asks for another try."),
+    _RULE("unclear", Answer.UNCLEAR, "5", _RCPT, "", "", "",
+          "A permanent refusal that speaks neither of the mailbox nor of us."),
+    _RULE("not-a-refusal", Answer.TEMPORARY, "", _BEFORE, "", "", "",
+          "Before RCPT only a refusal means something for the mailbox's answer: ask again."),
+    _RULE("odd-code", Answer.UNCLEAR, "", _ANY, "", "", "",
+          "RFC 5321 has no such reply to RCPT."),
+)
+# fmt: on
+"""All rules in order; the last ones apply to every reply."""
+
+REASONS: Final = {rule.id: rule.reason for rule in RULES}
+"""Why, by rule id, for evidence shown to people."""

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError
 
 
 class StartTls(StrEnum):
@@ -41,6 +41,8 @@ class ProbeConfig:
         max_sessions: open sessions of this process.
         local_wait: a throttle's "not now" is waited for up to this long, again and again for at most five
             times as long without progress; beyond that the addresses are handed back.
+        settle_seconds: where a server's replies could not be tied to their commands: the silence before every
+            further command, in which a reply too many would show.
         batch_pause: how long finished sessions are collected before the throttle is asked again.
         catch_all_seconds, mailbox_seconds: how long these facts are remembered.
     """
@@ -55,6 +57,7 @@ class ProbeConfig:
     session_seconds: float = 60.0
     max_sessions: int = 500
     local_wait: float = 1.0
+    settle_seconds: float = 0.05
     batch_pause: float = 0.005
     catch_all_seconds: float = 7 * 86_400.0
     mailbox_seconds: float = 86_400.0

@@ -1,31 +1,68 @@
-"""One SMTP conversation up to RCPT, never further: whatever ends it, the replies heard before stand."""
+"""One SMTP conversation up to RCPT, never further; its answers count where each is certainly its own.
+
+SMTP replies carry nothing that says which command they answer: they are counted. One too many or one too few
+gives every later answer to the wrong mailbox. So all answers of a session are dropped unless QUIT, the last
+command, got 221 as the last reply, every stage got a code it can have, and no reply names another mailbox
+of the session. Where that fails the mailboxes are asked again singly: one in a session, every command after
+a moment of silence.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pipeline.replies.classifier import Reply
-from pipeline.replies.row import Stage
-from pipeline.smtp import wire
-from pipeline.smtp.config import ProbeConfig, Source
-from pipeline.smtp.limits import is_session_limit
-from pipeline.smtp.link import Ending, Link, SessionError, dial
+from mailsift.pipeline.fair_clock import FairTimeout
+from mailsift.pipeline.replies.classifier import SmtpReply
+from mailsift.pipeline.replies.table import Stage
+from mailsift.pipeline.smtp import wire
+from mailsift.pipeline.smtp.config import ProbeConfig, Source
+from mailsift.pipeline.smtp.connection import Ending, SessionError, SmtpConnection, dial
 
-TOGETHER: Final = 3
+MAX_BESIDE_RANDOM: Final = 3
 """Up to so many real recipients go out beside their domain's random one; more wait for its answer first."""
 
-_QUIT_WAIT: Final = 1.0
-_CIVIL: Final = frozenset({Ending.DONE, Ending.REFUSED, Ending.LIMIT})
+_QUIT_WAIT: Final = 1.75
+_QUIT_PATIENCE: Final = 3.0
+"""The reply to QUIT is waited for these seconds, or so many times the slowest reply of the session.
+
+A second is too short: Postfix holds it back for one where there were errors (smtpd_error_sleep_time), and a
+session without it counts for nothing.
+"""
+
+_STILL_LISTENS: Final = frozenset({Ending.DONE, Ending.REFUSED, Ending.LIMIT})
 """The endings after which the server still listens to a QUIT."""
 
-_ACCEPTED: Final = frozenset({250, 251, 252})  # RFC 5321 section 4.3.2
-_FAREWELLS: Final = frozenset({221, 421})
+_POSITIVE: Final = {
+    Stage.BANNER: frozenset({220}),
+    Stage.EHLO: frozenset({250}),
+    Stage.STARTTLS: frozenset({220}),
+    Stage.MAIL: frozenset({250}),
+    Stage.RCPT: frozenset({250, 251, 252}),
+}
+"""The codes below 400 that a stage can be answered with (RFC 5321 section 4.3.2, RFC 3207)."""
+
+_GOODBYE: Final = 221
+_NO_GOODBYE: Final = frozenset({0, 421})
+"""Instead of 221 to QUIT: hung up or silent, and shutting down."""
+
+_ADDRESS: Final = re.compile(r"[^\s<>()\[\],;:\"']+@[\w.-]*\w")
 _HELO_ONLY: Final = frozenset({500, 502})  # RFC 5321 section 3.2: EHLO is not known here
+
+# "452 4.5.3 Too many recipients", "421 4.7.0 too many errors", "421 Too many messages in this session"
+_LIMIT: Final = re.compile(
+    r"\btoo many (?:\w+ )?"
+    r"(?:recipients?|rcpts?|addresses|messages|mails?|errors|invalid|unknown|bad|commands)\b"
+    r"|\b(?:recipients?|rcpts?|messages?) (?:limit|per (?:session|connection|message|transaction))"
+    r"|\bmax(?:imum)?\.? (?:number of )?(?:recipients?|rcpts?)",
+    re.IGNORECASE,
+)
+# "451 4.3.0 Multiple destination domains per transaction is unsupported."
+_ONE_DOMAIN: Final = re.compile(r"\bmultiple (?:\w+ )?domains\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,30 +74,33 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DomainRecipients:
     """What to ask about one domain in one session.
 
     Attributes:
         domain: the domain.
-        probe: the random recipient to ask first, "" when it is known what becomes of those.
+        random: the random recipient to ask first, "" when it is known what becomes of those.
         addresses: the real recipients.
+        confirm: a random recipient to ask at the end if all real ones were accepted, "" for none: has what is
+            known of those changed?
     """
 
     domain: str
-    probe: str
+    random: str
     addresses: tuple[str, ...]
+    confirm: str = ""
 
     @property
     def size(self) -> int:
         """RCPT commands at most."""
-        return len(self.addresses) + bool(self.probe)
+        return len(self.addresses) + bool(self.random or self.confirm)
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class TimedReply:
     """A reply to RCPT and how long it took."""
 
-    reply: Reply
+    reply: SmtpReply
     took_ms: int
 
 
@@ -73,16 +113,24 @@ class SessionLog:
         sent: RCPT commands on the wire.
         not_askable: addresses that need SMTPUTF8 at a server without it.
         stage: how far it came.
-        refusal: the reply that ended it: before the first RCPT, or about the session's size.
+        refusal: the reply that ended it: before the first RCPT, about the session's size, or a 421.
         ending: why it ended.
+        answered: RCPT commands that something came back for, whether or not it could be believed.
+        witness, repeated: the mailbox that was asked again at the end, and what came this time.
     """
 
-    answers: dict[str, Heard] = field(default_factory=dict)
+    answers: dict[str, TimedReply] = field(default_factory=dict)
     sent: int = 0
     not_askable: list[str] = field(default_factory=list)
     stage: Stage = Stage.CONNECT
-    refusal: Reply | None = None
+    refusal: SmtpReply | None = None
     ending: Ending = Ending.DONE
+    answered: int = 0
+    witness: str = ""
+    repeated: SmtpReply | None = None
+
+
+PickWitness = Callable[[Mapping[str, TimedReply]], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +138,10 @@ class _Step:
     stage: Stage
     command: bytes
     address: str = ""
+    again: bool = False
 
 
-class Session:
+class ProbeSession:
     """Asks one server about some recipients.
 
     Args:
@@ -100,50 +149,80 @@ class Session:
         peer: where to dial; the caller has checked the address.
         source: which of our addresses to ask from.
         tls: context for STARTTLS, None to stay in the clear.
-        goes_on: decides by the reply to the random recipient whether the real ones are asked.
+        is_worth_asking: decides by the reply to the random recipient whether the real ones are asked.
+        singly: the session has one recipient, and is held with a silence before every command.
+        pick_witness: names the mailbox to ask again at the end, "" for none, by what everybody was answered;
+            None where there will be none.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whom to ask, from where, and what decides on the way
         self,
         config: ProbeConfig,
         peer: Peer,
         source: Source,
         *,
         tls: ssl.SSLContext | None,
-        goes_on: Callable[[str, Reply], bool],
+        is_worth_asking: Callable[[str, SmtpReply], bool],
+        singly: bool = False,
+        pick_witness: PickWitness | None = None,
     ) -> None:
         self.log = SessionLog()
         self._config = config
         self._peer = peer
         self._source = source
         self._tls = tls
-        self._goes_on = goes_on
+        self._is_worth_asking = is_worth_asking
+        self._singly = singly
+        self._pick_witness = pick_witness
         self._loop = asyncio.get_running_loop()
-        self._link: Link | None = None
+        self._connection: SmtpConnection | None = None
         self._offers: frozenset[str] = frozenset()
         self._pipelining = False
         self._quit_sent = False
         self._sent_at = 0.0
+        self._due = 0  # commands without a reply
+        self._slowest = 0.0
+        self._asked: frozenset[str] = frozenset()
 
-    async def run(self, transactions: Sequence[Sequence[Group]], *, within: float) -> SessionLog:
+    async def run(self, transactions: Sequence[Sequence[DomainRecipients]], *, within: float) -> SessionLog:
         """Hold the conversation and return its log; trouble with the server is in the log, not raised.
 
         Args:
-            transactions: what to ask, one MAIL FROM for each item, with RSET between them.
-            within: seconds for everything, connecting included; saying goodbye may take one more.
+            transactions: the domains of one MAIL FROM for each item, with RSET between them.
+            within: seconds for everything, connecting included; saying goodbye may take a little more.
         """
+        self._asked = frozenset(
+            address.lower()
+            for groups in transactions
+            for group in groups
+            for address in (group.random, group.confirm, *group.addresses)
+        )
         try:
             self.log.ending = await self._converse(transactions, within)
-            if self.log.ending in _CIVIL:
-                await self._leave()
+            if not await self._is_tied():
+                self._drop_answers()
         finally:
-            if self._link is not None:
-                self._link.close()
+            if self._connection is not None:
+                self._connection.close()
         return self.log
 
-    async def _converse(self, transactions: Sequence[Sequence[Group]], within: float) -> Ending:
+    def _drop_answers(self) -> None:
+        """Believe none of the answers; a session that seemed to end well did not."""
+        if self.log.answers and self.log.ending in {Ending.DONE, Ending.REFUSED}:
+            self.log.ending = Ending.UNTIED
+        self.log.answers.clear()
+
+    async def _is_tied(self) -> bool:
+        """Say goodbye, and tell whether every reply was certainly the one to its command."""
+        if self.log.ending is Ending.UNTIED:
+            return False
+        code = await self._quit() if self.log.ending in _STILL_LISTENS else 0
+        quiet = self._connection is not None and self._connection.is_quiet
+        return quiet and (code == _GOODBYE or (self._singly and code in _NO_GOODBYE))
+
+    async def _converse(self, transactions: Sequence[Sequence[DomainRecipients]], within: float) -> Ending:
         try:
-            async with asyncio.timeout(within):
+            async with FairTimeout(within):
                 await self._open()
                 await self._ask(transactions)
         except TimeoutError:
@@ -159,68 +238,95 @@ class Session:
         try:
             await self._encrypt(self._tls)
         except SessionError as end:
-            if end.ending is not Ending.DROPPED:
+            if end.ending not in {Ending.DROPPED, Ending.UNTIED}:
                 raise
-            self._tls = None  # a server that cannot shake hands still takes mail in the clear
+            self._tls = (
+                None  # a server that cannot shake hands still takes mail in the clear: a new connection
+            )
             await self._greet()
 
     async def _greet(self) -> None:
-        if self._link is not None:
-            self._link.close()
+        if self._connection is not None:
+            self._connection.close()
+        self._due = 1  # the banner
         self.log.stage, config = Stage.CONNECT, self._config
-        self._link = await dial(self._peer.address, config.port, self._source, within=config.connect_timeout)
-        self._require(await self._hear(Stage.BANNER), Stage.BANNER)
+        self._connection = await dial(
+            self._peer.address, config.port, self._source, within=config.connect_timeout
+        )
+        self._require(await self._read_reply(Stage.BANNER), Stage.BANNER)
         await self._introduce()
 
     async def _introduce(self) -> None:
-        self._send(wire.hello("EHLO", self._source.helo_name))
-        reply = await self._hear(Stage.EHLO)
+        await self._send(wire.hello("EHLO", self._source.helo_name))
+        reply = await self._read_reply(Stage.EHLO)
         self._offers = frozenset(line.split(" ")[0].upper() for line in reply.lines[1:])
         if reply.code in _HELO_ONLY:
             self._offers = frozenset()
-            self._send(wire.hello("HELO", self._source.helo_name))
-            reply = await self._hear(Stage.EHLO)
+            await self._send(wire.hello("HELO", self._source.helo_name))
+            reply = await self._read_reply(Stage.EHLO)
         self._require(reply, Stage.EHLO)
-        self._pipelining = "PIPELINING" in self._offers
+        self._pipelining = "PIPELINING" in self._offers and not self._singly
 
     async def _encrypt(self, context: ssl.SSLContext) -> None:
-        self._send(wire.STARTTLS)
-        reply = await self._hear(Stage.STARTTLS)
-        if reply.code != 220 or self._link is None:
+        await self._send(wire.STARTTLS)
+        reply = await self._read_reply(Stage.STARTTLS)
+        if reply.code != 220 or self._connection is None:
             return
-        await self._link.secure(context, self._config.reply_timeout)
+        await self._connection.secure(context, self._config.reply_timeout)
         await self._introduce()  # what was offered before the handshake does not count, RFC 3207 section 4.2
 
-    async def _ask(self, transactions: Sequence[Sequence[Group]]) -> None:
+    async def _ask(self, transactions: Sequence[Sequence[DomainRecipients]]) -> None:
         """Ask what waits for no answer, then what does: two pipelined groups (RFC 2920 section 3.1)."""
-        rounds = [found for found in map(self._rounds, transactions) if found[0]]
+        parts = [found for found in map(self._now_and_later, transactions) if found[0]]
         steps: list[_Step] = []
-        for first, later in rounds:
+        for first, later in parts:
             recipients = (*first, *(address for _, asked in later for address in asked))
             steps += [*self._begin(recipients, again=bool(steps)), *map(_rcpt, first)]
-        await self._play(steps, final=not any(later for _, later in rounds))
+        confirmed = [group for groups in transactions for group in groups if group.confirm]
+        ends = self._pick_witness is None and not confirmed
+        await self._exchange(steps, final=ends and not any(later for _, later in parts))
         steps = []  # the last transaction is still open
-        for place, (_, later) in enumerate(reversed(rounds)):
-            wanted = [address for probe, asked in later if self._admits(probe) for address in asked]
+        for place, (_, later) in enumerate(reversed(parts)):
+            wanted = [address for random, asked in later if self._admits(random) for address in asked]
             if wanted:
                 steps += [*(self._begin(wanted, again=True) if place else ()), *map(_rcpt, wanted)]
-        await self._play(steps, final=True)
+        await self._exchange(steps, final=ends)
+        await self._ask_at_the_end(confirmed)
+
+    async def _ask_at_the_end(self, confirmed: Sequence[DomainRecipients]) -> None:
+        """Ask a random recipient where all were accepted, and somebody again who had been accepted.
+
+        Is the domain still no catch-all, and does the server still know its own after so many others?
+        """
+        last = [_rcpt(group.confirm) for group in confirmed if self._accepted_all(group)]
+        witness = self._pick_witness(self.log.answers) if self._pick_witness else ""
+        if witness:
+            self.log.witness = witness
+            last.append(_Step(Stage.RCPT, wire.rcpt_to(witness), witness, again=True))
+        steps = [step for rcpt in last for step in (*self._begin([rcpt.address], again=True), rcpt)]
+        await self._exchange(steps, final=True)
+
+    def _accepted_all(self, group: DomainRecipients) -> bool:
+        answers = [self.log.answers.get(address) for address in group.addresses]
+        return bool(answers) and all(answer and answer.reply.code in {250, 251} for answer in answers)
 
     def _begin(self, recipients: Sequence[str], *, again: bool) -> list[_Step]:
         """Return the commands before the recipients of a transaction."""
         mail = wire.mail_from(self._config.mail_from, utf8=not all(map(str.isascii, recipients)))
         return [_Step(Stage.MAIL, command) for command in ((wire.RSET, mail) if again else (mail,))]
 
-    def _rounds(self, groups: Sequence[Group]) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    def _now_and_later(
+        self, groups: Sequence[DomainRecipients]
+    ) -> tuple[list[str], list[tuple[str, list[str]]]]:
         """Return what to ask at once, and what only after its random recipient has been answered."""
         first: list[str] = []
         later: list[tuple[str, list[str]]] = []
         for group in groups:
             asked = self._askable(group.addresses)
-            if group.probe and (asked or not group.addresses):
-                first.append(group.probe)
-            if group.probe and (len(asked) > TOGETHER or not self._pipelining):
-                later.append((group.probe, asked))
+            if group.random and (asked or not group.addresses):
+                first.append(group.random)
+            if group.random and (len(asked) > MAX_BESIDE_RANDOM or not self._pipelining):
+                later.append((group.random, asked))
             else:
                 first += asked
         return first, later
@@ -231,70 +337,120 @@ class Session:
         self.log.not_askable += [address for address in addresses if not address.isascii()]
         return [address for address in addresses if address.isascii()]
 
-    def _admits(self, probe: str) -> bool:
-        heard = self.log.answers.get(probe)
-        return heard is not None and self._goes_on(probe, heard.reply)
+    def _admits(self, random: str) -> bool:
+        answer = self.log.answers.get(random)
+        return answer is not None and self._is_worth_asking(random, answer.reply)
 
-    async def _play(self, steps: Sequence[_Step], *, final: bool) -> None:
-        """Send commands and note their replies; RFC 2920 lets QUIT end the last pipelined group."""
+    async def _exchange(self, steps: Sequence[_Step], *, final: bool) -> None:
+        """Send commands and record their replies; RFC 2920 lets QUIT end the last pipelined group."""
         if not steps:
             return
         if not self._pipelining:
             for step in steps:
-                self._send(step.command, recipients=bool(step.address))
-                self._note(step, await self._hear(step.stage))
+                await self._send(step.command, recipients=bool(step.address))
+                self._record(step, await self._read_reply(step.stage))
             return
         self._quit_sent = final
         commands = b"".join(step.command for step in steps) + (wire.QUIT if final else b"")
-        self._send(commands, recipients=sum(1 for step in steps if step.address))
+        recipients = sum(1 for step in steps if step.address)
+        await self._send(commands, commands=len(steps) + final, recipients=recipients)
         for step in steps:
-            self._note(step, await self._hear(step.stage))
+            self._record(step, await self._read_reply(step.stage))
 
-    def _note(self, step: _Step, heard: wire.WireReply) -> None:
+    def _record(self, step: _Step, answer: wire.WireReply) -> None:
         if not step.address:
-            self._require(heard, step.stage)
+            self._require(answer, step.stage)
             return
-        if heard.code < 400 and heard.code not in _ACCEPTED:
-            self.log.answers.clear()  # a reply is missing: whose was which?
-            raise SessionError(Ending.DROPPED)
-        reply = Reply(Stage.RCPT, heard.code, heard.enhanced, heard.text)
-        limit = heard.code >= 400 and is_session_limit(reply)
-        if heard.code != 421 or not limit:
-            self.log.answers[step.address] = Heard(reply, int((self._loop.time() - self._sent_at) * 1000))
-        if limit and (heard.code == 421 or not self._pipelining):
+        if self._names_another(step.address, answer.text):
+            raise SessionError(Ending.UNTIED)
+        reply = SmtpReply(Stage.RCPT, answer.code, answer.enhanced, answer.text)
+        if step.again:
+            self.log.repeated = reply
+            return
+        limit = answer.code >= 400 and is_session_limit(reply)
+        if answer.code != 421 or not limit:
+            took_ms = int((self._loop.time() - self._sent_at) * 1000)
+            self.log.answers[step.address] = TimedReply(reply, took_ms)
+            self.log.answered += 1
+        if limit and (answer.code == 421 or not self._pipelining):
             self.log.refusal = reply
             raise SessionError(Ending.LIMIT)
-        if heard.code == 421:  # RFC 5321 section 4.2.2: the server is about to hang up
+        if answer.code == 421:  # RFC 5321 section 4.2.2: the server is about to hang up
+            self.log.refusal = reply
             raise SessionError(Ending.DROPPED)
+
+    def _names_another(self, address: str, text: str) -> bool:
+        """Tell whether a reply quotes another recipient of the session instead of its own."""
+        if "@" not in text or address.lower() in text.lower():
+            return False
+        return not self._asked.isdisjoint(found.lower() for found in _ADDRESS.findall(text))
 
     def _require(self, reply: wire.WireReply, stage: Stage) -> None:
         if not 200 <= reply.code <= 299:
-            self.log.refusal = Reply(stage, reply.code, reply.enhanced, reply.text)
+            self.log.refusal = SmtpReply(stage, reply.code, reply.enhanced, reply.text)
             raise SessionError(Ending.REFUSED)
 
-    def _send(self, data: bytes, *, recipients: int = 0) -> None:
-        if self._link is not None:
-            if self._link.unread:  # replies to nothing would pass for replies to this
-                raise SessionError(Ending.DROPPED)
-            self._link.send(data)
+    async def _send(self, data: bytes, *, commands: int = 1, recipients: int = 0) -> None:
+        if self._connection is not None:
+            if self._singly:
+                await asyncio.sleep(self._config.settle_seconds)
+            if not self._connection.is_quiet:  # a reply to nothing would pass for the reply to this
+                raise SessionError(Ending.UNTIED)
+            self._connection.send(data)
+        self._due += commands
         self.log.sent += recipients
         self._sent_at = self._loop.time()
 
-    async def _hear(self, stage: Stage) -> wire.WireReply:
+    async def _read_reply(self, stage: Stage) -> wire.WireReply:
         self.log.stage = stage
-        if self._link is None:
-            raise SessionError(Ending.UNREACHED)
-        return await self._link.reply(self._config.reply_timeout)
+        reply = await self._next_reply(self._config.reply_timeout)
+        if reply.code < 400 and reply.code not in _POSITIVE[stage]:
+            raise SessionError(Ending.UNTIED)
+        return reply
 
-    async def _leave(self) -> None:
-        """Say QUIT and let the server hang up first, so that it never counts us twice; not for long."""
-        with suppress(SessionError, TimeoutError):
+    async def _next_reply(self, within: float) -> wire.WireReply:
+        if self._connection is None:
+            raise SessionError(Ending.UNREACHED)
+        asked_at = self._loop.time()
+        reply = await self._connection.reply(within)
+        self._slowest = max(self._slowest, self._loop.time() - asked_at)
+        self._due -= 1
+        return reply
+
+    async def _quit(self) -> int:
+        """Say QUIT and let the server hang up first, so that it never counts us twice; not for long.
+
+        Returns:
+            The code of the reply to QUIT, 0 when there was none, -1 when something came before QUIT was said.
+        """
+        patience = max(_QUIT_WAIT, _QUIT_PATIENCE * self._slowest)
+        try:
             if not self._quit_sent:
-                self._send(wire.QUIT)
-            async with asyncio.timeout(_QUIT_WAIT):
-                while self._link and (await self._link.reply(_QUIT_WAIT)).code not in _FAREWELLS:
-                    pass
+                await self._send(wire.QUIT)
+            async with asyncio.timeout(min(patience, max(_QUIT_WAIT, self._config.reply_timeout))):
+                while self._due > 1:  # a refusal ended the session with other commands still on the way
+                    await self._next_reply(patience)
+                return (await self._next_reply(patience)).code
+        except TimeoutError:
+            return 0
+        except SessionError as end:
+            return -1 if end.ending is Ending.UNTIED else 0
 
 
 def _rcpt(address: str) -> _Step:
     return _Step(Stage.RCPT, wire.rcpt_to(address), address)
+
+
+def wants_one_domain(reply: SmtpReply) -> bool:
+    """Tell whether the reply asks for a transaction of its own for every domain."""
+    return 400 <= reply.code <= 499 and _ONE_DOMAIN.search(reply.text) is not None
+
+
+def is_session_limit(reply: SmtpReply) -> bool:
+    """Tell whether the reply to RCPT is about this session's size, not about the recipient.
+
+    RFC 5321 section 4.5.3.1.10 and RFC 3463 (x.5.3) for the number of recipients.
+    """
+    if not 400 <= reply.code <= 499:
+        return False
+    return reply.enhanced == "4.5.3" or _LIMIT.search(reply.text) is not None or wants_one_domain(reply)

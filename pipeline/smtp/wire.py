@@ -6,7 +6,7 @@ import re
 from collections import deque
 from typing import Final, NamedTuple
 
-from pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError
 
 MAX_LINE: Final = 2048
 """Bytes of one reply line; RFC 5321 section 4.5.3.1.5 says 512, real servers say more."""
@@ -112,7 +112,7 @@ class WireReply(NamedTuple):
         return " ".join(line for line in self.lines if line)
 
 
-class ReplyReader:
+class ReplyParser:
     """Cuts a byte stream into replies; keeps at most one unfinished reply of bounded size.
 
     Attributes:
@@ -124,6 +124,11 @@ class ReplyReader:
         self._tail = b""
         self._texts: list[bytes] = []
         self._size = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing has come that nobody has taken, not even a part of a reply."""
+        return not (self.replies or self._tail or self._texts)
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes in.

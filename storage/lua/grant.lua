@@ -1,6 +1,6 @@
 -- Answers asks for sessions: one call however many asks there are.
 --
--- Keys, four per ask (storage/redis.py lists them all):
+-- Keys, four per ask (storage/redis/connection.py lists them all):
 --   state     hash  of provider x source:
 --               paid_until     GCRA's theoretical arrival time: recipients are sold until then
 --               share          learned part of the base rate, 0 < share < 1; absent = 1

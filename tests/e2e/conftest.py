@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.commands import Keyboard
+from tests.support.commands import Keyboard
 
 
 @pytest.fixture

@@ -15,18 +15,19 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from jobs.service import JobService
-from jobs.views import AccountId, JobId, JobState, JobView
+from mailsift.container import open_service
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
-from mailsift.wiring import open_service
-from sandbox.client import SandboxProcess
-from sandbox.listing import write_list
-from sandbox.world import World
-from storage.schema import migrate
-from tests import debian
-from tests.completeness import check_complete, submit
-from tests.installation import ended, settings_for, until
-from tests.workers import ROOT, workers
+from mailsift.storage.schema import migrate
+from mailsift.storage.states import JobState
+from tests.support import debian
+from tests.support.completeness import check_complete, submit
+from tests.support.installation import ended, settings_for, until
+from tests.support.workers import ROOT, workers
 
 pytestmark = pytest.mark.needs("postgresql", "redis-server", "rsync")
 SEED, DOMAINS, ROWS = 9, 200, 2_000
@@ -41,7 +42,7 @@ def commands(heading: str) -> str:
 
 
 @dataclass
-class House:
+class RestoredInstallation:
     """An installation on servers of its own; everything it has is in its two servers and its home."""
 
     settings: Settings
@@ -69,10 +70,12 @@ class House:
 
 
 @asynccontextmanager
-async def new_house(home: Path, backup: Path, sandbox: SandboxProcess) -> AsyncIterator[House]:
+async def new_installation(
+    home: Path, backup: Path, sandbox: SandboxProcess
+) -> AsyncIterator[RestoredInstallation]:
     """A PostgreSQL and a Redis that nobody has used, and settings for them."""
     with debian.postgres() as database, debian.redis() as port:
-        yield House(
+        yield RestoredInstallation(
             settings_for(
                 home, database_url=database, redis_url=f"redis://127.0.0.1:{port}", sandbox=sandbox.env
             ),
@@ -89,19 +92,21 @@ def sandbox() -> Iterator[SandboxProcess]:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     path = tmp_path / "list.csv"
-    write_list(World(seed=SEED, domains=DOMAINS), path, rows=ROWS)
+    write_list(SandboxWorld(seed=SEED, domains=DOMAINS), path, rows=ROWS)
     return path
 
 
-def migrated(house: House) -> None:
-    assert house.settings.database_url is not None
-    migrate(house.settings.database_url.get_secret_value())
+def migrated(restored: RestoredInstallation) -> None:
+    assert restored.settings.database_url is not None
+    migrate(restored.settings.database_url.get_secret_value())
 
 
-async def hurried(house: House, service: JobService, account: AccountId, job_id: JobId) -> JobView:
+async def hurried(
+    restored: RestoredInstallation, service: JobService, account: AccountId, job_id: JobId
+) -> JobView:
     """Return the job once it has ended, without the pauses between attempts."""
-    assert house.settings.database_url is not None
-    url = house.settings.database_url.get_secret_value()
+    assert restored.settings.database_url is not None
+    url = restored.settings.database_url.get_secret_value()
 
     async def over() -> bool:
         with psycopg.connect(url) as connection:
@@ -126,14 +131,14 @@ async def begin(service: JobService, source: Path) -> tuple[AccountId, JobId]:
 async def test_a_job_goes_on_where_the_backup_found_it_and_comes_out_whole(
     tmp_path: Path, sandbox: SandboxProcess, source: Path
 ) -> None:
-    async with new_house(tmp_path / "old", tmp_path / "backup", sandbox) as old:
+    async with new_installation(tmp_path / "old", tmp_path / "backup", sandbox) as old:
         migrated(old)
         async with open_service(old.settings) as service:
             with workers(old.settings, 2, tmp_path / "old.log"):
                 account, job_id = await begin(service, source)
                 await asyncio.to_thread(old.type, "Back up")
                 assert (await service.get(account, job_id)).finished_at is None, "it came too late"
-    async with new_house(tmp_path / "new", tmp_path / "backup", sandbox) as new:
+    async with new_installation(tmp_path / "new", tmp_path / "backup", sandbox) as new:
         await asyncio.to_thread(new.type, "Restore")
         async with open_service(new.settings) as service:
             found = await service.get(account, job_id)
@@ -146,7 +151,7 @@ async def test_a_job_goes_on_where_the_backup_found_it_and_comes_out_whole(
 async def test_a_job_that_lost_its_parts_ends_and_can_be_run_again(
     tmp_path: Path, sandbox: SandboxProcess, source: Path
 ) -> None:
-    async with new_house(tmp_path / "old", tmp_path / "backup", sandbox) as old:
+    async with new_installation(tmp_path / "old", tmp_path / "backup", sandbox) as old:
         migrated(old)
         async with open_service(old.settings) as service:
             with workers(old.settings, 2, tmp_path / "old.log"):
@@ -156,7 +161,7 @@ async def test_a_job_that_lost_its_parts_ends_and_can_be_run_again(
         for parts in ("segments", "residual"):  # as if it had begun and ended between two copies
             for part in (tmp_path / "backup/blobs").rglob(f"{parts}/*"):
                 part.unlink()
-    async with new_house(tmp_path / "new", tmp_path / "backup", sandbox) as new:
+    async with new_installation(tmp_path / "new", tmp_path / "backup", sandbox) as new:
         await asyncio.to_thread(new.type, "Restore")
         async with open_service(new.settings) as service:
             with workers(new.settings, 2, tmp_path / "new.log"):

@@ -9,14 +9,14 @@ import httpx
 import psutil
 import pytest
 
-from mailsift.serve import open_keyring
+from mailsift.container import open_container
+from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from sandbox.client import SandboxProcess
-from tests.installation import settings_for, until
-from tests.receiver import Receiver, receiving, status
-from tests.serving import address, command
-from tests.traces import count_redis, in_files, in_redis, in_tables
-from tests.workers import WorkerGroup, workers
+from tests.support.installation import settings_for, until
+from tests.support.leftovers import count_redis, in_files, in_redis, in_tables
+from tests.support.receiver import Receiver, receiving, status
+from tests.support.serving import address, command
+from tests.support.workers import WorkerGroup, workers
 
 SINGLE, JOBS, HOOKS = "/v1/email/single-validate", "/v1/bulk/jobs", "/v1/webhooks"
 MARK = "canary7f3a"
@@ -87,7 +87,7 @@ async def _kill_the_reader_of(client: httpx.AsyncClient, list_: bytes) -> str:
 
     def readers() -> list[psutil.Process]:
         found = psutil.Process().children(recursive=True)
-        return [child for child in found if "jobs.intake.child" in _words(child)]
+        return [child for child in found if "mailsift.jobs.intake.child" in _words(child)]
 
     async def reading() -> bool:
         return bool(readers())
@@ -144,8 +144,8 @@ async def _live(client: httpx.AsyncClient, receiver: Receiver, group: WorkerGrou
 async def test_a_marked_address_and_key_are_found_nowhere_but_where_they_belong(
     settings: Settings, tmp_path: Path
 ) -> None:
-    async with open_keyring(settings) as ring:
-        key = (await ring.keys.create(await ring.jobs.account("acme"))).secret
+    async with open_container(settings) as container:
+        key = (await container.keys.create(await container.jobs.account("acme"))).secret
     secret = key.removeprefix("svc_key_")
     logs = {name: tmp_path / f"{name}.log" for name in ("api", "worker")}
     headers = {"Authorization": f"Bearer {key}"}

@@ -11,14 +11,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from mailsift.container import open_database
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
-from mailsift.wiring import open_database
-from sandbox.client import SandboxProcess
-from sandbox.listing import write_list
-from sandbox.world import World
-from storage import job_rows
-from tests.commands import CommandLine
-from tests.installation import settings_for
+from mailsift.storage.sql import accounts, jobs
+from tests.support.commands import CommandLine
+from tests.support.installation import settings_for
 
 SEED, DOMAINS, ROWS = 5, 200, 2_000
 SUMMARY = {
@@ -54,15 +54,15 @@ async def stored(settings: Settings) -> tuple[dict[str, object], bool]:
     """The options of the one job, and whether it has a deadline."""
     database = open_database(settings)
     async with database.begin() as connection:
-        account = await job_rows.ensure_account(connection, "local")
-        (row,) = await job_rows.newest(connection, account, 2)
+        account = await accounts.ensure_account(connection, "local")
+        (row,) = await jobs.newest(connection, account, 2)
     await database.aclose()
     return row["options"], row["deadline_at"] is not None
 
 
 async def test_a_deep_job_ends_within_seconds_and_says_why(settings: Settings, tmp_path: Path) -> None:
     source, out = tmp_path / "list.csv", tmp_path / "out.csv"
-    write_list(World(seed=SEED, domains=DOMAINS), source, rows=ROWS)
+    write_list(SandboxWorld(seed=SEED, domains=DOMAINS), source, rows=ROWS)
     cli = CommandLine(settings)
 
     began = time.monotonic()

@@ -19,21 +19,21 @@ import polars as pl
 import pytest
 import uvloop
 
-from jobs.views import JobOptions
-from mailsift.commands.demo import disagreements
-from mailsift.commands.run import LOCAL_ACCOUNT, follow, working
-from mailsift.installation import LocalWorker
+from mailsift.cli.demo import disagreements
+from mailsift.cli.run import LOCAL_ACCOUNT, follow, working
+from mailsift.container import open_service
+from mailsift.jobs.views import JobOptions
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.frames import VERDICTS
+from mailsift.runtime.installation import LocalWorker
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.listing import HEADER, write_list
+from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
-from mailsift.wiring import open_service
-from pipeline.errors import MailsiftError
-from pipeline.frames import VERDICTS
-from sandbox.client import SandboxProcess
-from sandbox.listing import HEADER, write_list
-from sandbox.world import Mix, World
-from tests.commands import CommandLine, Keyboard
-from tests.installation import settings_for
-from tests.interruptions import FEW, MANY, Story, interrupt_everything
-from tests.servers import Urls
+from tests.support.commands import CommandLine, Keyboard
+from tests.support.installation import settings_for
+from tests.support.interruptions import FEW, MANY, Story, interrupt_everything
+from tests.support.servers import Urls
 
 FIELDS = [f"mailsift_{name}" for name in VERDICTS]
 COUNTS = ("valid", "invalid", "risky")
@@ -43,7 +43,7 @@ SEED, DOMAINS, ROWS = 7, 60, 300
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[SandboxProcess]:
-    with SandboxProcess(seed=SEED, domains=DOMAINS, mix=Mix.CALM) as running:
+    with SandboxProcess(seed=SEED, domains=DOMAINS, mix=WorldMix.CALM) as running:
         yield running
 
 
@@ -71,7 +71,7 @@ class Finished:
 @pytest.fixture(scope="module")
 def finished(settings: Settings) -> Finished:
     source, out = settings.home / "list.csv", settings.home / "checked.csv"
-    write_list(World(seed=SEED, domains=DOMAINS, mix=Mix.CALM), source, rows=ROWS)
+    write_list(SandboxWorld(seed=SEED, domains=DOMAINS, mix=WorldMix.CALM), source, rows=ROWS)
     line = CommandLine(settings)
     typed = line.run("run", source, "--output", out, "--json")
     assert typed.status == 0, typed.err
@@ -82,7 +82,7 @@ def finished(settings: Settings) -> Finished:
 def test_run_gives_every_row_back_in_its_place_with_the_true_verdict(finished: Finished) -> None:
     with finished.source.open(encoding="utf-8", newline="") as file:
         given = list(csv.reader(file))
-    assert list(finished.rows[0]) == [*HEADER, *FIELDS]
+    assert list(finished.rows[0]) == [*HEADER, "mailsift_address", *FIELDS]
     assert [[_unmarked(row[name]) for name in HEADER] for row in finished.rows] == given[1:]
     wrong = disagreements(finished.out, finished.source.with_name("list.truth.csv"))
     assert wrong.is_empty(), wrong
@@ -211,6 +211,17 @@ def test_the_named_column_is_the_one_that_is_looked_at(
     typed = keyboard.type(at_work[0], "run", source, "-o", out, "--mode", "fast", "--column", "spare")
     assert typed.status == 0, typed.err
     assert pl.read_parquet(out)["mailsift_result"].to_list() == ["passed", "syntax_error"]
+
+
+def test_a_cell_that_clearly_means_an_address_is_repaired_on_request(
+    at_work: tuple[Settings, LocalWorker], keyboard: Keyboard, tmp_path: Path
+) -> None:
+    source, out = tmp_path / "list.csv", tmp_path / "out.parquet"
+    source.write_text("email\nAnn <ann@example.com>\nann@example.com\n")
+    typed = keyboard.type(at_work[0], "run", source, "-o", out, "--mode", "fast", "--repair")
+    assert typed.status == 0, typed.err
+    assert pl.read_parquet(out)["mailsift_address"].to_list() == ["ann@example.com"] * 2
+    assert pl.read_parquet(out)["mailsift_suggestion"].to_list() == ["Validated as ann@example.com.", ""]
 
 
 def test_a_job_can_be_looked_at_paused_cancelled_and_retried(

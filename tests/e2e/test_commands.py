@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +15,15 @@ import pytest
 import typer
 from pydantic import SecretStr
 
+from mailsift import cli
 from mailsift.cli import app
+from mailsift.pipeline.frames import VERDICTS
+from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from pipeline.frames import VERDICTS
-from sandbox.client import SandboxProcess
-from tests.commands import Keyboard
-from tests.installation import settings_for
-from tests.servers import Urls
+from tests.support.commands import Keyboard
+from tests.support.installation import settings_for
+from tests.support.servers import Urls
+from tests.support.workers import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +50,23 @@ def test_check_prints_one_object_a_line_with_the_email_and_13_fields_that_are_ne
     assert {one["email"]: one["result"] for one in told} == expected
     assert [list(one) for one in told] == [["email", *VERDICTS]] * len(expected)
     assert all(value is not None for one in told for value in one.values())
+
+
+def test_a_plan_says_who_will_be_asked_and_starts_nothing(
+    settings: Settings, keyboard: Keyboard, tmp_path: Path
+) -> None:
+    source = tmp_path / "list.txt"
+    source.write_text("".join(f"user{n}@gmail.com\n" for n in range(150)) + "a@unheard-of.example\n")
+    typed = keyboard.type(settings, "run", str(source), "--plan", "--json")
+    assert (typed.status, typed.err) == (0, "")
+    plan = json.loads(typed.out)
+    assert (plan["addresses"], plan["probes"]) == (151, {"google": 150, "": 1})
+    assert plan["seconds"] > 0
+    typed = keyboard.type(settings, "run", str(source), "--plan")
+    assert "151 addresses in mode deep: 0:0" in typed.err
+    assert "google: 150 addresses at " in typed.err
+    assert "1 % are at domains whose mail servers nobody has looked up yet." in typed.err
+    assert list(tmp_path.iterdir()) == [source]
 
 
 def test_check_reads_addresses_from_stdin_whatever_their_bytes(
@@ -215,6 +237,26 @@ def test_every_command_explains_itself(words: tuple[str, ...], keyboard: Keyboar
     typed = keyboard.type(None, *words, "--help")
     assert (typed.status, typed.err) == (0, "")
     assert COMMANDS[words].help.split(".")[0] in typed.out
+
+
+def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
+    for name, row in cli.COMMANDS.items():
+        assert COMMANDS[(name,)].help.splitlines()[0] == row.summary
+
+
+def test_help_loads_no_command() -> None:
+    script = "import sys\nfrom mailsift.cli import main\ntry: main()\nfinally: print(sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--help"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "'mailsift.cli'" in done.stdout
+    assert all(name not in done.stdout for name in ("mailsift.cli.run", "mailsift.settings", "structlog"))
+
+
+def test_the_version_is_that_of_the_package(keyboard: Keyboard) -> None:
+    typed = keyboard.type(None, "--version")
+    assert (typed.status, typed.out) == (0, f"mailsift {version('mailsift')}\n")
 
 
 def test_every_setting_is_listed(keyboard: Keyboard) -> None:

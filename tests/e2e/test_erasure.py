@@ -11,16 +11,15 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from mailsift.serve import open_keyring
+from mailsift.container import open_container, open_database
+from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from mailsift.wiring import open_database
-from sandbox.client import SandboxProcess
-from tests.commands import CommandLine
-from tests.installation import settings_for, until
-from tests.receiver import Receiver, receiving, status
-from tests.serving import address, command
-from tests.traces import count_redis, in_files, in_redis, in_tables
-from tests.workers import workers
+from tests.support.commands import CommandLine
+from tests.support.installation import settings_for, until
+from tests.support.leftovers import count_redis, in_files, in_redis, in_tables
+from tests.support.receiver import Receiver, receiving, status
+from tests.support.serving import address, command
+from tests.support.workers import workers
 
 JOBS, HOOKS, SCHEDULES = "/v1/bulk/jobs", "/v1/webhooks", "/v1/bulk/schedules"
 MARK = "canary7f3a"
@@ -138,11 +137,11 @@ async def _close_account(client: httpx.AsyncClient, settings: Settings) -> None:
 
 @pytest.mark.parametrize("end", [_delete, _expire, _close_account])
 async def test_nothing_is_left_of_what_is_deleted(end: Any, settings: Settings, tmp_path: Path) -> None:
-    async with open_keyring(settings) as ring:
-        account = await ring.jobs.account("acme" if end is not _close_account else f"acme {MARK}")
-        key = (await ring.keys.create(account, name="laptop")).secret
-        other = await ring.jobs.account("other")
-        await ring.keys.create(other, name="theirs")
+    async with open_container(settings) as container:
+        account = await container.jobs.account("acme" if end is not _close_account else f"acme {MARK}")
+        key = (await container.keys.create(account, name="laptop")).secret
+        other = await container.jobs.account("other")
+        await container.keys.create(other, name="theirs")
     log = tmp_path / "api.log"
     async with receiving(status(500, body=f"I know {MARK}".encode())) as receiver:
         with workers(settings, 1, tmp_path / "worker.log"):

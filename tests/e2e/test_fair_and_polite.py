@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 import redis
 
-from jobs.views import JobOptions, JobState
-from mailsift.wiring import open_service
-from pipeline.facts import Mode
-from pipeline.providers import Providers
-from sandbox.client import SandboxProcess
-from sandbox.listing import write_list
-from sandbox.world import Mix, World
-from tests.installation import ended, settings_for, until
-from tests.workers import workers
+from mailsift.container import open_service
+from mailsift.jobs.views import JobOptions
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.providers import Providers
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.world import SandboxWorld, WorldMix
+from mailsift.storage.states import JobState
+from tests.support.installation import ended, settings_for, until
+from tests.support.workers import workers
 
 SEED, DOMAINS = 7, 100
 DEEP = JobOptions(mode=Mode.DEEP)
@@ -24,18 +25,18 @@ BIG, SMALL = 500_000, 10
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
-    return World(seed=SEED, domains=DOMAINS, mix=Mix.CALM)
+def world() -> SandboxWorld:
+    return SandboxWorld(seed=SEED, domains=DOMAINS, mix=WorldMix.CALM)
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[SandboxProcess]:
-    with SandboxProcess(seed=SEED, domains=DOMAINS, mix=Mix.CALM) as running:
+    with SandboxProcess(seed=SEED, domains=DOMAINS, mix=WorldMix.CALM) as running:
         yield running
 
 
 async def test_ten_rows_behind_half_a_million_are_done_within_ten_seconds(
-    tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess, world: World
+    tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess, world: SandboxWorld
 ) -> None:
     names = [domain.name for domain in world.ranked]
     big, small, log = tmp_path / "big.txt", tmp_path / "small.txt", tmp_path / "workers.log"
@@ -65,7 +66,7 @@ async def test_ten_rows_behind_half_a_million_are_done_within_ten_seconds(
 
 
 async def test_no_provider_sees_more_than_the_operator_allows_across_four_processes(
-    tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess, world: World
+    tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess, world: SandboxWorld
 ) -> None:
     source, sessions, rate, burst = tmp_path / "list.csv", 3, 200, 50
     write_list(world, source, rows=2_000)

@@ -8,12 +8,13 @@ from pathlib import Path
 from kombu import Exchange, Producer, Queue
 from typing_extensions import override
 
-from jobs.tasks import PULL, QUEUE, make_app
-from jobs.views import JobOptions, JobState
-from mailsift.wiring import open_service
-from pipeline.facts import Mode
-from tests.installation import ended, settings_for, until
-from tests.workers import workers
+from mailsift.container import open_service
+from mailsift.jobs.tasks import PULL, QUEUE, make_app
+from mailsift.jobs.views import JobOptions
+from mailsift.pipeline.facts import Mode
+from mailsift.storage.states import JobState
+from tests.support.installation import ended, settings_for, until
+from tests.support.workers import workers
 
 
 class Mine:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mailsift.wiring import open_service
-from sandbox.client import SandboxProcess
-from sandbox.listing import write_list
-from sandbox.world import Mix, World
-from tests.completeness import check_complete, submit
-from tests.installation import ended, settings_for
-from tests.workers import workers
+from mailsift.container import open_service
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.world import SandboxWorld, WorldMix
+from tests.support.completeness import check_complete, submit
+from tests.support.installation import ended, settings_for
+from tests.support.workers import workers
 
 SEED, DOMAINS = 3, 2_000
 
@@ -19,8 +19,8 @@ async def test_every_verdict_is_true_whatever_the_servers_do(
     tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
     source = tmp_path / "list.csv"
-    write_list(World(seed=SEED, domains=DOMAINS, mix=Mix.HOSTILE), source, rows=20_000)
-    with SandboxProcess(seed=SEED, domains=DOMAINS, mix=Mix.HOSTILE) as sandbox:
+    write_list(SandboxWorld(seed=SEED, domains=DOMAINS, mix=WorldMix.HOSTILE), source, rows=20_000)
+    with SandboxProcess(seed=SEED, domains=DOMAINS, mix=WorldMix.HOSTILE) as sandbox:
         settings = settings_for(
             tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
         )

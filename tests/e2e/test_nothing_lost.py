@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.wiring import open_service
-from sandbox.client import SandboxProcess
-from sandbox.listing import write_list
-from sandbox.world import World
-from tests.completeness import check_complete, submit
-from tests.installation import ended, settings_for, until
-from tests.servers import RedisServer
-from tests.workers import workers
+from mailsift.container import OtherParts, open_service, open_waker
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.world import SandboxWorld
+from tests.support.completeness import check_complete, submit
+from tests.support.installation import ended, settings_for, until
+from tests.support.servers import RedisServer
+from tests.support.workers import Multiplied, workers
 
 SEED, DOMAINS = 7, 2_000
 
@@ -31,7 +31,7 @@ async def test_workers_die_twenty_times_and_valkey_forgets_everything_yet_every_
     tmp_path: Path, database_url: str, redis_server: RedisServer, sandbox: SandboxProcess
 ) -> None:
     source = tmp_path / "list.csv"
-    write_list(World(seed=SEED, domains=DOMAINS), source, rows=20_000)
+    write_list(SandboxWorld(seed=SEED, domains=DOMAINS), source, rows=20_000)
     settings = settings_for(
         tmp_path / "home", database_url=database_url, redis_url=redis_server.url, sandbox=sandbox.env
     )
@@ -63,20 +63,14 @@ async def test_wake_ups_may_come_double_or_never(
     database_url: str,
     redis_url: str,
     sandbox: SandboxProcess,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     source = tmp_path / "list.csv"
-    write_list(World(seed=SEED, domains=DOMAINS), source, rows=2_000)
+    write_list(SandboxWorld(seed=SEED, domains=DOMAINS), source, rows=2_000)
     settings = settings_for(
         tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
     )
-    async with open_service(settings) as service:
-        wake = service._waker.wake
-
-        async def many(count: int) -> None:
-            await wake({"double": 25 * count, "none": 0}[wake_ups])
-
-        monkeypatch.setattr(service._waker, "wake", many)
+    waker = Multiplied(open_waker(settings), {"double": 25, "none": 0}[wake_ups])
+    async with open_service(settings, OtherParts(waker=waker)) as service:
         with workers(settings, 2, tmp_path / "workers.log"):
             account, job_id = await submit(service, source)
             view = await ended(service, account, job_id, within=90)

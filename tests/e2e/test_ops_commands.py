@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
+from mailsift.pipeline.ports import SessionOutcome
 from mailsift.settings import Settings
-from pipeline.ports import Outcome
-from tests.commands import CommandLine, Keyboard
-from tests.installation import settings_for
-from tests.operating import fill, report_sessions, sql
-from tests.servers import Urls
+from tests.support.busy_installation import fill, report_sessions, sql
+from tests.support.commands import CommandLine, Keyboard
+from tests.support.installation import settings_for
+from tests.support.servers import Urls
 
 
 @pytest.fixture(scope="module")
 def settings(short_tmp: Path, shared_servers: Callable[[], Urls]) -> Settings:
     made = settings_for(short_tmp / "ops", **shared_servers()._asdict(), sandbox={})
     asyncio.run(fill(made))
-    asyncio.run(report_sessions(made, {"google": [Outcome.CLEAN] * 3 + [Outcome.RATE]}))
+    asyncio.run(report_sessions(made, {"google": [SessionOutcome.CLEAN] * 3 + [SessionOutcome.RATE]}))
     return made
 
 

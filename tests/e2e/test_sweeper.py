@@ -12,22 +12,20 @@ from pathlib import Path
 
 import psutil
 import psycopg
-import pytest
 
-from events.endpoints import WebhookService
-from jobs.views import JobOptions, JobState
+from mailsift.container import OtherParts, open_container, open_service, open_waker
+from mailsift.jobs.views import JobOptions
+from mailsift.pipeline.facts import Mode
+from mailsift.runtime.worker import run_sweeper
+from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from mailsift.sweeper import run_sweeper
-from mailsift.wiring import open_blobs, open_database, open_service, open_waker
-from mailsift.wiring_webhooks import Stores, open_sender, webhook_service
-from pipeline.facts import Mode
-from sandbox.client import SandboxProcess
-from tests.commands import CommandLine
-from tests.completeness import submit
-from tests.installation import ended, settings_for, until
-from tests.receiver import receiving
-from tests.webhook_house import verify
-from tests.workers import kill_group, workers
+from mailsift.storage.states import JobState
+from tests.support.commands import CommandLine
+from tests.support.completeness import submit
+from tests.support.installation import ended, settings_for, until
+from tests.support.receiver import receiving
+from tests.support.webhooks import verify
+from tests.support.workers import Multiplied, kill_group, workers
 
 NEVER = 86_400.0
 LANES = ("ordinary", "exim", "exchange", "google-like", "sendmail", "qmail", "opensmtpd", "starttls")
@@ -53,7 +51,7 @@ def sweeper(settings: Settings) -> Iterator[subprocess.Popen[str]]:
 
 
 def owners(url: str) -> set[int]:
-    """Return the processes that hold chunks (mailsift.wiring_engine names them in their leases)."""
+    """Return the processes that hold chunks (mailsift.jobs.engine.heartbeat names them in their leases)."""
     with psycopg.connect(url.replace("+psycopg", "")) as connection:
         rows = connection.execute("SELECT lease_owner FROM chunk WHERE state = 'leased'").fetchall()
     return {int(owner.split(":")[1]) for (owner,) in rows}
@@ -64,7 +62,7 @@ def pool_of(worker: int) -> set[int]:
 
 
 async def test_a_job_ends_although_its_workers_never_tick_nobody_wakes_them_and_one_dies(
-    tmp_path: Path, database_url: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
     source = tmp_path / "list.txt"
     source.write_text("\n".join(f"known{n}@{lane}.sandbox.test" for lane in LANES for n in range(160)))
@@ -78,11 +76,8 @@ async def test_a_job_ends_although_its_workers_never_tick_nobody_wakes_them_and_
         )
         still = settings.model_copy(update={"sweep_seconds": NEVER})
 
-        async def silent(_count: int) -> None:
-            """Wake nobody."""
-
-        async with open_service(settings) as service:
-            monkeypatch.setattr(service._waker, "wake", silent)
+        nobody = Multiplied(open_waker(settings), 0)
+        async with open_service(settings, OtherParts(waker=nobody)) as service:
             with workers(still, 2, tmp_path / "workers.log") as group, sweeper(settings):
                 account, job_id = await submit(service, source)
 
@@ -114,10 +109,8 @@ async def test_webhooks_are_sent_without_any_worker(
     )
     source = tmp_path / "list.csv"
     source.write_text("email\na@example.com\n")
-    database = open_database(settings)
-    async with open_service(settings) as jobs, open_sender(settings) as sender, receiving() as receiver:
-        stores = Stores(database, open_blobs(settings), open_waker(settings), jobs)
-        service: WebhookService = webhook_service(settings, stores, sender)
+    async with open_container(settings) as container, receiving() as receiver:
+        jobs, service = container.jobs, container.webhooks
         account = await jobs.account("a")
         _, secret = await service.create(account, receiver.url)
         job_id = await jobs.submit(account, source, JobOptions(mode=Mode.FAST))
@@ -131,7 +124,6 @@ async def test_webhooks_are_sent_without_any_worker(
         await until(arrived, within=30)
         stop.set()
         await sweeping
-    await database.aclose()
     (request,) = receiver.requests
     verify(secret, request)
     event = json.loads(request.body)

@@ -7,12 +7,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from mailsift.wiring import open_service
-from sandbox.listing import write_list
-from sandbox.world import World
-from tests.completeness import check_complete, submit
-from tests.installation import ended, until
-from tests.machines import network, servers, sides
+from mailsift.container import open_service
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.world import SandboxWorld
+from tests.support.completeness import check_complete, submit
+from tests.support.installation import ended, until
+from tests.support.machines import network, servers, sides
 
 pytestmark = [pytest.mark.needs("root", "ip", "postgresql", "redis-server"), pytest.mark.timeout(400)]
 SEED, DOMAINS, ROWS = 13, 2_000, 100_000
@@ -23,7 +23,7 @@ async def test_a_whole_machine_dies_and_every_row_comes_back_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / "list.csv"
-    write_list(World(seed=SEED, domains=DOMAINS), source, rows=ROWS)
+    write_list(SandboxWorld(seed=SEED, domains=DOMAINS), source, rows=ROWS)
     with network(2) as net, servers(net.host, tmp_path) as shared:
         for name, value in shared.store.items():
             monkeypatch.setenv(name, value)

@@ -10,17 +10,17 @@ import httpx
 import psycopg
 import pytest
 
-from mailsift.wiring import open_service
-from sandbox.client import SandboxProcess
-from sandbox.listing import write_list
-from sandbox.world import World
-from storage.schema import newest_revision
-from tests.commands import CommandLine
-from tests.completeness import check_complete, submit
-from tests.debian import free_port
-from tests.installation import ended, settings_for, until
-from tests.next_release import REVISION, migrate_to_next
-from tests.workers import workers
+from mailsift.container import open_service
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.world import SandboxWorld
+from mailsift.storage.schema import newest_revision
+from tests.support.commands import CommandLine
+from tests.support.completeness import check_complete, submit
+from tests.support.debian import free_port
+from tests.support.installation import ended, settings_for, until
+from tests.support.next_release import REVISION, migrate_to_next
+from tests.support.workers import workers
 
 SEED, DOMAINS, ROWS = 5, 200, 2_000
 
@@ -29,7 +29,7 @@ async def test_a_job_runs_through_while_the_schema_of_the_next_release_arrives(
     tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
     source = tmp_path / "list.csv"
-    write_list(World(seed=SEED, domains=DOMAINS), source, rows=ROWS)
+    write_list(SandboxWorld(seed=SEED, domains=DOMAINS), source, rows=ROWS)
     with SandboxProcess(seed=SEED, domains=DOMAINS, latency_ms=40) as sandbox:
         settings = settings_for(
             tmp_path / "home",

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mailsift.settings import Settings
-from tests.commands import Keyboard
-from tests.installation import settings_for
 from tests.integration.api.conftest import NO_NETWORK, running
-from tests.sessions import PASSWORD, browser, csrf_of, sign_in
+from tests.support.commands import Keyboard
+from tests.support.installation import settings_for
+from tests.support.sessions import PASSWORD, browser, csrf_of, sign_in
 
 ADA = "ada@example.com"
 

@@ -9,16 +9,18 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from api.pages.audit_words import told
-from api.pages.charts import cells
-from api.pages.forms import choice, read_form, text
-from api.pages.ops.entrance import Someone, desk_of, id_from
-from api.pages.page import now_of, render, see
-from jobs.operations.filters import read_filter
-from jobs.operations.job_actions import Applied, JobAction
-from jobs.operations.looks import JobPicture, fate_of
-from jobs.views import TERMINAL, JobId, JobState
-from storage.backlog_rows import ChunkSpan
+from mailsift.api.pages.charts import cells
+from mailsift.api.pages.forms import choice, id_from, read_form, text
+from mailsift.api.pages.page import now_of, render, see
+from mailsift.api.pages.visitor import Operator
+from mailsift.api.pages.words import audit_line
+from mailsift.api.parts import parts_of
+from mailsift.jobs.admin.actions import Applied, JobAction
+from mailsift.jobs.admin.filters import read_filter
+from mailsift.jobs.admin.models import JobDetails, describe_trouble
+from mailsift.jobs.views import JobId
+from mailsift.storage.sql.stats import ChunkSpan
+from mailsift.storage.states import ENDED, JobState
 
 router = APIRouter(prefix="/ops/jobs", include_in_schema=False)
 
@@ -59,10 +61,10 @@ _WORDS: Final = ("state", "account", "text", "age")
 _MIGHT: Final = {
     JobAction.PAUSE: {JobState.QUEUED, JobState.RUNNING},
     JobAction.RESUME: {JobState.PAUSED},
-    JobAction.CANCEL: set(JobState) - TERMINAL - {JobState.FINALIZING},
-    JobAction.RETRY: set(TERMINAL),
-    JobAction.RAISE: set(JobState) - TERMINAL,
-    JobAction.LOWER: set(JobState) - TERMINAL,
+    JobAction.CANCEL: set(JobState) - ENDED - {JobState.FINALIZING},
+    JobAction.RETRY: set(ENDED),
+    JobAction.RAISE: set(JobState) - ENDED,
+    JobAction.LOWER: set(JobState) - ENDED,
 }
 _CELL: Final = (
     ("leased", "c-accent"),
@@ -75,10 +77,10 @@ _CELL: Final = (
 
 
 @router.get("")
-async def jobs(request: Request, _: Someone, cursor: str = "") -> Response:
+async def jobs(request: Request, _: Operator, cursor: str = "") -> Response:
     """List jobs that match."""
     words = {"state": "open", **_words(request.query_params)}
-    page = await desk_of(request).console.jobs(
+    page = await parts_of(request).operations.console.jobs(
         read_filter(words, now=now_of(request).timestamp()), cursor=cursor
     )
     asked = urlencode(words)
@@ -97,55 +99,55 @@ async def jobs(request: Request, _: Someone, cursor: str = "") -> Response:
 
 
 @router.post("")
-async def apply(request: Request, visitor: Someone) -> Response:
+async def apply(request: Request, visitor: Operator) -> Response:
     """Do something to every job that matches."""
     form = await read_form(request)
     words = {name: text(form, name) for name in _WORDS}
     action = JobAction(choice(form, "action", ACTIONS))
     wanted = read_filter(words, now=now_of(request).timestamp())
-    done = await desk_of(request).jobs.all_matching(visitor.email, action, wanted)
-    return see(request, f"/ops/jobs?{urlencode(words)}", _told(action, done), kind=_kind(done))
+    done = await parts_of(request).operations.jobs.all_matching(visitor.email, action, wanted)
+    return see(request, f"/ops/jobs?{urlencode(words)}", _outcome_text(action, done), kind=_flash_kind(done))
 
 
 @router.get("/{job_id}")
-async def job(request: Request, _: Someone, job_id: str) -> Response:
+async def job(request: Request, _: Operator, job_id: str) -> Response:
     """Show one job."""
     return render(request, "ops/job.html", **_context(await _look(request, job_id)))
 
 
 @router.get("/{job_id}/live")
-async def live(request: Request, _: Someone, job_id: str) -> Response:
+async def live(request: Request, _: Operator, job_id: str) -> Response:
     """Return what changes on it."""
     return render(request, "ops/job_live.html", **_context(await _look(request, job_id)))
 
 
 @router.post("/{job_id}")
-async def act(request: Request, visitor: Someone, job_id: str) -> Response:
+async def act(request: Request, visitor: Operator, job_id: str) -> Response:
     """Do something to one job."""
     action = JobAction(choice(await read_form(request), "action", ACTIONS))
     found = JobId(id_from(job_id))
-    await desk_of(request).jobs.one(visitor.email, action, found)
+    await parts_of(request).operations.jobs.one(visitor.email, action, found)
     return see(request, f"/ops/jobs/{found}", f"The job was {_DONE[action]}.")
 
 
-async def _look(request: Request, job_id: str) -> JobPicture:
-    return await desk_of(request).console.job(JobId(id_from(job_id)))
+async def _look(request: Request, job_id: str) -> JobDetails:
+    return await parts_of(request).operations.console.job(JobId(id_from(job_id)))
 
 
-def _context(seen: JobPicture) -> dict[str, Any]:
+def _context(seen: JobDetails) -> dict[str, Any]:
     state = seen.job.view.state
     return {
         "seen": seen,
         "view": seen.job.view,
-        "live": state not in TERMINAL,
+        "live": state not in ENDED,
         "possible": [(each.value, ACTIONS[each.value]) for each, states in _MIGHT.items() if state in states],
         "strip": _strip(seen),
-        "fate_of": fate_of,
-        "audit": [told(row) for row in seen.audit],
+        "describe_trouble": describe_trouble,
+        "audit": [audit_line(row) for row in seen.audit],
     }
 
 
-def _strip(seen: JobPicture) -> object:
+def _strip(seen: JobDetails) -> object:
     colours = [next(colour for name, colour in _CELL if getattr(span, name)) for span in seen.strip]
     label = f"{sum(span.done for span in seen.strip):,} of {seen.job.view.chunks:,} chunks are done"
     return cells(colours, label=label, titles=[_title(span) for span in seen.strip])
@@ -161,12 +163,12 @@ def _words(given: Mapping[str, str]) -> dict[str, str]:
     return {name: given[name] for name in _WORDS if name in given}
 
 
-def _told(action: JobAction, done: Applied) -> str:
-    told = f"{done.done:,} {'job was' if done.done == 1 else 'jobs were'} {_DONE[action]}."
+def _outcome_text(action: JobAction, done: Applied) -> str:
+    audit_line = f"{done.done:,} {'job was' if done.done == 1 else 'jobs were'} {_DONE[action]}."
     if refused := sum(done.refused.values()):
-        told += f" {refused:,} could not be: {', '.join(sorted(done.refused))}."
-    return told
+        audit_line += f" {refused:,} could not be: {', '.join(sorted(done.refused))}."
+    return audit_line
 
 
-def _kind(done: Applied) -> str:
+def _flash_kind(done: Applied) -> str:
     return "good" if done.done or not done.refused else "bad"

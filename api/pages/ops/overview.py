@@ -1,4 +1,4 @@
-"""/ops: does it flow, and if not, why not."""
+"""/ops: does it flow; and the deliveries, the schedules and the audit log of all accounts."""
 
 from __future__ import annotations
 
@@ -10,30 +10,18 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
-from api.pages.charts import columns, nice_top
-from api.pages.ops.entrance import Someone, desk_of
-from api.pages.page import render
-from jobs.operations.looks import Overview
-from storage.throughput_rows import Minute
+from mailsift.api.pages.charts import columns, nice_top
+from mailsift.api.pages.forms import choice, id_from, number_from, read_form
+from mailsift.api.pages.page import render, see
+from mailsift.api.pages.visitor import Operator
+from mailsift.api.pages.words import audit_line
+from mailsift.api.parts import parts_of
+from mailsift.jobs.admin.models import Overview
+from mailsift.storage.sql.stats import Minute
 
 router = APIRouter(prefix="/ops", include_in_schema=False)
-
-WHERE: Final = {
-    "no_workers": "/ops/workers",
-    "ready_too_long": "/ops/workers",
-    "worker_idle": "/ops/workers",
-    "worker_gone": "/ops/workers",
-    "loop_lag": "/ops/workers",
-    "sweep_late": "/ops/workers",
-    "leases_expire": "/ops/leases",
-    "counter_drift": "/ops/jobs?state=open",
-    "redis_gone": "/ops/broker",
-    "broker_stranded": "/ops/broker",
-    "deliveries_late": "/ops/deliveries",
-    "schedules_late": "/ops/schedules",
-    "provider_closed": "/ops/throttles",
-}
-"""The page where an alarm is looked into."""
+_AUDIT_LINES = 100
+SPANS: Final = {"24": "of 1 day", "72": "of 3 days", "720": "of 30 days"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +34,26 @@ class Throughput:
 
 
 @router.get("")
-async def overview(request: Request, _: Someone) -> Response:
+async def overview(request: Request, _: Operator) -> Response:
     """Show the overview."""
-    return render(request, "ops/overview.html", **_context(await desk_of(request).console.overview()))
+    return render(
+        request, "ops/overview.html", **_context(await parts_of(request).operations.console.overview())
+    )
 
 
 @router.get("/live")
-async def live(request: Request, _: Someone) -> Response:
+async def live(request: Request, _: Operator) -> Response:
     """Return what changes on it."""
-    seen = await desk_of(request).console.overview()
+    seen = await parts_of(request).operations.console.overview()
     return render(request, "ops/overview_live.html", **_context(seen))
 
 
 def _context(seen: Overview) -> dict[str, Any]:
-    live = seen.numbers.live
-    slots = sum(worker.slots for worker in live)
     return {
         "seen": seen,
-        "numbers": seen.numbers,
-        "where": WHERE,
-        "chart": _chart(seen.numbers.minutes[:-1]),  # the minute that runs would look like a slump
-        "slots": slots,
-        "busy": slots - seen.numbers.free_slots,
+        "stats": seen.stats,
+        "left": seen.left,
+        "chart": _chart(seen.stats.minutes[:-1]),  # the minute that runs would look like a slump
     }
 
 
@@ -80,3 +66,43 @@ def _chart(minutes: Sequence[Minute]) -> Throughput:
     ]
     label = f"Addresses a second in each of the last {len(minutes)} minutes, at best {best:,.1f}"
     return Throughput(columns(rates, label=label, titles=titles, top=top), top, best)
+
+
+@router.get("/schedules")
+async def schedules(request: Request, _: Operator) -> Response:
+    """List the schedules of all accounts."""
+    return render(
+        request, "ops/schedules.html", schedules=await parts_of(request).operations.console.schedules()
+    )
+
+
+@router.get("/audit")
+async def audit(request: Request, _: Operator, before: str = "") -> Response:
+    """List what was done."""
+    last = number_from(before) if before else None
+    lines = await parts_of(request).operations.console.audit(limit=_AUDIT_LINES + 1, before=last)
+    more = f"/ops/audit?before={lines[_AUDIT_LINES - 1].id}" if len(lines) > _AUDIT_LINES else ""
+    return render(
+        request,
+        "ops/audit.html",
+        lines=[(row, audit_line(row)) for row in lines[:_AUDIT_LINES]],
+        more=more,
+        first="/ops/audit" if before else "",
+    )
+
+
+@router.get("/deliveries")
+async def deliveries(request: Request, _: Operator) -> Response:
+    """Show how the deliveries of all accounts stand."""
+    outbox, endpoints = await parts_of(request).operations.console.deliveries()
+    return render(request, "ops/deliveries.html", outbox=outbox, endpoints=endpoints, spans=SPANS)
+
+
+@router.post("/deliveries/{endpoint_id}")
+async def replay(request: Request, visitor: Operator, endpoint_id: str) -> Response:
+    """Send what was given up again."""
+    hours = float(choice(await read_form(request), "hours", SPANS))
+    found = id_from(endpoint_id, "webhook_not_found")
+    count = await parts_of(request).operations.actions.replay(visitor.email, found, hours=hours)
+    what = "delivery is" if count == 1 else "deliveries are"
+    return see(request, "/ops/deliveries", f"{count:,} {what} sent again.")

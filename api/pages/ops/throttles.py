@@ -1,7 +1,8 @@
-"""/ops/throttles: how politely every provider is asked, and how to change that."""
+"""/ops/throttles and /ops/facts: how fast every provider is asked, and what is remembered of a domain."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -10,17 +11,18 @@ from fastapi.responses import Response
 from markupsafe import Markup
 from starlette.datastructures import FormData
 
-from api.pages.charts import Part, stack
-from api.pages.forms import choice, read_form, text
-from api.pages.ops.entrance import Someone, desk_of
-from api.pages.page import render, see
-from jobs.operations.brakes import Limits
-from jobs.operations.looks import ThrottleRow
-from pipeline.errors import MailsiftError
-from pipeline.ports import Outcome
-from storage.throttle_edits import ANY_SOURCE
+from mailsift.api.pages.charts import Part, stack
+from mailsift.api.pages.forms import choice, read_form, text
+from mailsift.api.pages.page import render, see
+from mailsift.api.pages.visitor import Operator
+from mailsift.api.parts import parts_of
+from mailsift.jobs.admin.models import ThrottleRow
+from mailsift.jobs.admin.throttle_admin import ProviderLimits
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.ports import SessionOutcome
+from mailsift.storage.sql.throttle_edits import ANY_SOURCE
 
-router = APIRouter(prefix="/ops/throttles", include_in_schema=False)
+router = APIRouter(prefix="/ops", include_in_schema=False)
 
 HOLDS: Final = {
     "900": "15 minutes",
@@ -30,96 +32,98 @@ HOLDS: Final = {
     "0": "Until somebody lets go",
 }
 _COLOURS: Final = {
-    Outcome.CLEAN: "c-valid",
-    Outcome.RATE: "c-risky",
-    Outcome.BLOCKED: "c-invalid",
-    Outcome.FAILED: "c-idle",
+    SessionOutcome.CLEAN: "c-valid",
+    SessionOutcome.RATE: "c-risky",
+    SessionOutcome.BLOCKED: "c-invalid",
+    SessionOutcome.FAILED: "c-idle",
 }
 MEANING: Final = {
-    Outcome.CLEAN: "went well",
-    Outcome.RATE: "told we are too fast",
-    Outcome.BLOCKED: "refused us",
-    Outcome.FAILED: "failed to connect",
+    SessionOutcome.CLEAN: "went well",
+    SessionOutcome.RATE: "told we are too fast",
+    SessionOutcome.BLOCKED: "refused us",
+    SessionOutcome.FAILED: "failed to connect",
 }
 
 
-@router.get("")
-async def throttles(request: Request, _: Someone) -> Response:
+@router.get("/throttles")
+async def throttles(request: Request, _: Operator) -> Response:
     """List the providers that are asked most, wait, or were edited."""
     return render(request, "ops/throttles.html", **await _rows(request))
 
 
-@router.get("/live")
-async def live(request: Request, _: Someone) -> Response:
+@router.get("/throttles/live")
+async def live(request: Request, _: Operator) -> Response:
     """Return what changes there."""
     return render(request, "ops/throttles_live.html", **await _rows(request))
 
 
-@router.get("/edit")
-async def edit(request: Request, _: Someone, provider: str = "", source: str = ANY_SOURCE) -> Response:
+@router.get("/throttles/edit")
+async def edit(request: Request, _: Operator, provider: str = "", source: str = ANY_SOURCE) -> Response:
     """Show one provider with everything that can be changed."""
-    row = await desk_of(request).console.throttle(provider, source)
+    row = await parts_of(request).operations.console.throttle(provider, source)
     return render(
         request,
         "ops/throttle.html",
         row=row,
-        sources=desk_of(request).console.sources,
+        sources=parts_of(request).operations.console.sources,
         holds=HOLDS,
         mix=_mix(row),
         meaning=MEANING,
     )
 
 
-@router.post("/limits")
-async def set_limits(request: Request, visitor: Someone) -> Response:
+@router.post("/throttles/limits")
+async def set_limits(request: Request, visitor: Operator) -> Response:
     """Change rate and sessions."""
     form = await read_form(request)
     provider, source = _place(form)
-    limits = Limits(_rate(form), _sessions(form), text(form, "note"))
-    await desk_of(request).brakes.edit_limits(visitor.email, provider, source, limits)
+    limits = ProviderLimits(_rate(form), _sessions(form), text(form, "note"))
+    await parts_of(request).operations.throttles.edit_limits(visitor.email, provider, source, limits)
     return _back(request, provider, source, "The limits hold in every process within seconds.")
 
 
-@router.post("/hold")
-async def hold(request: Request, visitor: Someone) -> Response:
+@router.post("/throttles/hold")
+async def hold(request: Request, visitor: Operator) -> Response:
     """Ask a provider nothing more."""
     form = await read_form(request)
     provider, source = _place(form)
     seconds = float(choice(form, "seconds", HOLDS))
-    await desk_of(request).brakes.hold(
+    await parts_of(request).operations.throttles.hold(
         visitor.email, provider, source, seconds=seconds, note=text(form, "note")
     )
     return _back(request, provider, source, "Held. Sessions that are open may end; no other begins.")
 
 
-@router.post("/let-go")
-async def let_go(request: Request, visitor: Someone) -> Response:
+@router.post("/throttles/let-go")
+async def let_go(request: Request, visitor: Operator) -> Response:
     """End a hold."""
     provider, source = _place(await read_form(request))
-    held = await desk_of(request).brakes.let_go(visitor.email, provider, source)
-    told = "Let go: what waited is looked at again now." if held else "It was not held."
-    return _back(request, provider, source, told)
+    held = await parts_of(request).operations.throttles.let_go(visitor.email, provider, source)
+    message = "Let go: what waited is looked at again now." if held else "It was not held."
+    return _back(request, provider, source, message)
 
 
-@router.post("/reset")
-async def reset(request: Request, visitor: Someone) -> Response:
+@router.post("/throttles/reset")
+async def reset(request: Request, visitor: Operator) -> Response:
     """Forget what was learned."""
     provider, source = _place(await read_form(request))
-    count = await desk_of(request).brakes.reset(visitor.email, provider, source)
-    told = "What was learned is forgotten: it is asked at its full rate." if count else "Nothing was learned."
-    return _back(request, provider, source, told)
+    count = await parts_of(request).operations.throttles.reset(visitor.email, provider, source)
+    message = (
+        "What was learned is forgotten: it is asked at its full rate." if count else "Nothing was learned."
+    )
+    return _back(request, provider, source, message)
 
 
 async def _rows(request: Request) -> dict[str, Any]:
-    rows = await desk_of(request).console.throttles()
+    rows = await parts_of(request).operations.console.throttles()
     return {"rows": rows, "mixes": [_mix(row) for row in rows or ()], "meaning": MEANING}
 
 
 def _mix(row: ThrottleRow) -> Markup:
     counts = row.learned.mix
-    told = ", ".join(f"{count:,} {MEANING[outcome]}" for outcome, count in counts.items())
+    mix = ", ".join(f"{count:,} {MEANING[outcome]}" for outcome, count in counts.items())
     parts = [Part(counts.get(outcome, 0), colour) for outcome, colour in _COLOURS.items()]
-    return stack(parts, label=f"Sessions: {told}" if told else "No session yet")
+    return stack(parts, label=f"Sessions: {mix}" if mix else "No session yet")
 
 
 def _place(form: FormData) -> tuple[str, str]:
@@ -142,6 +146,28 @@ def _sessions(form: FormData) -> int | None:
         raise MailsiftError("bad_limit", "Sessions are a whole number.") from None
 
 
-def _back(request: Request, provider: str, source: str, told: str) -> Response:
+def _back(request: Request, provider: str, source: str, message: str) -> Response:
     asked = urlencode({"provider": provider, "source": source})
-    return see(request, f"/ops/throttles/edit?{asked}", told)
+    return see(request, f"/ops/throttles/edit?{asked}", message)
+
+
+@router.get("/facts")
+async def facts(request: Request, _: Operator, domain: str = "") -> Response:
+    """Look a domain up."""
+    found = await parts_of(request).operations.console.facts(domain[:300]) if domain else None
+    return render(request, "ops/cache.html", asked=domain[:300], found=found, at=_time_of)
+
+
+@router.post("/facts")
+async def forget(request: Request, visitor: Operator) -> Response:
+    """Forget a domain."""
+    domain = text(await read_form(request), "domain", most=300)
+    gone = await parts_of(request).operations.throttles.forget(visitor.email, domain)
+    message = (
+        "Forgotten: it is looked up again when it is next met." if gone else "There was nothing to forget."
+    )
+    return see(request, f"/ops/facts?{urlencode({'domain': domain})}", message)
+
+
+def _time_of(seconds: float) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if seconds else None

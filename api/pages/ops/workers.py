@@ -1,13 +1,16 @@
-"""/ops/workers and /ops/leases: who works, what they hold, and how to stop or relieve them."""
+"""/ops/workers, /ops/leases, /ops/broker, /ops/poison: who works, what they hold, what waits, what fails."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from api.pages.forms import choice, read_form, text
-from api.pages.ops.entrance import Someone, desk_of, id_from
-from api.pages.page import render, see
+from mailsift.api.pages.forms import choice, id_from, number_from, read_form, text
+from mailsift.api.pages.page import render, see
+from mailsift.api.pages.visitor import Operator
+from mailsift.api.parts import parts_of
+from mailsift.jobs.admin.models import describe_trouble
+from mailsift.storage.sql.chunks import MAX_ATTEMPTS
 
 router = APIRouter(prefix="/ops", include_in_schema=False)
 
@@ -15,24 +18,26 @@ _ORDERS = {"drain": True, "undrain": False}
 
 
 @router.get("/workers")
-async def workers(request: Request, _: Someone) -> Response:
+async def workers(request: Request, _: Operator) -> Response:
     """List the worker processes."""
-    return render(request, "ops/workers.html", workers=await desk_of(request).console.workers())
+    return render(request, "ops/workers.html", workers=await parts_of(request).operations.console.workers())
 
 
 @router.get("/workers/live")
-async def workers_live(request: Request, _: Someone) -> Response:
+async def workers_live(request: Request, _: Operator) -> Response:
     """Return what changes there."""
-    return render(request, "ops/workers_live.html", workers=await desk_of(request).console.workers())
+    return render(
+        request, "ops/workers_live.html", workers=await parts_of(request).operations.console.workers()
+    )
 
 
 @router.post("/workers")
-async def drain(request: Request, visitor: Someone) -> Response:
+async def drain(request: Request, visitor: Operator) -> Response:
     """Let the worker of a process, all of a host, or all there are claim nothing more, or claim again."""
     form = await read_form(request)
     on = _ORDERS[choice(form, "order", _ORDERS)]
     owner, host = text(form, "owner", most=300), text(form, "host", most=300)
-    told = await desk_of(request).actions.drain(
+    changed = await parts_of(request).operations.actions.drain(
         visitor.email,
         drain=on,
         owners=[owner] if owner else (),
@@ -40,29 +45,73 @@ async def drain(request: Request, visitor: Someone) -> Response:
         everywhere=not owner and not host,
     )
     what = "will claim nothing more" if on else "will claim again"
-    count = f"{len(told)} {'process' if len(told) == 1 else 'processes'}"
+    count = f"{len(changed)} {'process' if len(changed) == 1 else 'processes'}"
     return see(request, "/ops/workers", f"{count} {what} from the next heartbeat on.")
 
 
 @router.get("/leases")
-async def leases(request: Request, _: Someone) -> Response:
+async def leases(request: Request, _: Operator) -> Response:
     """List what is leased."""
-    return render(request, "ops/leases.html", leases=await desk_of(request).console.leases())
+    return render(request, "ops/leases.html", leases=await parts_of(request).operations.console.leases())
 
 
 @router.get("/leases/live")
-async def leases_live(request: Request, _: Someone) -> Response:
+async def leases_live(request: Request, _: Operator) -> Response:
     """Return what changes there."""
-    return render(request, "ops/leases_live.html", leases=await desk_of(request).console.leases())
+    return render(request, "ops/leases_live.html", leases=await parts_of(request).operations.console.leases())
 
 
 @router.post("/leases")
-async def take_back(request: Request, visitor: Someone) -> Response:
+async def take_back(request: Request, visitor: Operator) -> Response:
     """Take one lease back, or all that have run out."""
     token = text(await read_form(request), "token")
     tokens = [id_from(token, "lease_not_found")] if token else None
-    taken = await desk_of(request).actions.take_back(visitor.email, tokens)
+    taken = await parts_of(request).operations.actions.take_back(visitor.email, tokens)
     if not taken:
         return see(request, "/ops/leases", "There was nothing to take back any more.")
     what = "lease was" if taken == 1 else "leases were"
     return see(request, "/ops/leases", f"{taken} {what} taken back; the next claim gets the work.")
+
+
+@router.get("/broker")
+async def broker(request: Request, _: Operator) -> Response:
+    """Show what lies in the broker."""
+    return render(request, "ops/broker.html", counts=await parts_of(request).operations.console.broker())
+
+
+@router.get("/broker/live")
+async def broker_live(request: Request, _: Operator) -> Response:
+    """Return what changes there."""
+    return render(request, "ops/broker_live.html", counts=await parts_of(request).operations.console.broker())
+
+
+@router.post("/broker")
+async def wake(request: Request, visitor: Operator) -> Response:
+    """Wake every worker."""
+    await read_form(request)
+    workers = await parts_of(request).operations.console.workers()
+    count = max(1, sum(worker.state == "active" for worker in workers))
+    await parts_of(request).operations.actions.wake(visitor.email, count)
+    return see(request, "/ops/broker", f"{count} wake-ups were sent.")
+
+
+@router.get("/poison")
+async def failing_chunks(request: Request, _: Operator) -> Response:
+    """List chunks that were tried again and again."""
+    chunks = await parts_of(request).operations.console.troubled()
+    return render(
+        request,
+        "ops/failing_chunks.html",
+        chunks=chunks,
+        describe_trouble=describe_trouble,
+        max_attempts=MAX_ATTEMPTS,
+    )
+
+
+@router.post("/poison")
+async def start_afresh(request: Request, visitor: Operator) -> Response:
+    """Let one be tried now, with all its attempts."""
+    form = await read_form(request)
+    job_id, n = id_from(text(form, "job")), number_from(text(form, "n"))
+    await parts_of(request).operations.actions.start_afresh(visitor.email, job_id, n)
+    return see(request, "/ops/poison", f"Chunk {n} is tried again now, with all its attempts.")

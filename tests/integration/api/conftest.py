@@ -12,13 +12,15 @@ import httpx
 import pytest
 from argon2 import PasswordHasher
 
-from api import passwords
-from api.keys import Scope
-from mailsift.serve import open_keyring, serve
+from mailsift.accounts import passwords
+from mailsift.accounts.keys import Scope
+from mailsift.container import open_container
+from mailsift.runtime.api_server import serve
+from mailsift.runtime.http_protocol import RequestLimits
 from mailsift.settings import Settings
-from tests.installation import settings_for
-from tests.serving import NO_TLS
-from tests.workers import workers
+from tests.support.installation import settings_for
+from tests.support.serving import NO_TLS
+from tests.support.workers import workers
 
 NO_NETWORK = {"MAILSIFT_SMTP_PORT": "9"}
 
@@ -40,8 +42,8 @@ class Api:
     settings: Settings
 
     async def key(self, account: str, *scopes: Scope) -> str:
-        async with open_keyring(self.settings) as ring:
-            return (await ring.keys.create(await ring.jobs.account(account), scopes=scopes)).secret
+        async with open_container(self.settings) as container:
+            return (await container.keys.create(await container.jobs.account(account), scopes=scopes)).secret
 
     def client(self, key: str) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {key}"}
@@ -81,13 +83,15 @@ def worker(settings: Settings, tmp_path: Path) -> Iterator[None]:
 class running:  # noqa: N801 - reads as a word
     """Serve the API on this loop until the block ends."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, limits: RequestLimits | None = None) -> None:
         self._settings = settings
+        self._limits = limits or RequestLimits()
 
     async def __aenter__(self) -> Api:
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
-        self._task = asyncio.create_task(serve(self._settings, started=address.set_result, stop=self._stop))
+        serving = serve(self._settings, started=address.set_result, stop=self._stop, limits=self._limits)
+        self._task = asyncio.create_task(serving)
 
         def over(task: asyncio.Task[None]) -> None:
             if not address.done():

@@ -15,8 +15,8 @@ import httpx
 import pytest
 import standardwebhooks
 
+from mailsift.pipeline.clock import system_clock
 from mailsift.settings import Settings
-from pipeline.clock import system_clock
 
 if TYPE_CHECKING:
     from tests.integration.api.conftest import Api

@@ -51,3 +51,14 @@ async def test_when_time_runs_out_the_answer_is_risky_and_in_time(client: httpx.
     assert answer.status_code == 200
     assert answer.json()["data"]["status"] == "risky"
     assert answer.json()["data"]["result"] == "dns_unavailable"
+
+
+async def test_what_clearly_means_an_address_is_repaired_on_request(client: httpx.AsyncClient) -> None:
+    asked = {"email": "Jane Doe <jane@example.com>;", "mode": "fast"}
+    plain = (await client.post(PATH, json=asked)).json()["data"]
+    assert (plain["result"], plain["suggestion"]) == ("syntax_error", "Did you mean jane@example.com?")
+    repaired = (await client.post(PATH, json={**asked, "repair": True})).json()["data"]
+    assert (repaired["result"], repaired["suggestion"]) == ("passed", "Validated as jane@example.com.")
+    several = {**asked, "email": "a@example.com, b@example.com", "repair": True}
+    assert (await client.post(PATH, json=several)).json()["data"]["result"] == "syntax_error"
+    assert (await client.post(PATH, json={**asked, "repair": "yes"})).status_code == 422

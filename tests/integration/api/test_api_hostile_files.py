@@ -9,8 +9,8 @@ import httpx
 import psutil
 import pytest
 
-from tests.hostile_files import ADDRESS, BAD
-from tests.installation import until
+from tests.support.hostile_files import ADDRESS, BAD
+from tests.support.installation import until
 
 if TYPE_CHECKING:
     from tests.integration.api.conftest import Api
@@ -25,7 +25,7 @@ def _processes() -> set[int]:
     return {
         child.pid
         for child in psutil.Process().children(recursive=True)
-        if "worker" in child.cmdline() and "jobs.intake.child" not in child.cmdline()
+        if "worker" in child.cmdline() and "mailsift.jobs.intake.child" not in child.cmdline()
     }
 
 

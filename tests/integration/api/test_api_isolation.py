@@ -15,8 +15,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic import BaseModel
 
-from api.app import create_app
-from mailsift.serve import open_parts
+from mailsift.api.app import create_app
+from mailsift.container import open_parts
 
 if TYPE_CHECKING:
     from mailsift.settings import Settings
@@ -34,6 +34,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "create_schedule": CRON,
     "update_schedule": {"name": "mine now"},
 }
+QUERIES: dict[str, dict[str, str]] = {"recover_webhook": {"since": "2026-01-01T00:00:00Z"}}
 # What an id is an id of, by its name wherever an operation takes it.
 KINDS = {
     "job_id": "job",
@@ -63,7 +64,7 @@ class Takes:
 
     async def ask(self, client: httpx.AsyncClient, ids: Mapping[str, str]) -> httpx.Response:
         """Send the request with these ids, by name."""
-        query = {name: ids[name] for name in self.in_query}
+        query = {**QUERIES.get(self.name, {}), **{name: ids[name] for name in self.in_query}}
         body = {**self.body, **{name: ids[name] for name in self.in_body}} or None
         return await client.request(self.method, self.path.format(**ids), params=query, json=body)
 
@@ -79,13 +80,13 @@ def _taken(route: APIRoute) -> Iterator[Takes]:
     body = model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else {}
     for method in sorted(route.methods or ()):
         yield Takes(
-            name=str(route.operation_id),
+            name=str(route.unique_id),
             method=method,
             path=route.path_format,
             in_path=tuple(one.name for one in wanted.path_params),
             in_query=tuple(one.alias for one in wanted.query_params if _is_id(one.field_info.annotation)),
             in_body=tuple(name for name, one in body.items() if _is_id(one.annotation)),
-            body=BODIES.get(str(route.operation_id), {}),
+            body=BODIES.get(str(route.unique_id), {}),
         )
 
 

@@ -78,6 +78,20 @@ async def test_a_list_comes_in_by_every_door_and_goes_out_in_every_format(client
     await _check_formats(client, sent["text/csv"])
 
 
+@pytest.mark.usefixtures("worker")
+async def test_the_cells_of_a_list_are_repaired_on_request(client: httpx.AsyncClient) -> None:
+    emails = {"emails": ["Jane <jane@example.com>", "no at"], **FAST, "repair": True}
+    job_id = await _sent(await client.post(JOBS, json=emails))
+    assert (await _ended(client, job_id))["valid"] == 1
+    columns = ["email", "mailsift_address", "mailsift_suggestion"]
+    rows = await client.get(f"{JOBS}/{job_id}/results", params={"format": "jsonl", "columns": columns})
+    assert [[*json.loads(line).values()] for line in rows.text.splitlines()] == [
+        ["Jane <jane@example.com>", "jane@example.com", "Validated as jane@example.com."],
+        ["no at", "", "Correct the address."],
+    ]
+    assert (await client.post(JOBS, json={**emails, "repair": "perhaps"})).status_code == 422
+
+
 async def _check_formats(client: httpx.AsyncClient, job_id: str) -> None:
     path = f"{JOBS}/{job_id}/results"
     answer = await client.get(path)
@@ -199,3 +213,25 @@ async def test_a_job_is_deleted_with_its_files_when_its_time_is_over(
         await asyncio.sleep(0.1)
     assert (await client.get(f"{JOBS}/{job_id}")).status_code == 404
     assert not [file for file in (api.settings.home / "blobs").rglob("*") if file.is_file()]
+
+
+async def test_a_plan_says_what_a_list_will_take_before_anybody_reads_it(client: httpx.AsyncClient) -> None:
+    """No worker runs; nobody asks yahoo, whose answers mean nothing."""
+    emails = [f"user{n}@gmail.com" for n in range(150)] + ["a@yahoo.com", "b@unheard-of.example", "no at"]
+    job_id = await _sent(await client.post(JOBS, json={"emails": emails}))
+    answer = await client.get(f"{JOBS}/{job_id}/plan")
+    assert answer.status_code == 200, answer.text
+    plan = answer.json()["data"]
+    assert plan["seconds"] == round(max(line["seconds"] for line in plan["lines"]), 1) > 0
+    assert plan["reason"] == plan["lines"][0]["reason"]
+    assert (plan["addresses"], plan["unknown"]) == (153, 1)
+    assert plan["probes"] == [{"provider": "google", "addresses": 150}, {"provider": "", "addresses": 1}]
+    assert {line["waits_for"]: line["addresses"] for line in plan["lines"]} == {
+        "google": 150,
+        "triage": 153,
+        "mixed": 1,
+    }
+    job = (await client.get(f"{JOBS}/{job_id}")).json()["data"]
+    assert (job["eta_seconds"], job["eta_reason"]) == (None, "")
+    unknown = await client.get(f"{JOBS}/{'0' * 8}-0000-0000-0000-{'0' * 12}/plan")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "job_not_found")

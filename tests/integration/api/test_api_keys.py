@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
-from mailsift.serve import open_keyring
+from mailsift.container import OtherParts, open_container
+from mailsift.pipeline.clock import system_clock
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from pipeline.errors import MailsiftError
+from tests.integration.api.conftest import NO_NETWORK, running
+from tests.integration.api.pages.queries import sql
+from tests.support.installation import settings_for
+from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from tests.integration.api.conftest import Api
@@ -21,37 +26,79 @@ JOBS = "/v1/bulk/jobs"
 async def test_a_revoked_key_opens_nothing_the_moment_after(api: Api, client: httpx.AsyncClient) -> None:
     for _ in range(3):  # remembered by the API's process now
         assert (await client.get(JOBS)).status_code == 200
-    async with open_keyring(api.settings) as ring:
-        account = await ring.jobs.account("alice")
-        (row,) = await ring.keys.list(account)
+    async with open_container(api.settings) as container:
+        account = await container.jobs.account("alice")
+        (row,) = await container.keys.list(account)
         assert row.last_used_at is not None
-        await ring.keys.revoke(account, row.id)
+        await container.keys.revoke(account, row.id)
         assert (await client.get(JOBS)).status_code == 401
         with pytest.raises(MailsiftError, match="key_not_found"):
-            await ring.keys.revoke(await ring.jobs.account("bob"), row.id)
+            await container.keys.revoke(await container.jobs.account("bob"), row.id)
+
+
+async def test_a_revoked_key_opens_nothing_while_redis_is_away_either(
+    redis_server: RedisServer, database_url: str, tmp_path: Path
+) -> None:
+    settings = settings_for(
+        tmp_path / "home",
+        database_url=database_url,
+        redis_url=redis_server.url,
+        sandbox=NO_NETWORK,
+        api_port=0,
+        dns_servers=("127.0.0.1:9",),
+    )
+    async with running(settings) as api, api.client(await api.key("alice")) as client:
+        assert (await client.get(JOBS)).status_code == 200  # remembered by the API's process now
+        redis_server.kill()
+        assert (await client.get(JOBS)).status_code == 200
+        async with open_container(settings) as container:
+            account = await container.jobs.account("alice")
+            (row,) = await container.keys.list(account)
+            await container.keys.revoke(account, row.id)
+        assert (await client.get(JOBS)).status_code == 401
 
 
 async def test_a_rolled_key_lives_for_the_overlap_beside_its_successor(
     api: Api, client: httpx.AsyncClient
 ) -> None:
-    async with open_keyring(api.settings) as ring:
-        account = await ring.jobs.account("alice")
-        (row,) = await ring.keys.list(account)
-        successor = await ring.keys.roll(account, row.id, overlap=60)
+    async with open_container(api.settings) as container:
+        account = await container.jobs.account("alice")
+        (row,) = await container.keys.list(account)
+        successor = await container.keys.roll(account, row.id, overlap=60)
         async with api.client(successor.secret) as fresh:
             assert (await fresh.get(JOBS)).status_code == 200
         assert (await client.get(JOBS)).status_code == 200
         with pytest.raises(MailsiftError, match="key_not_active"):
-            await ring.keys.roll(account, row.id)
-        last = await ring.keys.roll(account, successor.row.id, overlap=0)
+            await container.keys.roll(account, row.id)
+        last = await container.keys.roll(account, successor.row.id, overlap=0)
         async with api.client(successor.secret) as over, api.client(last.secret) as fresh:
             assert (await over.get(JOBS)).status_code == 401
             assert (await fresh.get(JOBS)).status_code == 200
-        short = await ring.keys.create(account, lifetime=1.0)
-        async with api.client(short.secret) as soon_over:
-            assert (await soon_over.get(JOBS)).status_code == 200
-            await asyncio.sleep(1.05)  # the database's clock decides
-            assert (await soon_over.get(JOBS)).status_code == 401
+
+
+async def test_a_key_ends_with_its_lifetime(api: Api) -> None:
+    async with open_container(api.settings) as container:
+        account = await container.jobs.account("alice")
+        short = await container.keys.create(account, lifetime=60)
+        over = await container.keys.create(account, lifetime=60)
+    # The database's clock decides; the key is made older instead of waiting for it.
+    await sql(
+        api.settings, "UPDATE api_key SET expires_at = clock_timestamp() WHERE id = :id", id=over.row.id
+    )
+    async with api.client(short.secret) as alive, api.client(over.secret) as ended:
+        assert (await alive.get(JOBS)).status_code == 200
+        assert (await ended.get(JOBS)).status_code == 401
+
+
+async def test_a_remembered_key_ends_with_its_lifetime(settings: Settings) -> None:
+    now = system_clock()
+    async with open_container(settings, other=OtherParts(clock=lambda: now)) as container:
+        short = await container.keys.create(await container.jobs.account("alice"), lifetime=10)
+        caller = await container.keys.find(short.secret)
+        now += 9
+        assert container.keys.remembered(short.secret) == caller
+        now += 2
+        assert container.keys.remembered(short.secret) is None
 
 
 class TestQuota:

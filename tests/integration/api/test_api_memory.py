@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from mailsift.serve import open_keyring
-from tests.serving import address, command
+from mailsift.container import open_container
+from tests.support.serving import address, command
 
 if TYPE_CHECKING:
     from mailsift.settings import Settings
@@ -66,8 +66,8 @@ async def _upload(url: str, key: str, kind: str, meanwhile: Callable[[], None]) 
 async def test_250_megabytes_stream_through_a_process_of_less_than_150(
     settings: Settings, tmp_path: Path
 ) -> None:
-    async with open_keyring(settings) as ring:
-        key = (await ring.keys.create(await ring.jobs.account("alice"))).secret
+    async with open_container(settings) as container:
+        key = (await container.keys.create(await container.jobs.account("alice"))).secret
     digest = hashlib.sha256(b"".join(_pieces())).hexdigest()
     async with command(settings, tmp_path / "api.log", "api") as served:
         url = await address(tmp_path / "api.log")
@@ -83,5 +83,5 @@ async def test_250_megabytes_stream_through_a_process_of_less_than_150(
     assert max(peaks.values()) < MOST, (idle, peaks)
     assert max(peaks.values()) - idle < 32 * MIB, (idle, peaks)  # nothing of the list stays in memory
     # Frames are a fifth of a process: nothing that is imported at the start may use them
-    # (mailsift.late; pipeline.frames.Schema for what modules say of frames).
+    # (mailsift.lazy_import; mailsift.pipeline.frames.Schema for what modules say of frames).
     assert "polars" not in maps

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.clock import system_clock
+from mailsift.pipeline.clock import system_clock
 
 JOBS, SCHEDULES = "/v1/bulk/jobs", "/v1/bulk/schedules"
 

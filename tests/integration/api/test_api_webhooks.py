@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mailsift.settings import Settings
-from tests.receiver import receiving, status
+from tests.support.receiver import receiving, status
 
 HOOKS = "/v1/webhooks"
 
@@ -64,3 +64,53 @@ async def test_the_log_says_what_the_receiver_asked_for(client: httpx.AsyncClien
     assert "response" not in tested
     (attempt,) = (await client.get(f"{HOOKS}/deliveries/{tested['delivery_id']}")).json()["data"]["log"]
     assert (attempt["wish"], attempt["response"]) == ("abort-message", "<b>no</b>")
+
+
+async def test_what_a_webhook_missed_is_sent_when_it_is_asked_for(client: httpx.AsyncClient) -> None:
+    url = "http://127.0.0.1:9/hook"
+    made = (await client.post(HOOKS, json={"url": url})).json()["data"]
+    hook = f"{HOOKS}/{made['id']}"
+    since = {"since": made["created_at"]}
+
+    async def ended_job() -> None:
+        job = (await client.post("/v1/bulk/jobs", json={"emails": ["a@example.com"]})).json()["data"][
+            "job_id"
+        ]
+        assert (await client.post(f"/v1/bulk/jobs/{job}/cancel")).status_code == 200
+
+    async def sent(address: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await client.get(f"{address}/deliveries")).json()["data"]["deliveries"]
+        return found
+
+    await ended_job()  # waits, for there is no worker here
+    await client.patch(hook, json={"enabled": False})  # which skips what waits
+    await ended_job()  # nobody is to be told of
+    await client.post(f"{HOOKS}/test", json={"test_type": "bulk_validate_success", "webhook_id": made["id"]})
+    refused = await client.post(f"{hook}/recover", params=since)
+    assert (refused.status_code, refused.json()["code"]) == (409, "webhook_disabled")
+    assert [one["state"] for one in await sent(hook)] == ["exhausted", "skipped"]
+    await client.patch(hook, json={"enabled": True})
+
+    answer = await client.post(f"{hook}/recover", params=since)
+    assert (answer.status_code, answer.json()["data"]) == (202, {"count": 2})
+    found = [one for one in await sent(hook) if one["trigger"] != "test"]
+    assert {one["state"] for one in found} == {"pending"}
+    assert len({one["event_id"] for one in found}) == 2
+    assert (await client.post(f"{hook}/recover", params=since)).json()["data"] == {"count": 0}
+
+    late = (await client.post(HOOKS, json={"url": url, "types": ["bulk.validation.completed"]})).json()[
+        "data"
+    ]
+    hook = f"{HOOKS}/{late['id']}"
+    assert (await client.post(f"{hook}/recover", params=since)).json()["data"] == {"count": 0}
+    await client.patch(hook, json={"types": []})
+    now = {"since": late["created_at"]}
+    assert (await client.post(f"{hook}/recover", params=now)).json()["data"] == {"count": 0}
+    assert (await client.post(f"{hook}/recover", params=since)).json()["data"] == {"count": 2}
+
+
+@pytest.mark.parametrize("since", ["", "yesterday", "1700000000", "2026-01-31T08:00:00"])
+async def test_since_is_a_moment_with_a_zone(client: httpx.AsyncClient, since: str) -> None:
+    made = (await client.post(HOOKS, json={"url": "http://127.0.0.1:9/hook"})).json()["data"]
+    answer = await client.post(f"{HOOKS}/{made['id']}/recover", params={"since": since})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")

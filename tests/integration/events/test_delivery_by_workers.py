@@ -10,25 +10,24 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from jobs.service import JobService
-from jobs.views import AccountId, JobId, JobOptions
-from mailsift.wiring import open_service
-from pipeline.facts import Mode
-from storage.database import Connection, Database
-from tests.installation import ended, until
-from tests.receiver import receiving
-from tests.webhook_house import verify
-from tests.webhook_workers import settled, webhooks
-from tests.workers import WorkerGroup, workers
+from mailsift.container import open_service
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, JobOptions
+from mailsift.pipeline.facts import Mode
+from mailsift.storage.database import Connection, Database
+from tests.support.installation import ended, until
+from tests.support.receiver import receiving
+from tests.support.webhooks import installed_webhooks, settings_with_receiver, verify
+from tests.support.workers import WorkerGroup, workers
 
 
 async def test_a_worker_killed_between_the_end_of_a_job_and_its_delivery_costs_nothing(
     tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
-    settings = settled(tmp_path, database_url, redis_url)
+    settings = settings_with_receiver(tmp_path, database_url, redis_url)
     source = tmp_path / "list.csv"
     source.write_text("email\na@example.com\n")
-    async with open_service(settings) as jobs, webhooks(settings, jobs) as (database, service):
+    async with open_service(settings) as jobs, installed_webhooks(settings) as (database, service):
         account = await jobs.account("a")
         async with receiving() as receiver:
             endpoint, secret = await service.create(account, receiver.url)
@@ -57,10 +56,10 @@ async def test_a_worker_killed_between_the_end_of_a_job_and_its_delivery_costs_n
 async def test_the_event_of_a_job_arrives_although_workers_die_before_and_while_they_send_it(
     tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
-    settings = settled(tmp_path, database_url, redis_url)
+    settings = settings_with_receiver(tmp_path, database_url, redis_url)
     source = tmp_path / "list.csv"
     source.write_text("email\na@example.com\nnot an address\n")
-    async with open_service(settings) as jobs, webhooks(settings, jobs) as (database, service):
+    async with open_service(settings) as jobs, installed_webhooks(settings) as (database, service):
         account = await jobs.account("a")
 
         async def hang(_writer: asyncio.StreamWriter) -> None:
@@ -101,10 +100,10 @@ async def test_the_event_of_a_job_arrives_although_workers_die_before_and_while_
 async def test_the_event_of_a_job_that_ended_while_no_worker_ran_arrives_when_one_comes(
     tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
-    settings = settled(tmp_path, database_url, redis_url)
+    settings = settings_with_receiver(tmp_path, database_url, redis_url)
     source = tmp_path / "list.csv"
     source.write_text("email\na@example.com\n")
-    async with open_service(settings) as jobs, webhooks(settings, jobs) as (_, service):
+    async with open_service(settings) as jobs, installed_webhooks(settings) as (_, service):
         account = await jobs.account("a")
         async with receiving() as receiver:
             await service.create(account, receiver.url)

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from jobs import kept
-from jobs.breakdown import Breakdown
-from jobs.browse import Browser
-from jobs.history import History
-from jobs.result_views import Wanted
-from jobs.service import JobService
-from jobs.views import AccountId, JobId, JobOptions, JobState
+from mailsift.container import open_blobs, open_database, open_service
+from mailsift.jobs.results import breakdown
+from mailsift.jobs.results.breakdown import Breakdown
+from mailsift.jobs.results.browse import Browser
+from mailsift.jobs.results.pages import RowFilter
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, JobOptions
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.verdict import Status
+from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from mailsift.wiring import open_blobs, open_database, open_service
-from pipeline.errors import MailsiftError
-from pipeline.facts import Mode
-from pipeline.verdict import Status
-from sandbox.client import SandboxProcess
-from storage.blobs import JobBlobs
-from tests.installation import settings_for
-from tests.planting import FAST, Planter, engine_on, work_until_ended
+from mailsift.storage.blobs.store import JobBlobs
+from mailsift.storage.states import JobState
+from tests.support.installation import settings_for
+from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended
 
 ADDRESSES = [
     *(f"user{n}@example.com" for n in range(6)),
@@ -35,7 +35,7 @@ ADDRESSES = [
 
 LATER = "UPDATE chunk SET ready_at = 'infinity' WHERE n >= 1"
 NOW = "UPDATE chunk SET ready_at = now()"
-ALL = Wanted()
+ALL = RowFilter()
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ async def browser(settings: Settings, ticks: Ticks) -> AsyncIterator[Browser]:
 
 
 async def seen(
-    browser: Browser, account: AccountId, job_id: JobId, wanted: Wanted = ALL, **how: int
+    browser: Browser, account: AccountId, job_id: JobId, wanted: RowFilter = ALL, **how: int
 ) -> list[str]:
     page = await browser.page(account, job_id, wanted, **how)
     return [row.address for row in page.rows]
@@ -95,7 +95,7 @@ async def test_a_job_that_runs_shows_the_rows_it_has_and_then_all(
     settings: Settings, planter: Planter, service: JobService, browser: Browser
 ) -> None:
     account, job_id = await planter.plant(ADDRESSES, chunk=4)
-    for look in (browser.page(account, job_id, Wanted()), browser.breakdown(account, job_id)):
+    for look in (browser.page(account, job_id, RowFilter()), browser.breakdown(account, job_id)):
         with pytest.raises(MailsiftError, match="no verdicts yet"):
             await look
     await planter.sql(LATER)
@@ -109,8 +109,8 @@ async def test_a_job_that_runs_shows_the_rows_it_has_and_then_all(
     assert view.state is JobState.COMPLETED
     assert await seen(browser, account, job_id) == ADDRESSES
     assert await seen(browser, account, job_id, after=7, limit=1) == ADDRESSES[8:9]
-    assert await seen(browser, account, job_id, Wanted(statuses=frozenset({Status.INVALID}))) == ["broken"]
-    assert await seen(browser, account, job_id, Wanted(domain="example.org")) == ["JOE@example.org"]
+    assert await seen(browser, account, job_id, RowFilter(statuses=frozenset({Status.INVALID}))) == ["broken"]
+    assert await seen(browser, account, job_id, RowFilter(domain="example.org")) == ["JOE@example.org"]
     told = await browser.breakdown(account, job_id)
     assert (told.rows, told.domain_count, told.providers) == (10, 4, ())
     row = await browser.row(account, job_id, 6)
@@ -181,7 +181,7 @@ async def test_a_complete_job_keeps_its_breakdown_with_the_providers(
     assert Breakdown.read(file.read_bytes()) == await browser.breakdown(account, job_id)
     told = await browser.breakdown(account, job_id)
     assert [(mix.name, mix.rows, mix.valid) for mix in told.providers] == [("google", 3, 3)]
-    assert await seen(browser, account, job_id, Wanted(provider="google")) == people[:3]
+    assert await seen(browser, account, job_id, RowFilter(provider="google")) == people[:3]
     # a job of an older release has none; it is counted up at first sight, without the providers
     file.unlink()
     (settings.home / "blobs" / JobBlobs(job_id).domains).unlink()
@@ -198,7 +198,7 @@ async def test_a_breakdown_that_cannot_be_counted_costs_nobody_the_results(
     def broken(*_: object) -> None:
         raise ValueError("a defect")
 
-    monkeypatch.setattr(kept, "count_up", broken)
+    monkeypatch.setattr(breakdown, "count_up", broken)
     async with engine_on(settings) as engine:
         view = await work_until_ended(engine, service, account, job_id)
     assert (view.state, view.processed) == (JobState.COMPLETED, 10)
@@ -211,12 +211,11 @@ async def test_another_account_sees_nothing(
     async with engine_on(settings) as engine:
         await work_until_ended(engine, service, account, job_id)
     other = await service.account("other")
-    history = History(database=browser._database)
     looks = (
-        browser.page(other, job_id, Wanted()),
+        browser.page(other, job_id, RowFilter()),
         browser.row(other, job_id, 0),
         browser.breakdown(other, job_id),
-        history.about(other, job_id),
+        service.history(other, job_id),
     )
     for look in looks:
         with pytest.raises(MailsiftError, match="no such job"):
@@ -224,7 +223,7 @@ async def test_another_account_sees_nothing(
 
 
 async def test_history_names_the_runs_of_a_list_and_what_was_told(
-    settings: Settings, service: JobService, browser: Browser, tmp_path: Path
+    settings: Settings, service: JobService, tmp_path: Path
 ) -> None:
     account, other = await service.account("tests"), await service.account("other")
     source, elsewhere = tmp_path / "list.csv", tmp_path / "elsewhere.csv"
@@ -237,9 +236,8 @@ async def test_history_names_the_runs_of_a_list_and_what_was_told(
     async with engine_on(settings) as engine:
         await work_until_ended(engine, service, account, first)
     again = await service.rerun(account, first, FAST)
-    history = History(database=browser._database)
-    about = await history.about(account, first)
+    about = await service.history(account, first)
     assert [run.id for run in about.runs] == [again, same]
-    assert [run.id for run in (await history.about(account, again)).runs] == [same, first]
-    assert [event.type for event in about.told] == ["bulk.validation.completed"]
-    assert (about.told[0].deliveries, about.source_name, about.column) == ({}, "list.csv", "email")
+    assert [run.id for run in (await service.history(account, again)).runs] == [same, first]
+    assert [event.type for event in about.events] == ["bulk.validation.completed"]
+    assert (about.events[0].deliveries, about.source_name, about.column) == ({}, "list.csv", "email")

@@ -9,12 +9,13 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from jobs.commit import LeaseLostError, close_chunk, end_job
-from jobs.states import Step
-from storage import chunk_rows, event_rows, job_rows, lease_rows
-from storage.chunk_rows import ClaimedChunk, NewChunk
-from storage.database import Database
-from storage.job_rows import Counts, NewJob
+from mailsift.jobs.engine.commit import LeaseLostError, close_chunk, end_job
+from mailsift.storage.database import Database
+from mailsift.storage.sql import accounts, chunks, events, jobs, leases
+from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk
+from mailsift.storage.sql.jobs import NewJob, VerdictCounts
+from mailsift.storage.states import JobTransition
+from tests.support.job_states import plan_now
 
 OPTIONS = {"mode": "deep"}
 
@@ -32,48 +33,35 @@ async def add_job(
     database: Database,
     *,
     account: str = "a",
-    chunks: list[NewChunk],
+    slices: list[NewChunk],
     small: bool = False,
     deadline_s: float = 0,
 ) -> UUID:
     """Insert a job that is ready to be claimed."""
     job_id = uuid4()
     async with database.begin() as connection:
-        account_id = await job_rows.ensure_account(connection, account)
-        await job_rows.insert(
+        account_id = await accounts.ensure_account(connection, account)
+        await jobs.insert(
             connection, NewJob(job_id, account_id, "list", OPTIONS, "list.csv", "", 0, None, deadline_s)
         )
-        total = sum(new.addresses for new in chunks)
-        await job_rows.move(
-            connection,
-            job_id,
-            to="queued",
-            allowed={"uploading"},
-            total=total,
-            addresses=total,
-            chunks=len(chunks),
-            chunks_open=len(chunks),
-            small=small,
-        )
-        await chunk_rows.insert(connection, job_id, 0, chunks)
-        await job_rows.catch_up(connection, job_id)
+        await plan_now(connection, job_id, slices, small=small)
     return job_id
 
 
 async def claim(
-    database: Database, *, lease: float = 60, small_only: bool = False, cap: int = 64
+    database: Database, *, lease: float = 60, small_only: bool = False, cap: int = 64, triage: bool = True
 ) -> ClaimedChunk | None:
     async with database.begin() as connection:
-        return await chunk_rows.claim(
-            connection, owner="me", lease=lease, job_cap=cap, small_only=small_only, survey=True
+        return await chunks.claim(
+            connection, owner="me", lease=lease, job_cap=cap, small_only=small_only, triage=triage
         )
 
 
-async def close(database: Database, chunk: ClaimedChunk, residuals: list[NewChunk] | None = None) -> bool:
-    counts = Counts(valid=chunk.addresses - sum(new.addresses for new in residuals or []))
+async def close(database: Database, chunk: ClaimedChunk, deferred: list[NewChunk] | None = None) -> bool:
+    counts = VerdictCounts(valid=chunk.addresses - sum(new.addresses for new in deferred or []))
     return await database.run(
         lambda connection: close_chunk(
-            connection, chunk, segment_key="segment", counts=counts, residuals=residuals or []
+            connection, chunk, segment_key="segment", counts=counts, deferred=deferred or []
         )
     )
 
@@ -87,7 +75,7 @@ def some(count: int, addresses: int = 10, lane: str = "", delay: float = 0) -> l
 
 async def test_a_hundred_claimers_at_once_never_get_the_same_chunk(database_url: str) -> None:
     async with opened(database_url) as database:
-        job = await add_job(database, chunks=some(30))
+        job = await add_job(database, slices=some(30))
         claimed = await asyncio.gather(*(claim(database) for _ in range(100)))
         got = [(chunk.job_id, chunk.n) for chunk in claimed if chunk]
         assert sorted(got) == [(job, n) for n in range(30)]
@@ -95,10 +83,10 @@ async def test_a_hundred_claimers_at_once_never_get_the_same_chunk(database_url:
 
 async def test_the_first_claim_starts_the_job(database_url: str) -> None:
     async with opened(database_url) as database:
-        job = await add_job(database, chunks=some(1))
+        job = await add_job(database, slices=some(1))
         await claim(database)
         async with database.begin() as connection:
-            row = await job_rows.get(connection, job)
+            row = await jobs.get(connection, job)
         assert row is not None
         assert row["state"] == "running"
         assert row["started_at"] is not None
@@ -106,10 +94,10 @@ async def test_the_first_claim_starts_the_job(database_url: str) -> None:
 
 async def test_accounts_share_the_workers_whatever_the_size_of_their_jobs(database_url: str) -> None:
     async with opened(database_url) as database:
-        big = await add_job(database, account="big", chunks=some(200))
+        big = await add_job(database, account="big", slices=some(200))
         for _ in range(50):
             await claim(database, cap=1000)
-        late = await add_job(database, account="late", chunks=some(200))
+        late = await add_job(database, account="late", slices=some(200))
         turns = [chunk.job_id for chunk in [await claim(database, cap=1000) for _ in range(40)] if chunk]
         assert turns.count(late) == pytest.approx(20, abs=1)
         assert turns.count(big) == pytest.approx(20, abs=1)
@@ -117,18 +105,18 @@ async def test_accounts_share_the_workers_whatever_the_size_of_their_jobs(databa
 
 async def test_a_job_that_comes_late_does_not_starve_the_earlier_one(database_url: str) -> None:
     async with opened(database_url) as database:
-        first = await add_job(database, chunks=some(200))
+        first = await add_job(database, slices=some(200))
         for _ in range(100):
             await claim(database, cap=1000)
-        await add_job(database, chunks=some(200))
+        await add_job(database, slices=some(200))
         turns = [chunk.job_id for chunk in [await claim(database, cap=1000) for _ in range(20)] if chunk]
         assert turns.count(first) == pytest.approx(10, abs=1)
 
 
 async def test_a_small_job_goes_first(database_url: str) -> None:
     async with opened(database_url) as database:
-        await add_job(database, chunks=some(200))
-        small = await add_job(database, chunks=some(1), small=True)
+        await add_job(database, slices=some(200))
+        small = await add_job(database, slices=some(1), small=True)
         chunk = await claim(database)
         assert chunk is not None
         assert chunk.job_id == small
@@ -136,13 +124,13 @@ async def test_a_small_job_goes_first(database_url: str) -> None:
 
 async def test_the_slot_for_small_jobs_takes_nothing_else(database_url: str) -> None:
     async with opened(database_url) as database:
-        await add_job(database, chunks=some(5))
+        await add_job(database, slices=some(5))
         assert await claim(database, small_only=True) is None
 
 
 async def test_a_job_gets_no_more_than_its_cap(database_url: str) -> None:
     async with opened(database_url) as database:
-        await add_job(database, chunks=some(5))
+        await add_job(database, slices=some(5))
         claimed = [await claim(database, cap=2) for _ in range(4)]
         assert [chunk is not None for chunk in claimed] == [True, True, False, False]
 
@@ -151,8 +139,8 @@ async def test_a_providers_lane_is_served_by_one_worker_while_mixed_lanes_are_no
     database_url: str,
 ) -> None:
     async with opened(database_url) as database:
-        await add_job(database, chunks=[*some(3, lane="google"), *some(2, lane="*")])
-        lanes = [chunk.lane for chunk in [await claim(database) for _ in range(5)] if chunk]
+        await add_job(database, slices=[*some(3, lane="google"), *some(2, lane="*")])
+        lanes = [chunk.throttle_key for chunk in [await claim(database) for _ in range(5)] if chunk]
         assert sorted(lanes) == ["*", "*", "google"]
 
 
@@ -160,16 +148,16 @@ async def test_a_chunk_is_not_claimed_before_it_is_ready_and_the_job_says_what_i
     database_url: str,
 ) -> None:
     async with opened(database_url) as database:
-        job = await add_job(database, chunks=some(2, lane="google", delay=3600))
+        job = await add_job(database, slices=some(2, lane="google", delay=3600))
         assert await claim(database) is None
         async with database.begin() as connection:
-            (wait,) = await chunk_rows.waits(connection, job)
-        assert (wait.lane, wait.reason, wait.addresses) == ("google", "throttled", 20)
+            (wait,) = await chunks.waits(connection, job)
+        assert (wait.throttle_key, wait.reason, wait.addresses) == ("google", "throttled", 20)
 
 
 async def test_nothing_waits_beyond_the_deadline_of_its_job(database_url: str) -> None:
     async with opened(database_url) as database:
-        await add_job(database, chunks=some(1, delay=3600), deadline_s=0.001)
+        await add_job(database, slices=some(1, delay=3600), deadline_s=0.001)
         chunk = await claim(database)
         assert chunk is not None
         assert chunk.deadline_passed
@@ -177,11 +165,11 @@ async def test_nothing_waits_beyond_the_deadline_of_its_job(database_url: str) -
 
 async def test_a_commit_after_the_lease_was_lost_changes_nothing(database_url: str) -> None:
     async with opened(database_url) as database:
-        job = await add_job(database, chunks=some(1))
+        job = await add_job(database, slices=some(1))
         late = await claim(database, lease=0)
         assert late is not None
         async with database.begin() as connection:
-            assert await lease_rows.free_expired(connection) == 1
+            assert await leases.free_expired(connection) == 1
         again = await claim(database)
         assert again is not None
         assert again.attempt == 2
@@ -189,14 +177,14 @@ async def test_a_commit_after_the_lease_was_lost_changes_nothing(database_url: s
             await close(database, late)
         assert await close(database, again)
         async with database.begin() as connection:
-            row = await job_rows.get(connection, job)
+            row = await jobs.get(connection, job)
         assert row is not None
         assert (row["processed"], row["valid"], row["state"]) == (10, 10, "finalizing")
 
 
-async def test_residual_chunks_keep_the_job_open_until_the_last_is_done(database_url: str) -> None:
+async def test_deferred_chunks_keep_the_job_open_until_the_last_is_done(database_url: str) -> None:
     async with opened(database_url) as database:
-        job = await add_job(database, chunks=some(1))
+        job = await add_job(database, slices=some(1))
         first = await claim(database)
         assert first is not None
         assert not await close(database, first, some(2, addresses=3))
@@ -207,14 +195,14 @@ async def test_residual_chunks_keep_the_job_open_until_the_last_is_done(database
         assert not await close(database, second)
         assert await close(database, third)
         async with database.begin() as connection:
-            row = await job_rows.get(connection, job)
+            row = await jobs.get(connection, job)
         assert row is not None
         assert (row["processed"], row["chunks"], row["chunks_open"]) == (10, 3, 0)
 
 
 async def test_when_a_lane_is_throttled_its_other_chunks_wait_too(database_url: str) -> None:
     async with opened(database_url) as database:
-        await add_job(database, chunks=some(2, lane="google"))
+        await add_job(database, slices=some(2, lane="google"))
         first = await claim(database)
         assert first is not None
         await close(database, first, [NewChunk(5, "blob", 0, "google", "throttled", 600)])
@@ -223,29 +211,31 @@ async def test_when_a_lane_is_throttled_its_other_chunks_wait_too(database_url: 
 
 async def test_cancel_ends_the_job_once_with_one_event_and_takes_the_leases(database_url: str) -> None:
     async with opened(database_url) as database:
-        job = await add_job(database, chunks=some(3))
+        job = await add_job(database, slices=some(3))
         chunk = await claim(database)
         assert chunk is not None
         async with database.begin() as connection:
-            assert await end_job(connection, job, Step.CANCEL, error=("cancelled", "The job was cancelled."))
-            await chunk_rows.cancel(connection, job)
+            assert await end_job(
+                connection, job, JobTransition.CANCEL, error=("cancelled", "The job was cancelled.")
+            )
+            await chunks.cancel(connection, job)
         async with database.begin() as connection:
-            assert not await end_job(connection, job, Step.CANCEL, error=("cancelled", "Again."))
+            assert not await end_job(connection, job, JobTransition.CANCEL, error=("cancelled", "Again."))
         with pytest.raises(LeaseLostError):
             await close(database, chunk)
         async with database.begin() as connection:
-            (event,) = await event_rows.of_job(connection, job)
-            assert await chunk_rows.leased(connection) == 0
+            (event,) = await events.of_job(connection, job)
+            assert await chunks.leased(connection) == 0
         assert event.type == "bulk.validation.failed"
         assert b'"error":"cancelled: The job was cancelled."' in event.body
 
 
 async def test_the_database_refuses_a_second_terminal_event(database_url: str) -> None:
     async with opened(database_url) as database:
-        job = await add_job(database, chunks=some(1))
+        job = await add_job(database, slices=some(1))
         async with database.begin() as connection:
-            await end_job(connection, job, Step.CANCEL, error=("cancelled", "x"))
-            (event,) = await event_rows.of_job(connection, job)
+            await end_job(connection, job, JobTransition.CANCEL, error=("cancelled", "x"))
+            (event,) = await events.of_job(connection, job)
         with pytest.raises(IntegrityError):
             async with database.begin() as connection:
                 await connection.execute(
@@ -255,3 +245,157 @@ async def test_the_database_refuses_a_second_terminal_event(database_url: str) -
                     ),
                     {"id": event.id},
                 )
+
+
+async def test_claimers_of_different_jobs_do_not_wait_for_each_other(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await add_job(database, account="a", slices=some(1))
+        other = await add_job(database, account="b", slices=some(1))
+        async with asyncio.timeout(30), database.begin() as connection:
+            first = await chunks.claim(
+                connection, owner="slow", lease=60, job_cap=9, small_only=False, triage=True
+            )
+            second = await claim(database)  # while the first one's transaction is open
+        assert first is not None
+        assert second is not None
+        assert {first.job_id, second.job_id} >= {other}
+        assert first.job_id != second.job_id
+
+
+async def test_a_waiting_chunk_is_not_claimed_in_the_place_of_a_ready_one_that_is_held_up(
+    database_url: str,
+) -> None:
+    async with opened(database_url) as database:
+        await add_job(database, account="a", slices=some(1, lane="google"))
+        assert await claim(database)
+        later = NewChunk(10, "blob", 0, "yahoo", "throttled", 600)
+        await add_job(database, account="b", slices=[*some(1, lane="google"), later])
+        assert await claim(database) is None
+
+
+async def test_a_job_whose_providers_are_all_busy_blocks_nobody(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await add_job(database, account="busy", slices=some(9, lane="google"))
+        assert await claim(database)
+        await add_job(database, account="idle", slices=some(1, lane="google"), small=True)
+        free = await add_job(database, account="free", slices=some(1, lane="yahoo"))
+        found = await claim(database)
+        assert found is not None
+        assert found.job_id == free
+
+
+async def test_the_job_that_is_furthest_behind_is_served_first_among_many(database_url: str) -> None:
+    async with opened(database_url) as database:
+        order = [await add_job(database, account=f"a{n}", slices=some(2)) for n in range(6)]
+        async with database.begin() as connection:
+            for place, job in enumerate(order):
+                raised = text(
+                    "UPDATE account SET vtime = :v WHERE id = (SELECT account_id FROM job WHERE id = :j)"
+                )
+                await connection.execute(raised, {"v": 1000 - 100 * place, "j": job})
+        turns = [chunk.job_id for chunk in [await claim(database, cap=1) for _ in order] if chunk]
+        assert turns == order[::-1]
+
+
+async def test_a_slot_without_triage_leaves_new_chunks_to_others(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await add_job(database, slices=[*some(1), NewChunk(10, "blob", 10, "google")])
+        found = await claim(database, triage=False)
+        assert found is not None
+        assert found.throttle_key == "google"
+        assert await claim(database, triage=False) is None
+        assert await claim(database) is not None
+
+
+async def test_what_one_job_waits_for_delays_no_other(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await add_job(database, account="a", slices=some(2, lane="google"))
+        first = await claim(database)
+        assert first is not None
+        other = await add_job(database, account="b", slices=some(1, lane="google"))
+        await close(database, first, [NewChunk(5, "blob", 0, "google", "throttled", 600)])
+        found = await claim(database)
+        assert found is not None
+        assert found.job_id == other
+
+
+async def test_a_late_worker_gives_back_nobody_elses_chunk(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await add_job(database, slices=some(1))
+        late = await claim(database, lease=0)
+        assert late is not None
+        async with database.begin() as connection:
+            assert await leases.free_expired(connection) == 1
+        now = await claim(database)
+        assert now is not None
+        async with database.begin() as connection:
+            await chunks.release(connection, late)
+            assert await chunks.renew(connection, [now.lease_token], lease=60) == {now.lease_token}
+        assert await claim(database) is None
+
+
+async def test_a_late_worker_gives_back_nobody_elses_step(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await add_source(database, "a", 10)
+        late = await claim_step(database, lease=0)
+        now = await claim_step(database)
+        assert late is not None
+        assert now is not None
+        async with database.begin() as connection:
+            await jobs.release_step(connection, late)
+            assert await jobs.renew_steps(connection, [now.token], lease=60) == {now.token}
+        assert await claim_step(database) is None
+
+
+async def test_a_job_starts_beside_the_others_and_changes_nobodys_turn(database_url: str) -> None:
+    async with opened(database_url) as database:
+        old = await add_job(database, account="old", slices=some(20))
+        for _ in range(9):
+            await claim(database)
+        before = await vtimes(database)
+        new = await add_job(database, account="new", slices=some(20))
+        after = await vtimes(database)
+        account, behind = before[old]
+        assert after.pop(new) == (account, 0.0)  # its account has no other job
+        assert after == before
+        beside = await add_job(database, account="new", slices=some(20))
+        assert (await vtimes(database))[old] == before[old]
+        assert (await vtimes(database))[beside] == (account, 0.0)
+        own = await add_job(database, account="old", slices=some(20))
+        assert (await vtimes(database))[own] == (account, behind)
+
+
+async def test_the_end_of_a_job_leaves_its_start_alone(database_url: str) -> None:
+    async with opened(database_url) as database:
+        job = await add_job(database, slices=some(1))
+        await claim(database)
+        async with database.begin() as connection:
+            early = text("UPDATE job SET started_at = started_at - interval '1 hour' RETURNING started_at")
+            started = (await connection.execute(early)).scalar_one()
+            assert await jobs.end(connection, job, JobTransition.CANCEL)
+            row = await jobs.get(connection, job)
+        assert row is not None
+        assert row["started_at"] == started
+
+
+async def vtimes(database: Database) -> dict[UUID, tuple[float, float]]:
+    """Return the virtual time of each job: its account's and its own."""
+    async with database.begin() as connection:
+        asked = text("SELECT j.id, a.vtime, j.vtime FROM job j JOIN account a ON a.id = j.account_id")
+        return {row[0]: (float(row[1]), float(row[2])) for row in await connection.execute(asked)}
+
+
+async def add_source(database: Database, account: str, size: int) -> UUID:
+    """Insert a job whose list of so many bytes waits to be taken in."""
+    job_id = uuid4()
+    async with database.begin() as connection:
+        account_id = await accounts.ensure_account(connection, account)
+        await jobs.insert(
+            connection, NewJob(job_id, account_id, "list", OPTIONS, "list.csv", "", size, None, 0)
+        )
+    return job_id
+
+
+async def claim_step(database: Database, lease: float = 60) -> jobs.ClaimedStep | None:
+    async with database.begin() as connection:
+        return (await jobs.claim_step(connection, owner="me", lease=lease, small_only=False)).step

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from jobs.drafts import Draft, Drafts, Look
-from jobs.intake.plan import IntakeLimits
-from jobs.service import JobService
-from jobs.views import AccountId, JobId, JobOptions, JobState
+from mailsift.container import open_blobs, open_container, open_database, open_service, open_waker
+from mailsift.jobs.drafts import Draft, Drafts, Inspection
+from mailsift.jobs.intake.models import IntakeLimits
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, JobOptions
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
-from mailsift.wiring import open_blobs, open_database, open_service, open_waker
-from mailsift.wiring_webhooks import Stores, drafts_service
-from pipeline.errors import MailsiftError
-from pipeline.facts import Mode
-from tests.installation import settings_for
-from tests.planting import engine_on, work_until_ended
+from mailsift.storage.states import JobState
+from tests.support.installation import settings_for
+from tests.support.ready_jobs import engine_on, work_until_ended
 
 CSV = b"id,who,email\n1,Ann,ann@example.com\n2,Bob,BOB@example.com\n3,Bob,bob@example.com\n4,Cy,no at\n"
 FAST = JobOptions(mode=Mode.FAST)
@@ -104,12 +104,12 @@ async def test_a_list_is_looked_at_and_started_with_what_was_chosen(
     account, draft = await taken(drafts, service)
     assert (draft.name, draft.bytes) == ("list.csv", len(CSV))
     assert await drafts.waiting(account) == [draft]
-    look = await drafts.look(account, draft.id)
+    look = await drafts.inspect(account, draft.id)
     assert (look.rows, look.format, look.encoding, look.header, look.guess) == (4, "csv", "utf-8", True, 2)
     assert [column.name for column in look.columns] == ["id", "who", "email"]
     assert [column.share for column in look.columns] == [0.0, 0.0, 0.75]
     assert look.first[1] == ("2", "Bob", "BOB@example.com")
-    assert await service.newest(account) == []  # nothing starts by itself
+    assert (await service.page(account, limit=20)).jobs == []  # nothing starts by itself
     job_id = await drafts.start(account, draft.id, JobOptions(mode=Mode.FAST, name="Spring", evidence=True))
     assert await drafts.waiting(account) == []
     async with engine_on(settings) as engine:
@@ -123,7 +123,7 @@ async def test_starting_twice_makes_one_job(drafts: Drafts, service: JobService)
     ids = await asyncio.gather(*(drafts.start(account, draft.id, FAST) for _ in range(10)))
     assert set(ids) == {draft.id}
     assert await drafts.start(account, draft.id, FAST) == draft.id
-    assert [view.id for view in await service.newest(account)] == [draft.id]
+    assert [view.id for view in (await service.page(account, limit=20)).jobs] == [draft.id]
 
 
 async def test_another_account_sees_nothing_of_a_list(drafts: Drafts, service: JobService) -> None:
@@ -132,7 +132,7 @@ async def test_another_account_sees_nothing_of_a_list(drafts: Drafts, service: J
     assert await drafts.waiting(other) == []
     for refused in (
         drafts.get(other, draft.id),
-        drafts.look(other, draft.id),
+        drafts.inspect(other, draft.id),
         drafts.start(other, draft.id, FAST),
         drafts.discard(other, draft.id),
     ):
@@ -175,7 +175,7 @@ async def test_a_discarded_list_leaves_nothing(
     settings: Settings, drafts: Drafts, service: JobService
 ) -> None:
     account, draft = await taken(drafts, service)
-    await drafts.look(account, draft.id)
+    await drafts.inspect(account, draft.id)
     assert files(settings) == [f"{draft.id}.json", "look.json", "source"]
     await drafts.discard(account, draft.id)
     assert files(settings) == []
@@ -214,9 +214,9 @@ async def test_an_account_has_so_many_lists_waiting_and_no_more(drafts: Drafts, 
     assert await code_of(drafts.receive(account, pieces(CSV), "list.csv")) == ""
 
 
-async def look_at(drafts: Drafts, service: JobService, data: bytes) -> Look:
+async def look_at(drafts: Drafts, service: JobService, data: bytes) -> Inspection:
     account, draft = await taken(drafts, service, data)
-    return await drafts.look(account, draft.id)
+    return await drafts.inspect(account, draft.id)
 
 
 async def test_the_key_of_every_column_leads_intake_to_it(
@@ -263,7 +263,7 @@ async def test_what_is_no_list_is_told_before_anything_starts(
     drafts: Drafts, service: JobService, data: bytes, code: str
 ) -> None:
     account, draft = await taken(drafts, service, data)
-    assert await code_of(drafts.look(account, draft.id)) == code
+    assert await code_of(drafts.inspect(account, draft.id)) == code
     assert await drafts.waiting(account) == [draft]
 
 
@@ -275,13 +275,9 @@ async def test_a_list_without_an_address_column_can_still_be_chosen_from(
 
 
 async def test_the_service_of_an_installation_takes_its_limits(settings: Settings) -> None:
-    async with open_service(settings) as jobs:
-        database = open_database(settings)
-        stores = Stores(database, open_blobs(settings), open_waker(settings), jobs)
-        (settings.home / "scratch").mkdir(exist_ok=True)
-        drafts = drafts_service(settings.model_copy(update={"max_rows": 1}), stores)
-        account = await jobs.account("alice")
+    async with open_container(settings.model_copy(update={"max_rows": 1})) as container:
+        drafts = container.drafts
+        account = await container.jobs.account("alice")
         draft = await drafts.receive(account, pieces(CSV), "list.csv")
-        assert await code_of(drafts.look(account, draft.id)) == "too_many_rows"
+        assert await code_of(drafts.inspect(account, draft.id)) == "too_many_rows"
         assert JobId(draft.id) == draft.id
-        await database.aclose()

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
+import errno
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import psutil
 import pytest
 
-from jobs import steps
-from jobs.service import JobService
-from jobs.views import AccountId, JobId, JobOptions, JobState
+from mailsift.container import open_service
+from mailsift.jobs.engine import step
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, JobOptions
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Mode
+from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from mailsift.wiring import open_service
-from pipeline.errors import MailsiftError
-from pipeline.facts import Mode
-from sandbox.client import SandboxProcess
-from tests.installation import settings_for, until
-from tests.planting import FAST, Gate, Planter, Poisoned, caught, engine_on, work_until_ended
+from mailsift.storage.states import JobState
+from tests.support.installation import settings_for, until
+from tests.support.ready_jobs import FAST, Gate, Planter, Poisoned, caught, engine_on, work_until_ended
 
 ADDRESSES = [f"user{n}@example.com" for n in range(7)] + ["no address"]
 SHORT: dict[str, Any] = {"lease_s": 3.0, "heartbeat_s": 0.2, "sweep_s": 0.1}
@@ -135,10 +139,11 @@ async def test_a_poisonous_address_is_cornered_and_the_others_get_their_true_ver
     given = [f"{who}{n}@ordinary.sandbox.test" for n in range(4) for who in ("known", "nobody")]
     account, job = await planter.plant(given, options=JobOptions(mode=Mode.DEEP))
     async with engine_on(
-        settings, lambda sound: Poisoned(sound, address="known2@ordinary.sandbox.test")
+        settings,
+        lambda sound: Poisoned(sound, address="known2@ordinary.sandbox.test"),
+        work_plan={"max_attempts": 2},
     ) as engine:
-        engine._chunks._plan = replace(engine._chunks._plan, max_attempts=2)
-        poisoned = engine._chunks._sifter
+        poisoned = engine._chunks._validator
         assert isinstance(poisoned, Poisoned)
         while (await service.get(account, job)).finished_at is None:
             await engine.drain()
@@ -156,7 +161,7 @@ async def test_a_blob_store_that_fails_is_not_the_addresses_fault(
     account, job = await planter.plant(ADDRESSES[:1])
     away = MailsiftError("blob_store_failed", "The blob store failed.", retryable=True)
     async with engine_on(settings, lambda sound: Poisoned(sound, times=7, error=away)) as engine:
-        poisoned = engine._chunks._sifter
+        poisoned = engine._chunks._validator
         assert isinstance(poisoned, Poisoned)
         while (await service.get(account, job)).finished_at is None:
             await engine.drain()
@@ -191,7 +196,7 @@ async def test_an_engine_that_is_closed_gives_its_steps_back_untried(
 
     account, job = await submitted(service, tmp_path, "email\na@example.com\n")
     with monkeypatch.context() as patched:
-        patched.setattr(steps, "take_in", never)
+        patched.setattr(step, "take_in", never)
         async with engine_on(settings) as engine:
             draining = asyncio.create_task(engine.drain())
             await entered.wait()
@@ -202,6 +207,87 @@ async def test_an_engine_that_is_closed_gives_its_steps_back_untried(
     assert (row["state"], row["step_token"], row["step_attempt"]) == ("intake", None, 0)
     async with engine_on(settings) as another:
         assert (await work_until_ended(another, service, account, job)).valid == 1
+
+
+class Away:
+    """Stands before a function and says that the store is away, so many times."""
+
+    def __init__(self, function: Callable[..., Awaitable[object]], error: Exception, *, times: int) -> None:
+        self._function, self._error, self.left = function, error, times
+
+    async def __call__(self, *args: Any, **named: Any) -> object:
+        self.left -= 1
+        if self.left >= 0:
+            raise self._error
+        return await self._function(*args, **named)
+
+
+AWAY = MailsiftError("blob_store_failed", "Away.", retryable=True)
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [("take_in", AWAY), ("take_in", FULL), ("write_results", AWAY), ("write_results", FULL)],
+    ids=repr,
+)
+async def test_a_step_waits_for_a_store_that_is_away_as_long_as_it_takes(
+    settings: Settings,
+    planter: Planter,
+    service: JobService,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: tuple[str, Exception],
+) -> None:
+    name, error = fault
+    away = Away(getattr(step, name), error, times=5)  # more often than workers may die over a step
+    monkeypatch.setattr(step, name, away)
+    account, job = await submitted(service, tmp_path, "email\na@example.com\n")
+    async with engine_on(settings) as engine:
+        for tries in (1, 2, 3, 4, 5):
+            while away.left > 5 - tries:
+                await engine.drain()
+            view = await service.get(account, job)
+            assert [wait.reason for wait in view.waiting] == ["storage"]
+            (row,) = await planter.sql(
+                "SELECT step_attempt, step_token, "
+                "ceil(extract(epoch FROM step_until - clock_timestamp()))::int AS delay FROM job"
+            )
+            assert (row["step_attempt"], row["step_token"]) == (0, None)
+            assert 2**tries - 2 <= row["delay"] <= 2**tries
+            await engine.drain()
+            assert away.left == 5 - tries  # not before its time
+            await planter.sql("UPDATE job SET step_until = clock_timestamp() - interval '1 second'")
+        done = await work_until_ended(engine, service, account, job)
+    assert (done.state, done.valid, done.waiting) == (JobState.COMPLETED, 1, ())
+    assert len(await planter.events(job)) == 1
+
+
+async def test_signals_to_the_process_that_reads_a_list_cost_its_job_nothing(
+    settings: Settings, planter: Planter, service: JobService, tmp_path: Path
+) -> None:
+    account, job = await submitted(service, tmp_path, "email\n" + "a@example.com\n" * 100_000)
+    async with engine_on(settings) as engine:
+        for number in (signal.SIGKILL, signal.SIGQUIT, signal.SIGKILL, signal.SIGUSR1, signal.SIGINT):
+            draining = asyncio.create_task(engine.drain())
+            await _signal_reader(number)
+            await draining
+            (row,) = await planter.sql("SELECT state, step_attempt, step_token FROM job")
+            assert number is signal.SIGINT or [*row.values()] == ["intake", 0, None]
+            await planter.sql("UPDATE job SET step_until = clock_timestamp() - interval '1 second'")
+        done = await work_until_ended(engine, service, account, job)
+    assert (done.state, done.valid) == (JobState.COMPLETED, 100_000)
+
+
+async def _signal_reader(number: signal.Signals) -> None:
+    """Send a signal to the process that reads a list, as soon as there is one."""
+    while True:
+        for child in psutil.Process().children():
+            with suppress(psutil.NoSuchProcess):
+                if "mailsift.jobs.intake.child" in child.cmdline():
+                    child.send_signal(number)
+                    return
+        await asyncio.sleep(0.001)
 
 
 async def submitted(service: JobService, folder: Path, content: str) -> tuple[AccountId, JobId]:
@@ -234,7 +320,7 @@ async def test_a_list_that_cannot_be_taken_in_fails_its_job_with_its_code_and_on
 def finish_breaks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Makes writing results fail as often as there are items in the list."""
     left: list[int] = []
-    sound = steps.write_results
+    sound = step.write_results
 
     async def broken(*given: Any) -> None:
         if left:
@@ -242,7 +328,7 @@ def finish_breaks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             raise ValueError("disk full of poison")
         await sound(*given)
 
-    monkeypatch.setattr(steps, "write_results", broken)
+    monkeypatch.setattr(step, "write_results", broken)
     return left
 
 
@@ -254,7 +340,7 @@ async def test_a_finish_that_breaks_is_done_again_when_its_lease_is_over_however
     async with engine_on(settings, **SHORT) as engine:
         while finish_breaks:
             await engine.drain()
-        engine._chunks._sifter = Gate(engine._chunks._sifter)
+    async with engine_on(settings, Gate, **SHORT) as engine:
         await planter.plant(ADDRESSES)
         gate, draining = await caught(engine)
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from jobs.attempts import attempt_at_step
-from jobs.commit import LeaseLostError
-from jobs.meters import (
+from mailsift.container import open_service
+from mailsift.jobs.engine.attempt import attempt_at_step
+from mailsift.jobs.engine.commit import LeaseLostError
+from mailsift.jobs.metrics import (
     ADDRESSES,
     ATTEMPTS,
     IN_FLIGHT,
@@ -24,15 +24,13 @@ from jobs.meters import (
     UP,
     count_missed,
 )
-from jobs.states import Step, target
-from jobs.views import JobState
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from mailsift.wiring import open_service
-from pipeline.errors import MailsiftError
-from storage.job_rows import ClaimedStep
-from tests.installation import settings_for, until
-from tests.metered import Counts, counted
-from tests.planting import Gate, Planter, Poisoned, caught, engine_on, work_until_ended
+from mailsift.storage.sql.jobs import ClaimedStep
+from mailsift.storage.states import JobState, JobTransition
+from tests.support.captured_metrics import Counted
+from tests.support.installation import settings_for, until
+from tests.support.ready_jobs import Gate, Planter, Poisoned, caught, engine_on, work_until_ended
 
 PEOPLE = [f"jane{n}@customer{n}.example" for n in range(30)]
 JOB = UUID(int=7)
@@ -50,15 +48,15 @@ def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
     )
 
 
-def addresses(counts: Counts) -> float:
+def addresses(counts: Counted) -> float:
     return sum(value for key, value in counts.items() if key[0] == "addresses_total")
 
 
 async def test_a_job_that_goes_well(settings: Settings, tmp_path: Path) -> None:
     account, job_id = await Planter(settings, tmp_path).plant(PEOPLE, chunk=10)
-    with counted(*COUNTED) as counts:
-        async with open_service(settings) as service, engine_on(settings) as engine:
-            await work_until_ended(engine, service, account, job_id)
+    counts = Counted(*COUNTED)
+    async with open_service(settings) as service, engine_on(settings) as engine:
+        await work_until_ended(engine, service, account, job_id)
     assert addresses(counts) == len(PEOPLE)
     assert counts["chunk_attempts_total", "done"] == 3
     assert counts["step_attempts_total", "finalizing", "done"] == 1
@@ -71,14 +69,14 @@ async def test_a_job_that_goes_well(settings: Settings, tmp_path: Path) -> None:
 async def test_a_chunk_that_fails_and_is_done_by_another_attempt(settings: Settings, tmp_path: Path) -> None:
     planter = Planter(settings, tmp_path)
     account, job_id = await planter.plant(PEOPLE, chunk=10)
-    with counted(*COUNTED) as counts:
-        async with (
-            open_service(settings) as service,
-            engine_on(settings, lambda sound: Poisoned(sound, times=1)) as engine,
-        ):
-            await engine.drain()
-            await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
-            await work_until_ended(engine, service, account, job_id)
+    counts = Counted(*COUNTED)
+    async with (
+        open_service(settings) as service,
+        engine_on(settings, lambda sound: Poisoned(sound, times=1)) as engine,
+    ):
+        await engine.drain()
+        await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
+        await work_until_ended(engine, service, account, job_id)
     assert (counts["chunk_attempts_total", "error"], counts["chunk_attempts_total", "done"]) == (1, 3)
     assert addresses(counts) == len(PEOPLE)
 
@@ -88,12 +86,12 @@ async def test_poison_is_counted_when_it_is_split_and_when_it_is_given_up(
 ) -> None:
     planter = Planter(settings, tmp_path)
     account, job_id = await planter.plant(PEOPLE[:2], chunk=2)
-    with counted(*COUNTED) as counts:
-        async with open_service(settings) as service, engine_on(settings) as engine:
-            await planter.sql("UPDATE chunk SET attempt = 9")
-            await engine.drain()
-            await planter.sql("UPDATE chunk SET attempt = 9 WHERE state = 'ready'")
-            view = await work_until_ended(engine, service, account, job_id)
+    counts = Counted(*COUNTED)
+    async with open_service(settings) as service, engine_on(settings) as engine:
+        await planter.sql("UPDATE chunk SET attempt = 9")
+        await engine.drain()
+        await planter.sql("UPDATE chunk SET attempt = 9 WHERE state = 'ready'")
+        view = await work_until_ended(engine, service, account, job_id)
     assert counts["poison_total", "split"] == 1
     assert counts["poison_total", "given_up"] + counts["chunk_attempts_total", "done"] > 2
     assert view.state is JobState.COMPLETED
@@ -102,36 +100,36 @@ async def test_poison_is_counted_when_it_is_split_and_when_it_is_given_up(
 async def test_leases_of_the_dead_and_work_that_was_stopped(settings: Settings, tmp_path: Path) -> None:
     planter = Planter(settings, tmp_path)
     await planter.plant(PEOPLE, chunk=30)
-    with counted(*COUNTED) as counts:
-        async with engine_on(settings, Gate, heartbeat_s=0.2, sweep_s=3_600.0) as engine:
-            _, draining = await caught(engine)
-            assert counts["worker_inflight", "survey"] == 1
-            await planter.sql(  # a lease of somebody who is dead: nobody renews it
-                """UPDATE chunk SET lease_token = gen_random_uuid(),
-                       lease_until = clock_timestamp() - interval '1 s'"""
-            )
-            await draining  # a heartbeat finds the lease lost and stops the work
-            assert counts["chunk_attempts_total", "stopped"] == 1
-            assert counts["lease_expired_total", "chunk"] == 0
-            engine._config = replace(engine._config, sweep_s=0.0)
-            draining = asyncio.create_task(engine.drain())
+    counts = Counted(*COUNTED)
+    async with engine_on(settings, Gate, heartbeat_s=0.2, sweep_s=3_600.0) as engine:
+        _, draining = await caught(engine)
+        assert counts["worker_inflight", "survey"] == 1
+        await planter.sql(  # a lease of somebody who is dead: nobody renews it
+            """UPDATE chunk SET lease_token = gen_random_uuid(),
+                   lease_until = clock_timestamp() - interval '1 s'"""
+        )
+        await draining  # a heartbeat finds the lease lost and stops the work
+        assert counts["chunk_attempts_total", "stopped"] == 1
+        assert counts["lease_expired_total", "chunk"] == 0
+    async with engine_on(settings, Gate, sweep_s=0.0) as engine:
+        draining = asyncio.create_task(engine.drain())
 
-            async def swept() -> bool:
-                return counts["lease_expired_total", "chunk"] == 1
+        async def swept() -> bool:
+            return counts["lease_expired_total", "chunk"] == 1
 
-            await until(swept, within=30)
-            engine.stop()
-            await engine.aclose(grace_s=0)
-            await draining
+        await until(swept, within=30)
+        engine.stop()
+        await engine.aclose(grace_s=0)
+        await draining
     assert counts["chunk_attempts_total", "done"] == 0
 
 
 async def test_a_step_counts_how_it_ended() -> None:
     step = ClaimedStep(JOB, JOB, None, "intake", 1, JOB, {}, "list.csv", 10)
-    with counted(*COUNTED) as counts:
-        for error in (MailsiftError("x", "y"), LeaseLostError(), asyncio.CancelledError()):
-            with pytest.raises(type(error)), attempt_at_step(step):
-                raise error
+    counts = Counted(*COUNTED)
+    for error in (MailsiftError("x", "y"), LeaseLostError(), asyncio.CancelledError()):
+        with pytest.raises(type(error)), attempt_at_step(step):
+            raise error
     assert counts == {
         ("step_attempts_total", "intake", outcome): 1 for outcome in ("error", "lease_lost", "stopped")
     }
@@ -139,16 +137,16 @@ async def test_a_step_counts_how_it_ended() -> None:
 
 async def test_a_cancelled_job_is_counted_where_it_was_cancelled(settings: Settings, tmp_path: Path) -> None:
     account, job_id = await Planter(settings, tmp_path).plant(PEOPLE)
-    with counted(*COUNTED) as counts:
-        async with open_service(settings) as service:
-            await service.cancel(account, job_id)
-    assert counts == {("jobs_ended_total", target(Step.CANCEL)): 1}
+    counts = Counted(*COUNTED)
+    async with open_service(settings) as service:
+        await service.cancel(account, job_id)
+    assert counts == {("jobs_ended_total", JobTransition.CANCEL.target): 1}
 
 
 def test_slots_that_were_left_out_have_three_reasons() -> None:
-    with counted(SCHEDULE_MISSED) as counts:
-        for code in ("missed", "still_running", "schedule_source_gone", "nothing_to_retry"):
-            count_missed(code)
+    counts = Counted(SCHEDULE_MISSED)
+    for code in ("missed", "still_running", "schedule_source_gone", "nothing_to_retry"):
+        count_missed(code)
     assert counts == {
         ("schedule_missed_total", "missed"): 1,
         ("schedule_missed_total", "still_running"): 1,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
@@ -10,19 +12,18 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from jobs.erasure import Eraser
-from jobs.service import JobService
-from jobs.submissions import Submissions
-from jobs.tidy import KEPT_SECONDS, Tidier
-from jobs.views import AccountId, JobOptions
+from mailsift.container import open_blobs, open_database, open_service
+from mailsift.jobs.engine.maintenance import KEPT_SECONDS, Tidier
+from mailsift.jobs.erasure import Eraser
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobOptions
+from mailsift.pipeline.clock import system_clock
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from mailsift.wiring import open_blobs, open_database, open_service, open_waker
-from pipeline.clock import system_clock
-from pipeline.errors import MailsiftError
-from storage.blobs import JobBlobs
-from storage.database import Database
-from tests.installation import settings_for
-from tests.planting import FAST, Gate, Planter, caught, engine_on
+from mailsift.storage.blobs.store import JobBlobs
+from mailsift.storage.database import Database
+from tests.support.installation import settings_for
+from tests.support.ready_jobs import FAST, Gate, Planter, caught, engine_on
 
 ADDRESSES = [f"user{n}@example.com" for n in range(7)]
 DUE = "UPDATE leftover SET due_at = clock_timestamp() - interval '1 second'"
@@ -94,11 +95,10 @@ async def test_what_a_worker_writes_after_its_job_was_deleted_goes_with_a_later_
 
 
 async def test_a_list_that_is_stored_and_whose_job_never_comes_is_deleted(
-    settings: Settings, planter: Planter, database: Database, eraser: Eraser
+    settings: Settings, planter: Planter, service: JobService, eraser: Eraser
 ) -> None:
-    submissions = Submissions(database=database, blobs=open_blobs(settings), waker=open_waker(settings))
     with pytest.raises(IntegrityError):  # as if the process had died between the two
-        await submissions.receive(AccountId(uuid4()), pieces(b"a@example.com\n"), FAST)
+        await service.receive(AccountId(uuid4()), pieces(b"a@example.com\n"), FAST)
     assert [Path(file).name for file in files(settings)] == ["source"]
     await eraser.sweep()
     assert len(files(settings)) == 1
@@ -108,9 +108,8 @@ async def test_a_list_that_is_stored_and_whose_job_never_comes_is_deleted(
 
 
 async def test_a_list_that_comes_in_too_slowly_is_refused_and_not_half_there(
-    settings: Settings, planter: Planter, service: JobService, database: Database, eraser: Eraser
+    settings: Settings, planter: Planter, service: JobService, eraser: Eraser
 ) -> None:
-    submissions = Submissions(database=database, blobs=open_blobs(settings), waker=open_waker(settings))
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"a@example.com\n"
@@ -120,7 +119,7 @@ async def test_a_list_that_comes_in_too_slowly_is_refused_and_not_half_there(
 
     account = await service.account("a")
     with pytest.raises(MailsiftError, match="service_unavailable") as refused:
-        await submissions.receive(account, slowly(), FAST)
+        await service.receive(account, slowly(), FAST)
     assert refused.value.retryable
     assert await planter.sql("SELECT * FROM job") == []
     await planter.sql(DUE)
@@ -159,8 +158,8 @@ async def test_a_job_that_runs_is_not_deleted_and_an_account_is_with_whatever_ru
 
 async def test_old_files_of_this_machine_go_and_those_in_use_stay(settings: Settings) -> None:
     cache, scratch = settings.home / "blob-cache", settings.home / "scratch"
-    old = [cache / "incoming-1", cache / "jobs/x/source/1f", scratch / "intake-a/rows.parquet"]
-    new = [cache / "incoming-2", scratch / "partial-b/results.parquet"]
+    old = [cache / "left-1", cache / "jobs/x/source/1f", scratch / "intake-a/rows.parquet"]
+    new = [cache / "left-2", scratch / "partial-b/results.parquet"]
     for file in old + new:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("a@example.com")
@@ -174,3 +173,51 @@ async def test_old_files_of_this_machine_go_and_those_in_use_stay(settings: Sett
     old[0].write_text("x")
     os.utime(old[0], (past, past))
     assert await tidier.sweep() == 0  # it has just looked
+
+
+async def test_what_a_killed_process_left_goes_at_the_next_start_and_what_lives_stays_whatever_the_clock(
+    settings: Settings,
+) -> None:
+    script = """
+import asyncio, sys
+from pathlib import Path
+from mailsift.storage.blobs.local_files import process_folder
+from mailsift.storage.blobs.store import Blobs
+home = Path(sys.argv[1])
+async def main():
+    with process_folder(home / "scratch") as folder:
+        (folder / "intake-x").mkdir()
+        (folder / "intake-x" / "rows.parquet").write_text("a@example.com")
+        blobs = Blobs((home / "blobs").as_uri(), home / "blob-cache")
+        async with blobs.stream_in("jobs/x/source") as incoming:
+            await incoming.write(b"a@example.com")
+            print("up", flush=True)
+            sys.stdin.read()
+asyncio.run(main())
+"""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        script,
+        str(settings.home),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    await process.stdout.readline()
+
+    async def swept() -> list[str]:
+        """Sweep as a process that has just started, in another century."""
+        later = Tidier(
+            blobs=open_blobs(settings),
+            scratch=settings.home / "scratch",
+            clock=lambda: system_clock() + 4_000_000_000,
+        )
+        await later.sweep()
+        places = [*(settings.home / "scratch").rglob("*"), *(settings.home / "blob-cache").rglob("*")]
+        return sorted(place.name.split("-")[0] for place in places)
+
+    assert await swept() == ["incoming", "intake", "process", "rows.parquet"]
+    process.kill()
+    await process.communicate()
+    assert await swept() == []

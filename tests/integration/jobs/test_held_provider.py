@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from jobs.tally import tally
-from jobs.views import AccountId, JobId, JobOptions, JobState
+from mailsift.container import open_engine, open_redis, open_service
+from mailsift.jobs.results.breakdown import rows_by_result
+from mailsift.jobs.views import AccountId, JobId, JobOptions
+from mailsift.pipeline.ports import Ask, Report, SessionOutcome
+from mailsift.pipeline.providers import Providers
+from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from mailsift.wiring import open_redis, open_service
-from mailsift.wiring_engine import open_engine
-from pipeline.ports import Ask, Outcome, Report
-from pipeline.providers import Providers
-from sandbox.client import SandboxProcess
-from storage.throttle import RedisThrottle
-from tests.installation import settings_for
+from mailsift.storage.redis.throttle import RedisThrottle
+from mailsift.storage.states import JobState
+from tests.support.installation import settings_for
 
 HELD = "ordinary-host.test"  # the provider of ordinary.sandbox.test
 LIST = "email\nknown1@ordinary.sandbox.test\nnobody1@ordinary.sandbox.test\nknown1@exim.sandbox.test\n"
@@ -38,7 +38,7 @@ def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: Sandbox
 async def refuse_five_times(settings: Settings) -> None:
     redis = open_redis(settings)
     throttle = RedisThrottle(redis, row=Providers.load(settings.overrides).row)
-    await throttle.report([Report(Ask(HELD, "", "127.0.0.1", 1), "", Outcome.BLOCKED)] * 5)
+    await throttle.report([Report(Ask(HELD, "", "127.0.0.1", 1), "", SessionOutcome.BLOCKED)] * 5)
     await redis.aclose()
 
 
@@ -74,7 +74,7 @@ async def test_a_deadline_ends_the_waiting_with_probe_blocked(
         await engine.drain()
         view = await service.get(account, job_id)
         async with service.results(account, job_id) as results:
-            found = tally(results)
+            found = rows_by_result(results)
     assert view.state is JobState.COMPLETED
     assert found == {"probe_blocked": 2, "deliverable": 1}
     assert HELD not in sandbox.counters()["rcpts_by_provider"]

@@ -13,25 +13,25 @@ import polars as pl
 import pytest
 from typing_extensions import override
 
-from jobs.service import JobService
-from jobs.states import TRANSITIONS, Step
-from jobs.views import TERMINAL, AccountId, JobId, JobOptions, JobState
+from mailsift.container import OtherParts, open_service
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, JobOptions
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Mode
+from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from mailsift.wiring import open_service
-from pipeline.errors import MailsiftError
-from pipeline.facts import Mode
-from sandbox.client import SandboxProcess
-from storage.blobs import Blobs, JobBlobs
-from tests.installation import settings_for
-from tests.planting import FAST, Gate, Planter, caught, engine_on, work_until_ended
+from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.states import ENDED, JobState, JobTransition
+from tests.support.installation import settings_for
+from tests.support.ready_jobs import FAST, Gate, Planter, caught, engine_on, work_until_ended
 
 DEEP = JobOptions(mode=Mode.DEEP)
 ADDRESSES = [f"user{n}@example.com" for n in range(4)]
 Verb = Callable[[JobService, AccountId, JobId], Awaitable[object]]
-VERBS: dict[Step | None, Verb] = {
-    Step.PAUSE: JobService.pause,
-    Step.RESUME: JobService.resume,
-    Step.CANCEL: JobService.cancel,
+VERBS: dict[JobTransition | None, Verb] = {
+    JobTransition.PAUSE: JobService.pause,
+    JobTransition.RESUME: JobService.resume,
+    JobTransition.CANCEL: JobService.cancel,
     None: JobService.retry,
 }
 
@@ -98,7 +98,7 @@ async def test_a_submitted_list_becomes_a_job_with_counts_of_rows(
     assert after.started_at is not None
     assert after.finished_at is not None
     assert before.created_at <= after.started_at <= after.finished_at
-    assert [view.id for view in await service.newest(account)] == [job]
+    assert [view.id for view in (await service.page(account, limit=20)).jobs] == [job]
     found = await rows(service, account, job)
     assert [row["c0"] for row in found] == ["1", "2", "3", "4"]
     assert [json.loads(row["mailsift_evidence"])["disposable"] for row in found] == [False] * 3 + [True]
@@ -118,12 +118,12 @@ async def test_a_job_of_another_account_cannot_be_found(planter: Planter, servic
     stranger = await service.account("stranger")
     for ask in (JobService.get, rows, *VERBS.values()):
         assert await code_of(ask(service, stranger, job)) == "job_not_found"
-    assert await service.newest(stranger) == []
+    assert (await service.page(stranger, limit=20)).jobs == []
 
 
-@pytest.mark.parametrize("step", list(VERBS), ids=lambda step: step or "retry")
+@pytest.mark.parametrize("step", list(VERBS), ids=lambda step: step.name if step else "RETRY")
 async def test_what_a_job_cannot_do_in_its_state_is_a_conflict(
-    step: Step | None, planter: Planter, service: JobService
+    step: JobTransition | None, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
     for state in JobState:
@@ -131,9 +131,9 @@ async def test_what_a_job_cannot_do_in_its_state_is_a_conflict(
             "WITH forgotten AS (DELETE FROM event) "
             "UPDATE job SET state = :state, finished_at = CASE WHEN :ended THEN clock_timestamp() END",
             state=state.value,
-            ended=state in TERMINAL,
+            ended=state in ENDED,
         )
-        expected = "" if (state, step) in TRANSITIONS else "job_state_conflict"
+        expected = "" if step is not None and state in step.sources else "job_state_conflict"
         if step is None:
             expected = WITHOUT_RESULTS.get(state, "job_state_conflict")
         assert await code_of(VERBS[step](service, account, job)) == expected, state
@@ -197,7 +197,7 @@ class Completing(Blobs):
 
 
 async def test_results_that_complete_while_they_are_read_are_given_whole(
-    settings: Settings, planter: Planter, service: JobService, tmp_path: Path
+    settings: Settings, planter: Planter, tmp_path: Path
 ) -> None:
     account, job = await planter.plant(ADDRESSES, chunk=1)
     await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() + interval '1 h' WHERE n > 1")
@@ -205,9 +205,11 @@ async def test_results_that_complete_while_they_are_read_are_given_whole(
         await engine.drain()
     whole = tmp_path / "whole.parquet"
     pl.DataFrame({"c0": ADDRESSES}).write_parquet(whole)
-    service._blobs = racing = Completing(settings.blobs, settings.home / "blob-cache")
+    racing = Completing(settings.blobs, settings.home / "blob-cache")
     await racing.completes(planter, whole)
-    assert await rows(service, account, job) == [{"c0": address} for address in ADDRESSES]
+    async with open_service(settings, OtherParts(blobs=racing)) as reading:
+        found = await rows(reading, account, job)
+    assert found == [{"c0": address} for address in ADDRESSES]
 
 
 GREYLISTED = [f"known{n}@greylist-named.sandbox.test" for n in range(3)]

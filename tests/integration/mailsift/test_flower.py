@@ -13,14 +13,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from jobs.tasks import make_app, send_wake_ups
 from mailsift import celery_app
+from mailsift.jobs.tasks import make_app, send_wake_ups
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from pipeline.errors import MailsiftError
-from tests.debian import free_port
-from tests.installation import settings_for, until
-from tests.servers import RedisServer
-from tests.workers import ROOT, workers
+from tests.support.debian import free_port
+from tests.support.installation import settings_for, until
+from tests.support.servers import RedisServer
+from tests.support.workers import ROOT, workers
 
 
 @pytest.fixture

@@ -3,56 +3,62 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client import generate_latest
 
-from jobs.tasks import CeleryWaker, make_app
-from mailsift import gauges, metrics
-from mailsift.commands.serve import _beside
-from mailsift.gauges import READABLE, InstallationGauges, Readings
+from mailsift import gauges
+from mailsift.cli.serve import _beside
+from mailsift.gauges import InstallationGauges
+from mailsift.jobs.tasks import CeleryWaker, make_app
+from mailsift.pipeline.ports import SessionOutcome
+from mailsift.runtime.worker import run_sweeper
 from mailsift.settings import Settings
-from mailsift.sweeper import run_sweeper
-from pipeline.ports import Outcome
-from storage.database import Database
-from storage.redis import connect
-from storage.throttle import RedisThrottle
-from tests.debian import free_port
-from tests.exposition import Exposed, scraped
-from tests.installation import settings_for, until
-from tests.throttling import CONFIG, ask, row, session
+from mailsift.storage.database import Database
+from mailsift.storage.redis.connection import connect
+from mailsift.storage.redis.throttle import RedisThrottle
+from tests.support.debian import free_port
+from tests.support.exposition import Exposed, scraped
+from tests.support.installation import settings_for, until
+from tests.support.throttling import CONFIG, ask, row, session
 
 GONE = "postgresql://nobody@127.0.0.1:1/gone"
 
 
 @asynccontextmanager
-async def reader(database_url: str, redis_url: str) -> AsyncIterator[InstallationGauges]:
+async def reader(
+    database_url: str, redis_url: str, monotonic: Callable[[], float] = time.monotonic
+) -> AsyncIterator[InstallationGauges]:
     database, redis = Database(database_url), connect(redis_url, timeout=0.5)
     try:
-        yield InstallationGauges(
-            database=database, redis=redis, queue="mailsift", small_bytes=100, job_cap=64
-        )
+        yield InstallationGauges(database=database, redis=redis, queue="mailsift", monotonic=monotonic)
     finally:
         await database.aclose()
         await redis.aclose()
 
 
-def shown(readings: Readings) -> Exposed:
-    return Exposed(metrics.readings_page(readings).decode())
+async def shown(found: InstallationGauges) -> Exposed:
+    page = await asyncio.to_thread(generate_latest, found)
+    return Exposed(page.decode())
 
 
 async def test_an_empty_installation_shows_every_gauge_at_rest(database_url: str, redis_url: str) -> None:
     async with reader(database_url, redis_url) as found:
-        page = shown(await found.read())
+        page = await shown(found)
     assert page.value("mailsift_gauges_up") == 2
-    ratios = {gauges.PENALTY.name, gauges.PACE.name}  # of providers that have been asked
-    assert {meter.name for meter in gauges.METERS} - ratios == set(page.samples)
-    for gauge in gauges.METERS:
-        if gauge is not READABLE:
-            assert page.value(gauge.name) == 0, gauge.name
+    names = {family.name for gauge in gauges.METRICS for family in gauge.describe()}
+    ratios = {
+        "mailsift_throttle_penalty_seconds",
+        "mailsift_throttle_pace_ratio",
+    }  # of providers that were asked
+    assert names - ratios == set(page.samples)
+    for name in names - {"mailsift_gauges_up"}:
+        assert page.value(name) == 0, name
 
 
 @pytest.mark.parametrize(("database_up", "redis_up"), [(True, False), (False, True), (False, False)])
@@ -61,7 +67,7 @@ async def test_what_cannot_be_read_is_left_out_and_said(
 ) -> None:
     urls = database_url if database_up else GONE, redis_url if redis_up else "redis://127.0.0.1:1"
     async with reader(*urls) as found:
-        page = shown(await found.read())
+        page = await shown(found)
     assert page.value("mailsift_gauges_up", source="database") == database_up
     assert page.value("mailsift_gauges_up", source="redis") == redis_up
     assert ("mailsift_jobs" in page.samples) == database_up
@@ -73,12 +79,12 @@ async def test_wake_ups_in_the_queue_are_counted_once_in_five_seconds_at_most(
 ) -> None:
     waker = CeleryWaker(make_app(redis_url))
     await waker.wake(3)
-    async with reader(database_url, redis_url) as found:
-        assert shown(await found.read()).value("mailsift_broker_queue_len") == 3
+    moments = iter([0.0, 0.0, 4.9, 5.0, 5.0])
+    async with reader(database_url, redis_url, lambda: next(moments)) as found:
+        assert (await shown(found)).value("mailsift_broker_queue_len") == 3
         await waker.wake(2)
-        assert shown(await found.read()).value("mailsift_broker_queue_len") == 3
-        found._read_at -= gauges._CACHED_SECONDS
-        assert shown(await found.read()).value("mailsift_broker_queue_len") == 5
+        assert (await shown(found)).value("mailsift_broker_queue_len") == 3
+        assert (await shown(found)).value("mailsift_broker_queue_len") == 5
 
 
 async def test_a_provider_that_asked_for_less_is_shown_and_a_customers_mail_host_is_not(
@@ -87,11 +93,11 @@ async def test_a_provider_that_asked_for_less_is_shown_and_a_customers_mail_host
     redis = connect(redis_url)
     throttle = RedisThrottle(redis, row=row, config=CONFIG)
     for provider in ("google", "customer.example"):
-        await session(throttle, ask(provider, source="192.0.2.7"), Outcome.RATE)
+        await session(throttle, ask(provider, source="192.0.2.7"), SessionOutcome.RATE)
     await session(throttle, ask("outlook"))
     await redis.aclose()
     async with reader(database_url, redis_url) as found:
-        page = shown(await found.read())
+        page = await shown(found)
     assert 25 < page.value("mailsift_throttle_penalty_seconds", provider="google", source="192.0.2.7") < 40
     assert page.value("mailsift_throttle_pace_ratio", provider="google") == 0.5
     assert page.value("mailsift_throttle_pace_ratio", provider="outlook", source="default") == 1
@@ -122,7 +128,6 @@ async def test_a_sweeper_shows_when_it_swept(tmp_path: Path, database_url: str, 
     assert (await scraped(port)).value("mailsift_build_info", role="sweeper") == 1
     stop.set()
     await running
-    assert all(meter._record is None for meter in metrics.SWEEPER)
 
 
 def test_the_worker_beside_an_api_has_the_next_port(tmp_path: Path) -> None:

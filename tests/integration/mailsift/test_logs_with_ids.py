@@ -11,14 +11,14 @@ from typing import Any
 import httpx
 import pytest
 
-from api.keys import Scope
-from mailsift.serve import open_keyring
+from mailsift.accounts.keys import Scope
+from mailsift.container import open_container
 from mailsift.settings import Settings
-from tests.installation import settings_for, until
-from tests.logged import our_logs
-from tests.planting import Planter, Poisoned, engine_on
-from tests.receiver import receiving
-from tests.serving import address, command
+from tests.support.captured_logs import our_logs
+from tests.support.installation import settings_for, until
+from tests.support.ready_jobs import Planter, Poisoned, engine_on
+from tests.support.receiver import receiving
+from tests.support.serving import address, command
 
 PEOPLE = [f"jane{n}@customer{n}.example" for n in range(30)]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -55,8 +55,10 @@ async def test_the_log_of_an_api_and_a_worker_tells_whom_each_line_is_about_and_
         command(settings, worker_log, "worker", "--processes", "1"),
         httpx.AsyncClient(base_url=await address(api_log), timeout=60) as client,
     ):
-        async with open_keyring(settings) as ring:
-            key = (await ring.keys.create(await ring.jobs.account("alice"), scopes=tuple(Scope))).secret
+        async with open_container(settings) as container:
+            key = (
+                await container.keys.create(await container.jobs.account("alice"), scopes=tuple(Scope))
+            ).secret
         client.headers["Authorization"] = f"Bearer {key}"
         made = await client.post("/v1/webhooks", json={"url": receiver.url})
         assert made.status_code == 201, made.text

@@ -12,26 +12,24 @@ from pathlib import Path
 import httpx
 import pytest
 
-from api.keys import Scope
-from mailsift import metrics
-from mailsift.serve import open_keyring, serve
+from mailsift.accounts.keys import Scope
+from mailsift.container import open_container
+from mailsift.pipeline.metrics import OTHER
+from mailsift.pipeline.providers import PROVIDERS
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
-from pipeline.meter import OTHER, Meter
-from pipeline.provider_table import PROVIDERS
-from sandbox.client import SandboxProcess
-from sandbox.listing import write_list
-from sandbox.world import Mix, World
-from tests.debian import free_port
-from tests.exposition import Exposed, page, scraped, wanted
-from tests.installation import settings_for, until
-from tests.receiver import receiving
-from tests.servers import Urls
-from tests.workers import workers
+from tests.support.debian import free_port
+from tests.support.exposition import Documented, Exposed, documented, page, scraped, wanted
+from tests.support.installation import settings_for, until
+from tests.support.receiver import receiving
+from tests.support.servers import Urls
+from tests.support.serving import address, command
+from tests.support.workers import workers
 
 SEED, DOMAINS, ROWS = 11, 500, 1_500
-EVERY: dict[str, Meter] = {
-    meter.name: meter for meter in (*metrics.API, *metrics.WORKER, *metrics.INSTALLATION)
-}
+EVERY = {one.name: one for one in documented()}
 METERED = {"_bucket", "_sum", "_count"}
 
 
@@ -49,7 +47,7 @@ class Scene:
 def scene(tmp_path_factory: pytest.TempPathFactory, shared_servers: Callable[[], Urls]) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("metrics")
     urls = shared_servers()
-    with SandboxProcess(seed=SEED, domains=DOMAINS, mix=Mix.CALM) as sandbox:
+    with SandboxProcess(seed=SEED, domains=DOMAINS, mix=WorldMix.CALM) as sandbox:
         settings = settings_for(
             folder / "home",
             database_url=urls.database_url,
@@ -65,15 +63,14 @@ def scene(tmp_path_factory: pytest.TempPathFactory, shared_servers: Callable[[],
 async def _played(settings: Settings, folder: Path) -> Scene:
     beside = settings.model_copy(update={"metrics_port": free_port()})
     ports = [port for one in (settings, beside) if (port := one.metrics_port)]
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    stop = asyncio.Event()
-    serving = asyncio.create_task(serve(settings, started=address.set_result, stop=stop))
-    try:
-        async with receiving() as receiver, httpx.AsyncClient(base_url=await address, timeout=60) as client:
+    api_log = folder / "api.log"
+    async with command(settings, api_log, "api"):
+        url = await address(api_log)
+        async with receiving() as receiver, httpx.AsyncClient(base_url=url, timeout=60) as client:
             client.headers["Authorization"] = f"Bearer {await _key(settings)}"
             await client.post("/v1/webhooks", json={"url": receiver.url})
             with workers(beside, 1, folder / "worker.log"):
-                addresses = await _work(client, folder / "list.csv", World(seed=SEED, domains=DOMAINS))
+                addresses = await _work(client, folder / "list.csv", SandboxWorld(seed=SEED, domains=DOMAINS))
 
                 async def told() -> bool:
                     return bool(receiver.requests)
@@ -81,11 +78,8 @@ async def _played(settings: Settings, folder: Path) -> Scene:
                 await until(told, within=30)
                 await until(partial(_is_at_rest, ports), within=60)
                 pages = (await page(ports[0]), await page(ports[1]))
-                await _work(client, folder / "more.csv", World(seed=SEED + 1, domains=DOMAINS))
+                await _work(client, folder / "more.csv", SandboxWorld(seed=SEED + 1, domains=DOMAINS))
                 second = Exposed(*[await page(port) for port in ports])
-    finally:
-        stop.set()
-        await serving
     return Scene(pages, Exposed(*pages), second, addresses)
 
 
@@ -97,12 +91,12 @@ async def _is_at_rest(ports: list[int]) -> bool:
 
 
 async def _key(settings: Settings) -> str:
-    async with open_keyring(settings) as ring:
-        account = await ring.jobs.account("tests")
-        return (await ring.keys.create(account, scopes=tuple(Scope))).secret
+    async with open_container(settings) as container:
+        account = await container.jobs.account("tests")
+        return (await container.keys.create(account, scopes=tuple(Scope))).secret
 
 
-async def _work(client: httpx.AsyncClient, source: Path, world: World) -> int:
+async def _work(client: httpx.AsyncClient, source: Path, world: SandboxWorld) -> int:
     """Have a list worked on; returns how many distinct addresses it has."""
     write_list(world, source, rows=ROWS)
     made = await client.post(
@@ -132,13 +126,12 @@ def test_what_rules_and_dashboard_name_is_shown_with_its_labels(scene: Scene) ->
 def test_the_values_they_look_for_are_possible() -> None:
     for one in wanted():
         for label, value in one.values:
-            (declared,) = (found for found in _meter(one.metric).labels if found.name == label)
-            assert value in declared.values, one
+            assert value in _documented(one.metric).labels[label], one
 
 
 def test_everything_that_is_shown_is_documented(scene: Scene) -> None:
     for name in scene.first.samples:
-        assert _meter(name).name in EVERY
+        assert _documented(name).name in EVERY
 
 
 def test_the_numbers_are_those_of_the_job(scene: Scene) -> None:
@@ -179,7 +172,7 @@ def test_no_label_holds_more_than_it_may(scene: Scene) -> None:
     names = {row.key for row in PROVIDERS} | {OTHER}
     assert len(names) <= 51
     for name, samples in scene.second.samples.items():
-        possible = {label.name: set(label.values) for label in _meter(name).labels if label.values}
+        possible = {label: values for label, values in _documented(name).labels.items() if values}
         for labels, _ in samples:
             assert labels.get("provider", OTHER) in names
             for label, value in labels.items():
@@ -196,7 +189,7 @@ def test_the_names_keep_the_conventions_of_prometheus(scene: Scene) -> None:
         assert judged.stdout + judged.stderr == ""
 
 
-def _meter(sample: str) -> Meter:
-    """Return the meter a sample is of."""
+def _documented(sample: str) -> Documented:
+    """Return the metric a sample is of."""
     stem, _, suffix = sample.rpartition("_")
     return EVERY[sample] if sample in EVERY or f"_{suffix}" not in METERED else EVERY[stem]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,16 +17,51 @@ import httpx
 import psutil
 import pytest
 
-from mailsift.metrics_server import MetricsServer
+from mailsift.container import open_service
+from mailsift.metrics import MetricsPort
 from mailsift.settings import Settings
-from mailsift.wiring import open_service
-from tests.debian import free_port
-from tests.exposition import Exposed, scraped
-from tests.installation import ended, settings_for, until
-from tests.planting import Planter
-from tests.workers import ROOT, kill_group
+from tests.support.debian import free_port
+from tests.support.exposition import Exposed, scraped
+from tests.support.installation import ended, settings_for, until
+from tests.support.ready_jobs import Planter
+from tests.support.workers import ROOT, kill_group
 
 ADDRESSES = 300
+
+# Two processes count and one of them dies; what it had counted stays, what it was does not.
+_CROWD = """
+import os, signal, sys, json
+from pathlib import Path
+from mailsift.cli.operate import share_counts
+from mailsift.settings import Settings
+
+folder = share_counts(Settings(home=Path(sys.argv[1]), metrics_port=9125))
+from prometheus_client import generate_latest
+from mailsift.jobs.metrics import ATTEMPTS, CLAIM, LOOP_LAG, SWEPT, UP
+from mailsift.metrics import SharedCounts
+
+shared = SharedCounts(folder)
+shared.forget_others()
+pages = []
+for number in (1, 2):
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        ATTEMPTS.labels("done").inc(number)
+        CLAIM.observe(0.02 * number)
+        UP.set(1)
+        LOOP_LAG.set(float(number))
+        SWEPT.set(100.0 * number)
+        os.write(writer, b"!")
+        signal.pause()
+    os.read(reader, 1)
+    pages.append(generate_latest(shared).decode())
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+pages.append(generate_latest(shared).decode())
+print(json.dumps(pages))
+os.killpg(0, signal.SIGKILL)
+"""
 
 
 @pytest.fixture
@@ -132,7 +169,7 @@ def listening(process: psutil.Process) -> set[int]:
 
 async def test_a_worker_says_that_its_port_is_taken_and_ends(settings: Settings, tmp_path: Path) -> None:
     assert settings.metrics_port is not None
-    taken = MetricsServer("127.0.0.1", settings.metrics_port)
+    taken = MetricsPort("127.0.0.1", settings.metrics_port)
     log = tmp_path / "worker.log"
     with worker(settings, log) as process:
         assert await asyncio.to_thread(process.wait, 60) == 2
@@ -141,3 +178,33 @@ async def test_a_worker_says_that_its_port_is_taken_and_ends(settings: Settings,
         f"mailsift: port_in_use: Nothing can listen on 127.0.0.1:{settings.metrics_port}, "
         "where the metrics are to be shown."
     )
+
+
+def test_all_processes_of_a_worker_are_shown_as_one_and_no_count_dies_with_its_process(
+    tmp_path: Path,
+) -> None:
+    earlier = tmp_path / "metrics" / f"{socket.gethostname()}-9125" / "earlier"
+    earlier.mkdir(parents=True)
+    (earlier / "counter_1.db").write_bytes(b"left over")
+    done = subprocess.run(
+        [sys.executable, "-c", _CROWD, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
+    assert done.stdout, done.stderr
+    assert not earlier.exists()
+    one, both, after = (Exposed(text) for text in json.loads(done.stdout))
+    for shown, counted, alive, lag in ((one, 1, 1, 1.0), (both, 3, 2, 2.0), (after, 3, 1, 1.0)):
+        assert shown.value("mailsift_chunk_attempts_total", outcome="done") == counted
+        assert shown.value("mailsift_worker_up") == alive
+        assert shown.value("mailsift_worker_loop_lag_seconds") == lag
+    assert after.value("mailsift_chunk_claim_seconds_count") == 2
+    assert after.value("mailsift_chunk_claim_seconds_sum") == pytest.approx(0.06)
+    assert after.value("mailsift_sweeper_last_tick_timestamp_seconds") == 200
+    assert after.values("mailsift_chunk_attempts_total", "outcome") == {
+        *("done", "error", "lease_lost", "stopped")
+    }
+    assert not [name for name in after.samples if name.startswith(("mailsift_api", "mailsift_jobs{"))]

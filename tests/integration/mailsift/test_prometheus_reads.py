@@ -13,12 +13,12 @@ import httpx
 import pytest
 import yaml
 
-from mailsift.serve import serve
+from mailsift.runtime.api_server import serve
 from mailsift.settings import Settings
-from tests.debian import free_port
-from tests.exposition import ALERTS, expressions, rules
-from tests.installation import settings_for, until
-from tests.workers import workers
+from tests.support.debian import free_port
+from tests.support.exposition import ALERTS, expressions, rules
+from tests.support.installation import settings_for, until
+from tests.support.workers import workers
 
 pytestmark = pytest.mark.needs("prometheus")
 VARIABLES = {"$__rate_interval": "10s", "$provider": ".*"}

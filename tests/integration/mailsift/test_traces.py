@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import multiprocessing
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 import pytest
+from opentelemetry import trace
+from structlog.contextvars import get_contextvars
 
-from api.keys import Scope
-from mailsift.observed import load_tracing, traced
-from mailsift.serve import open_keyring
+from mailsift.accounts.keys import Scope
+from mailsift.container import open_container
+from mailsift.jobs.tracing import fail, open_part, open_span
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from pipeline import spans
-from pipeline.errors import MailsiftError
-from tests.collector import Collector, Span, collecting
-from tests.installation import settings_for, until
-from tests.planting import Planter, Poisoned, engine_on
-from tests.receiver import receiving
-from tests.serving import address, command
-from tests.workers import ROOT
+from mailsift.tracing import check_tracing, traced
+from tests.support.installation import settings_for, until
+from tests.support.otlp_collector import Collector, Span, collecting
+from tests.support.ready_jobs import Planter, Poisoned, engine_on
+from tests.support.receiver import receiving
+from tests.support.serving import address, command
+from tests.support.workers import ROOT
+
+T = TypeVar("T")
 
 PEOPLE = [f"jane{n}@customer{n}.example" for n in range(30)]
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -64,8 +73,10 @@ async def _play(settings: Settings, tmp_path: Path) -> tuple[str, str, str]:
         command(settings, tmp_path / "worker.log", "worker", "--processes", "1"),
         httpx.AsyncClient(base_url=await address(api_log), timeout=60) as client,
     ):
-        async with open_keyring(settings) as ring:
-            key = (await ring.keys.create(await ring.jobs.account("alice"), scopes=tuple(Scope))).secret
+        async with open_container(settings) as container:
+            key = (
+                await container.keys.create(await container.jobs.account("alice"), scopes=tuple(Scope))
+            ).secret
         client.headers["Authorization"] = f"Bearer {key}"
         await client.post("/v1/webhooks", json={"url": receiver.url})
         parent = {"traceparent": f"00-{TRACE}-{CALLER}-01"}
@@ -113,6 +124,23 @@ def _is_a_delivery(collector: Collector) -> None:
     assert {"mailsift.delivery", "mailsift.endpoint", "mailsift.lease"} <= found.fields.keys()
 
 
+def in_a_new_process(work: Callable[..., T], *given: object) -> T:
+    """Call a function where no trace has been written yet: OpenTelemetry is set up once in a process."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *given).result(60)
+
+
+def fail_at_one_address(settings: Settings, address: str) -> None:
+    error = ValueError(address)
+
+    async def drain() -> None:
+        async with engine_on(settings, lambda sound: Poisoned(sound, address=address, error=error)) as engine:
+            await engine.drain()
+
+    with traced(settings, "worker"):
+        asyncio.run(drain())
+
+
 async def test_a_chunk_that_fails_is_a_failed_span_without_the_words_of_its_error(
     tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
@@ -120,10 +148,7 @@ async def test_a_chunk_that_fails_is_a_failed_span_without_the_words_of_its_erro
     with collecting() as collector:
         settings = settings_of(tmp_path, database_url, redis_url, collector.url)
         await Planter(settings, tmp_path).plant(PEOPLE, chunk=10)
-        error = ValueError(bad)
-        with traced(settings, "worker"):
-            async with engine_on(settings, lambda sound: Poisoned(sound, address=bad, error=error)) as engine:
-                await engine.drain()
+        await asyncio.to_thread(in_a_new_process, fail_at_one_address, settings, bad)
     found = {span.fields["mailsift.chunk"]: span for span in collector.named("chunk")}
     assert {n: (span.failed, span.fields.get("error.type")) for n, span in found.items()} == {
         0: (False, None),
@@ -135,39 +160,47 @@ async def test_a_chunk_that_fails_is_a_failed_span_without_the_words_of_its_erro
 
 def test_nothing_is_traced_and_nothing_is_imported_when_no_endpoint_is_set() -> None:
     script = (
-        "import sys, mailsift.cli, pathlib\n"
-        "from mailsift.observed import traced\n"
+        "import sys, mailsift.cli, mailsift.cli.serve, pathlib\n"
+        "from mailsift.tracing import traced\n"
         "from mailsift.settings import Settings\n"
         "with traced(Settings(home=pathlib.Path('/nowhere')), 'api'):\n"
-        "    ours = ('mailsift.otel', 'opentelemetry.exporter', 'opentelemetry.sdk.trace')\n"
-        "    print([name for name in sys.modules if name.startswith(ours)])\n"
+        "    theirs = ('opentelemetry.exporter', 'opentelemetry.sdk.trace')\n"
+        "    print([name for name in sys.modules if name.startswith(theirs)])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
-    with spans.working_on("request", {"request_id": "req_1"}) as shown:
-        shown.name("x")
-        shown.tell(status=200)
-        shown.fail("x")
-        assert shown is spans.current()
-        assert shown.trace == ""
+    with open_span("request", {"request_id": "req_1"}) as span:
+        span.update_name("x")
+        fail(span, "x")
+        assert not span.is_recording()
+        assert not span.get_span_context().is_valid
 
 
 def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "mailsift.otel", raising=False)
-    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter", None)
     settings = Settings(home=tmp_path, otel_endpoint="http://127.0.0.1:4318")
     with pytest.raises(MailsiftError) as refused:
-        load_tracing(settings)
+        check_tracing(settings)
     assert refused.value.code == "otel_missing"
     assert 'pip install "mailsift[otel]"' in refused.value.message
 
 
+def trace_to_nobody(settings: Settings) -> tuple[str, str, bool]:
+    """Return the traces that log lines name within a span and after it, and whether a part was recorded."""
+    with traced(settings, "worker"):
+        with open_part("read"):
+            assert not trace.get_current_span().is_recording()
+        with open_span("chunk", {"job": "1"}):
+            within = get_contextvars()["trace"]
+            with open_part("read"):
+                recorded = trace.get_current_span().is_recording()
+    return within, get_contextvars().get("trace", ""), recorded
+
+
 def test_a_collector_that_is_away_costs_a_moment_and_no_work(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, otel_endpoint="http://127.0.0.1:9/v1/traces")
-    with traced(settings, "worker"), spans.span("chunk", {"job": "1"}):
-        assert re.fullmatch(r"[0-9a-f]{32}", spans.current().trace)
-        with spans.part("read"):
-            pass
-    assert spans.current().trace == ""
+    within, after, recorded = in_a_new_process(trace_to_nobody, settings)
+    assert re.fullmatch(r"[0-9a-f]{32}", within)
+    assert (after, recorded) == ("", True)

@@ -6,28 +6,62 @@ import asyncio
 import re
 import secrets
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
-from pipeline.dns.domains import DnsConfig, DomainFacts
-from pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Mode
-from pipeline.guard import AddressGuard
-from pipeline.judge.decision import judge
-from pipeline.probe.prober import Prober
-from pipeline.probe.words import Target, WaitReason
-from pipeline.providers import Providers
-from pipeline.smtp.config import ProbeConfig
-from pipeline.verdict import Evidence
-from sandbox.behaviours import BEHAVIOURS, Behaviour
-from sandbox.server import Sandbox, SandboxConfig
-from sandbox.truth import BY_DNS
+from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
+from mailsift.pipeline.facts import CatchAllFact, DomainFact, Known, MailboxFact, Mode, WaitReason
+from mailsift.pipeline.guard import AddressGuard
+from mailsift.pipeline.judge.decision import judge
+from mailsift.pipeline.probe.prober import Prober
+from mailsift.pipeline.probe.queue import ProbeTarget
+from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.smtp.config import ProbeConfig
+from mailsift.pipeline.verdict import Evidence
+from mailsift.sandbox.behaviours import BEHAVIOURS, Behaviour
+from mailsift.sandbox.server import Sandbox, SandboxConfig
+from mailsift.sandbox.truth import BY_DNS
 from tests.unit.pipeline.smtp_stub import DictCache, OpenDoors
 
 ROUTED = [behaviour for behaviour in BEHAVIOURS if behaviour.dns not in BY_DNS]
 LOCALS = ("known", "nobody", "full", "disabled", "known1", "known2", "known3", "nobody1", "jürgen")
 GREYLIST = 0.4
 FEW = ("known", "nobody")  # where an address costs seconds
+
+
+@asynccontextmanager
+async def asking() -> AsyncIterator[tuple[Sandbox, DomainFacts, Prober]]:
+    """A sandbox, and DNS and SMTP clients that know nothing yet."""
+    config = SandboxConfig(domains=20, greylist=GREYLIST, harvest=0.5, tarpit=0.25, drip=0.1, slow_dns=0.1)
+    async with Sandbox(config) as sandbox:
+        guard, providers = AddressGuard(allow_non_public=True), Providers.load()
+        facts = DomainFacts(
+            config=DnsConfig(servers=(f"127.0.0.1:{sandbox.dns_port}",), timeout=1.0, tries=4),
+            cache=DictCache(),
+            providers=providers,
+            guard=guard,
+            clock=time.monotonic,
+        )
+        prober = Prober(
+            config=ProbeConfig(
+                helo_name="probe.test",
+                port=sandbox.smtp_port,
+                connect_timeout=0.5,
+                reply_timeout=3.0,
+                session_seconds=4.0,
+            ),
+            throttle=OpenDoors(),
+            providers=providers,
+            guard=guard,
+            cache=DictCache(),
+            clock=time.monotonic,
+            token=secrets.token_hex,
+        )
+        yield sandbox, facts, prober
+        await facts.aclose()
 
 
 @dataclass(slots=True)
@@ -40,7 +74,7 @@ class Inquiry:
     mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
     catch_alls: dict[str, CatchAllFact] = field(default_factory=dict)
 
-    async def ask(self, targets: list[Target], *, tries: int = 6) -> None:
+    async def ask(self, targets: list[ProbeTarget], *, tries: int = 6) -> None:
         """Ask, and come back as the engine would: at once with more patience, or later."""
         for attempt in range(tries):
             session_s = 1.5 if attempt == 0 else 4.0
@@ -79,36 +113,11 @@ class Inquiry:
 
 async def inquire(behaviours: list[Behaviour], locals_: tuple[str, ...]) -> tuple[Inquiry, float]:
     """Ask about these people at the scenario domains; return what came out and the seconds it took."""
-    config = SandboxConfig(domains=20, greylist=GREYLIST, tarpit=0.25, drip=0.1, slow_dns=0.1)
-    async with Sandbox(config) as sandbox:
-        guard, providers = AddressGuard(allow_non_public=True), Providers.load()
-        facts = DomainFacts(
-            config=DnsConfig(servers=(f"127.0.0.1:{sandbox.dns_port}",), timeout=1.0, tries=4),
-            cache=DictCache(),
-            providers=providers,
-            guard=guard,
-            clock=time.monotonic,
-        )
-        prober = Prober(
-            config=ProbeConfig(
-                helo_name="probe.test",
-                port=sandbox.smtp_port,
-                connect_timeout=0.5,
-                reply_timeout=3.0,
-                session_seconds=4.0,
-            ),
-            throttle=OpenDoors(),
-            providers=providers,
-            guard=guard,
-            cache=DictCache(),
-            clock=time.monotonic,
-            token=secrets.token_hex,
-        )
+    async with asking() as (sandbox, facts, prober):
         inquiry = Inquiry(sandbox, prober)
         inquiry.facts = await facts.lookup([behaviour.domain for behaviour in behaviours])
-        await facts.aclose()
         targets = [
-            Target(f"{local}@{fact.domain}", local, fact.domain, fact)
+            ProbeTarget(f"{local}@{fact.domain}", local, fact.domain, fact)
             for fact in inquiry.facts.values()
             for local in locals_
         ]
@@ -148,3 +157,26 @@ async def test_limits_of_a_server_cost_sessions_not_verdicts(name: str) -> None:
     assert randoms == []
     (rcpts,) = inquiry.sandbox.counters.snapshot()["rcpts_by_provider"].values()
     assert rcpts < 60 * 2.5
+
+
+async def test_a_defence_against_harvesting_costs_time_and_no_mailbox() -> None:
+    (harvest,) = [behaviour for behaviour in ROUTED if behaviour.name == "harvest-defence"]
+    names = tuple(f"{kind}{n}" for n in range(10) for kind in ("nobody", "known"))
+    inquiry, _ = await inquire([harvest], names)
+    assert inquiry.disagreements() == {}
+    assert len(inquiry.mailboxes) == len(names)
+
+
+async def test_a_domain_that_changes_gets_the_verdict_of_today_both_ways() -> None:
+    name = "ordinary.sandbox.test"
+    async with asking() as (sandbox, facts, prober):
+        fact = (await facts.lookup([name]))[name]
+        for number, behaviour in enumerate(("ordinary", "catch-all", "ordinary")):
+            sandbox.world.change(name, behaviour)
+            # Who is known to accept everybody is not asked, so only a young fact may say so.
+            max_age = 86_400.0 if number < 2 else 0.0
+            local = f"known{number}"
+            target = ProbeTarget(f"{local}@{name}", local, name, fact)
+            probed = await prober.probe([target], budget_s=20, session_s=4, max_age=max_age)
+            expected = Known.YES if behaviour == "catch-all" else Known.NO
+            assert probed.catch_alls[name].catch_all is expected

@@ -9,16 +9,15 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from pipeline.facts import Answer
-from pipeline.guard import AddressGuard
-from pipeline.ports import Ask, Grant, Report, Throttle
-from pipeline.probe.prober import Prober
-from pipeline.probe.words import Probed, Target
-from pipeline.provider_table import Provider
-from pipeline.providers import Providers
-from pipeline.smtp.config import ProbeConfig
-from storage.redis import connect
-from storage.throttle import RedisThrottle, ThrottleConfig
+from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.guard import AddressGuard
+from mailsift.pipeline.ports import Ask, Grant, Report, Throttle
+from mailsift.pipeline.probe.prober import Prober, ProbeResult
+from mailsift.pipeline.probe.queue import ProbeTarget
+from mailsift.pipeline.providers import Provider, Providers
+from mailsift.pipeline.smtp.config import ProbeConfig
+from mailsift.storage.redis.connection import connect
+from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
 from tests.unit.pipeline.smtp_stub import DictCache, Mailer, knows, mailing, routed, targets
 
 SESSIONS = 3
@@ -54,7 +53,7 @@ async def test_two_processes_worth_of_probers_keep_one_providers_limit_with_few_
     mailer, numbers = Mailer(rcpt=knows(*USERS[::2]), latency=0.01), itertools.count()
     halves = [targets(routed(f"{name}.test"), *USERS) for name in ("a", "b")]
 
-    async def probe(port: int, asked: list[Target]) -> Probed:
+    async def probe(port: int, asked: list[ProbeTarget]) -> ProbeResult:
         prober = Prober(
             config=ProbeConfig(helo_name="probe.test", port=port),
             throttle=throttle,

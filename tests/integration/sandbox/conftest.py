@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from sandbox.server import Sandbox, SandboxConfig
-from sandbox.world import Mix
+from mailsift.sandbox.server import Sandbox, SandboxConfig
+from mailsift.sandbox.world import WorldMix
 
 PATIENCE = 10.0
 
@@ -72,7 +72,9 @@ Dial = Callable[[str], Awaitable[Talk]]
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    config = SandboxConfig(domains=200, mix=Mix.HOSTILE, greylist=0.4, tarpit=0.15, drip=0.02, slow_dns=0.3)
+    config = SandboxConfig(
+        domains=200, mix=WorldMix.HOSTILE, greylist=0.4, tarpit=0.15, drip=0.02, slow_dns=0.3
+    )
     async with Sandbox(config) as running:
         yield running
 

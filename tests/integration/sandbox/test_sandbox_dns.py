@@ -14,7 +14,7 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 
-from sandbox.server import Sandbox
+from mailsift.sandbox.server import Sandbox
 
 
 async def _udp(sandbox: Sandbox, name: str, rtype: str = "MX", *, patience: float = 3) -> dns.message.Message:
@@ -88,7 +88,7 @@ async def test_queries_are_counted_by_type(sandbox: Sandbox) -> None:
     for rtype in ("MX", "MX", "A", "AAAA", "HTTPS"):
         await _udp(sandbox, "gmail.com", rtype)
     counts = sandbox.counters.snapshot()
-    assert counts["dns"] == {"MX": 2, "A": 1, "AAAA": 1, "TYPE65": 1}
+    assert counts["dns"] == {"MX": 2, "A": 1, "AAAA": 1, "HTTPS": 1}
     assert counts["dns_queries"] == 5
 
 

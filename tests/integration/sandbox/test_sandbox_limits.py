@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.server import Sandbox
+from mailsift.sandbox.server import Sandbox
 
 Dial = Callable[[str], Awaitable[Any]]
 

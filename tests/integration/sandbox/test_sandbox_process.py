@@ -17,16 +17,16 @@ import dns.query
 import pytest
 from typer.testing import CliRunner
 
-from sandbox.behaviours import BEHAVIOURS
-from sandbox.cli import sandbox_app
-from sandbox.client import SandboxProcess
-from sandbox.world import World
+from mailsift.sandbox.behaviours import BEHAVIOURS
+from mailsift.sandbox.cli import sandbox_app
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.world import SandboxWorld
 
 ROOT = Path(__file__).parents[3]
 
 PARENT = """
 import os, sys
-from sandbox.client import SandboxProcess
+from mailsift.sandbox.client import SandboxProcess
 sandbox = SandboxProcess(domains=10)
 sandbox.start()
 print(sandbox.dns_port, sandbox.smtp_port, sandbox._process.pid, flush=True)
@@ -35,7 +35,7 @@ sys.stdin.read()
 
 
 def test_a_sandbox_process_serves_counts_and_resets() -> None:
-    world = World(domains=20)
+    world = SandboxWorld(domains=20)
     with SandboxProcess(domains=20) as sandbox:
         assert sandbox.env == {
             "MAILSIFT_DNS_SERVERS": f"127.0.0.1:{sandbox.dns_port}",
@@ -83,7 +83,7 @@ def test_two_sandboxes_cannot_share_a_port() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_serve_ends_cleanly_when_it_is_told_to(number: signal.Signals) -> None:
-    arguments = [sys.executable, "-m", "sandbox", "serve", "--domains=1", "--smtp-port=0"]
+    arguments = [sys.executable, "-m", "mailsift.sandbox", "serve", "--domains=1", "--smtp-port=0"]
     process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["smtp_port"] > 0

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.server import Sandbox, SandboxConfig
-from sandbox.wordings import WORDINGS
+from mailsift.sandbox.server import Sandbox, SandboxConfig
+from mailsift.sandbox.smtp_replies import WORDINGS
 
 Dial = Callable[[str], Awaitable[Any]]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.server import Sandbox, SandboxConfig
+from mailsift.sandbox.server import Sandbox, SandboxConfig
 
 Dial = Callable[[str], Awaitable[Any]]
 
@@ -92,7 +92,7 @@ async def test_behind_a_first_exchanger_in_trouble_there_is_a_second_that_works(
     assert domain is not None
     first, second = domain.exchangers
     assert first < second
-    assert sandbox.world.hosts[first[1]].habits.door.value == kind
+    assert sandbox.world.hosts[first[1]].policy.on_connect.value == kind
     talk = await dial(second[1])
     await talk.open_mail()
     assert (await talk.rcpt(f"known@{domain.name}"))[0] == 250

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from jobs.tasks import QUEUE, make_app, send_wake_ups
-from storage.broker import counts
-from storage.redis import connect
+from mailsift.jobs.tasks import QUEUE, make_app, send_wake_ups
+from mailsift.storage.redis.broker_counts import counts
+from mailsift.storage.redis.connection import connect
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from uuid import uuid4
 
 from sqlalchemy import text
 
-from storage import attempt_rows, leftover_rows, notice_rows
-from storage.attempt_rows import NewAttempt
-from storage.database import Connection, Database
-from storage.notice_rows import NewNotice
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.sql import deliveries, leftovers, notices
+from mailsift.storage.sql.deliveries import NewAttempt
+from mailsift.storage.sql.notices import NewNotice
 
 THEN = datetime(2026, 3, 1, tzinfo=UTC)
 NOW = THEN + timedelta(days=31)
@@ -39,17 +39,22 @@ async def row_by_row(database_url: str) -> AsyncIterator[Connection]:
 async def test_attempts_are_forgotten_up_to_the_limit(database_url: str) -> None:
     async with row_by_row(database_url) as connection:
         for n in range(12):
-            await attempt_rows.add(connection, NewAttempt(uuid4(), n, THEN, "event", 1, 200, "", ""))
-        assert [await attempt_rows.purge(connection, before=NOW, limit=5) for _ in range(4)] == [5, 5, 2, 0]
+            await deliveries.add_attempt(connection, NewAttempt(uuid4(), n, THEN, "event", 1, 200, "", ""))
+        assert [await deliveries.purge_attempts(connection, before=NOW, limit=5) for _ in range(4)] == [
+            5,
+            5,
+            2,
+            0,
+        ]
 
 
 async def test_one_notice_is_claimed_at_a_time(database_url: str) -> None:
     async with row_by_row(database_url) as connection:
         for _ in range(3):
             new = NewNotice(uuid4(), "webhook_disabled", uuid4(), THEN, "", THEN)
-            assert await notice_rows.insert(connection, new)
+            assert await notices.insert(connection, new)
         for tried in (1, 2, 3):
-            await notice_rows.claim(connection, now=NOW, again=NOW + timedelta(hours=1))
+            await notices.claim(connection, now=NOW, again=NOW + timedelta(hours=1))
             tries = await connection.execute(text("SELECT sum(tries) FROM notice"))
             assert tries.scalar_one() == tried
 
@@ -57,5 +62,5 @@ async def test_one_notice_is_claimed_at_a_time(database_url: str) -> None:
 async def test_leftovers_are_sealed_up_to_the_limit(database_url: str) -> None:
     async with row_by_row(database_url) as connection:
         for _ in range(5):
-            await leftover_rows.expect(connection, uuid4(), seconds=-1)
-        assert [len(await leftover_rows.seal(connection, limit=2)) for _ in range(4)] == [2, 2, 1, 0]
+            await leftovers.expect(connection, uuid4(), seconds=-1)
+        assert [len(await leftovers.seal(connection, limit=2)) for _ in range(4)] == [2, 2, 1, 0]

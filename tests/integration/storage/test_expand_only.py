@@ -14,11 +14,11 @@ import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
 
-from pipeline.errors import MailsiftError
-from storage import schema
-from storage.database import Database
-from storage.schema import current_revision, migrate, newest_revision, revision, serves
-from tests.next_release import REVISION, migrate_to_next
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage import schema
+from mailsift.storage.database import Database
+from mailsift.storage.schema import current_revision, migrate, newest_revision, revision, serves
+from tests.support.next_release import REVISION, migrate_to_next
 
 REVISIONS = [
     found.revision

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from pipeline.ports import CacheEntry, FactKind
-from storage.facts import RedisFactCache
-from storage.redis import Lifeline, connect
-from tests.servers import RedisServer
+from mailsift.pipeline.ports import CacheEntry, FactKind
+from mailsift.storage.redis.connection import Lifeline, connect
+from mailsift.storage.redis.facts import RedisFactCache
+from tests.support.servers import RedisServer
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from storage.rate_limit import RateLimit, Zone
-from storage.redis import connect
-from tests.servers import RedisServer
+from mailsift.storage.redis.connection import connect
+from mailsift.storage.redis.rate_limit import RateLimit, Zone
+from tests.support.servers import RedisServer
 
 ZONE = Zone("requests", quota=100, window=3_600)
 

@@ -8,11 +8,11 @@ from random import Random
 import pytest
 from redis.asyncio import Redis
 
-from pipeline.ports import Grant, Outcome, Report, Throttle
-from storage.local_throttle import LocalThrottle
-from storage.redis import connect
-from storage.throttle import RedisThrottle
-from tests.throttling import CONFIG, Time, ask, end, one, row, session
+from mailsift.pipeline.ports import Grant, Report, SessionOutcome, Throttle
+from mailsift.storage.redis.connection import connect
+from mailsift.storage.redis.local_throttle import LocalThrottle
+from mailsift.storage.redis.throttle import RedisThrottle
+from tests.support.throttling import CONFIG, Time, ask, end, one, row, session
 
 
 @pytest.fixture
@@ -134,6 +134,14 @@ async def test_a_destination_has_its_own_limit_of_sessions_whoever_asks(throttle
     assert (await one(throttle, ask("victim9.example", address="192.0.2.2"))).recipients == 1
 
 
+async def test_a_report_frees_the_session_at_its_destination_for_others(throttle: Throttle) -> None:
+    asks = [ask(f"victim{n}.example") for n in range(5)]
+    held = [await one(throttle, asked) for asked in asks]
+    assert held[4].busy
+    await end(throttle, asks[0], held[0])
+    assert (await one(throttle, asks[4])).recipients == 1
+
+
 async def test_a_destination_has_its_own_rate_whoever_asks(throttle: Throttle) -> None:
     asked = [await session(throttle, ask(f"victim{n}.example", wanted=40)) for n in range(3)]
     assert [grant.recipients for grant in asked] == [40, 20, 0]
@@ -157,7 +165,7 @@ async def test_a_rate_reply_closes_the_provider_for_half_a_minute_then_for_longe
 ) -> None:
     waits = []
     for _ in range(7):
-        await session(throttle, ask(), Outcome.RATE)
+        await session(throttle, ask(), SessionOutcome.RATE)
         denied = await one(throttle, ask())
         assert denied.recipients == 0
         waits.append(denied.retry_after)
@@ -169,43 +177,43 @@ async def test_a_rate_reply_closes_the_provider_for_half_a_minute_then_for_longe
 
 async def test_sessions_of_the_same_time_count_as_one_rate_reply(throttle: Throttle) -> None:
     grants = [await one(throttle, ask()) for _ in range(2)]
-    await throttle.report([Report(ask(), grant.lease, Outcome.RATE) for grant in grants])
+    await throttle.report([Report(ask(), grant.lease, SessionOutcome.RATE) for grant in grants])
     assert (await one(throttle, ask())).retry_after <= 33.002
 
 
 async def test_after_a_penalty_one_session_at_a_time_until_one_is_clean(
     throttle: Throttle, time: Time
 ) -> None:
-    await session(throttle, ask(), Outcome.RATE)
+    await session(throttle, ask(), SessionOutcome.RATE)
     time.now += 600
     first = await one(throttle, ask())
     assert first.recipients == 1
     assert (await one(throttle, ask())).recipients == 0
-    await end(throttle, ask(), first, Outcome.FAILED)
+    await end(throttle, ask(), first, SessionOutcome.FAILED)
     second = await one(throttle, ask())
     assert (await one(throttle, ask())).recipients == 0
     await end(throttle, ask(), second)
     assert [(await one(throttle, ask())).recipients for _ in range(3)] == [1, 1, 0]
 
 
-@pytest.mark.parametrize("outcome", [Outcome.BLOCKED, Outcome.FAILED])
+@pytest.mark.parametrize("outcome", [SessionOutcome.BLOCKED, SessionOutcome.FAILED])
 async def test_other_failures_free_the_session_and_do_not_slow_down(
-    throttle: Throttle, outcome: Outcome
+    throttle: Throttle, outcome: SessionOutcome
 ) -> None:
     for _ in range(4):
         assert (await session(throttle, ask("else", wanted=5), outcome)).recipients == 5
 
 
 async def test_a_report_about_an_unknown_lease_is_harmless(throttle: Throttle) -> None:
-    await throttle.report([Report(ask(), "nobody's", Outcome.CLEAN)])
+    await throttle.report([Report(ask(), "nobody's", SessionOutcome.CLEAN)])
     await throttle.report([])
     assert await throttle.grant([]) == []
 
 
 async def halve(throttle: Throttle, time: Time) -> None:
-    await session(throttle, ask("else"), Outcome.RATE)
+    await session(throttle, ask("else"), SessionOutcome.RATE)
     time.now += 1000
-    await session(throttle, ask("else"), Outcome.BLOCKED)
+    await session(throttle, ask("else"), SessionOutcome.BLOCKED)
 
 
 async def test_a_rate_reply_halves_the_pace(shared: RedisThrottle, time: Time) -> None:
@@ -222,16 +230,16 @@ async def share(throttle: RedisThrottle, time: Time, burst: int = 50) -> float:
 
 async def burst_of(throttle: RedisThrottle) -> int:
     got = 0
-    while count := (await session(throttle, ask("else", wanted=50), Outcome.FAILED)).recipients:
+    while count := (await session(throttle, ask("else", wanted=50), SessionOutcome.FAILED)).recipients:
         got += count
     return got
 
 
 async def test_the_pace_never_falls_below_one_recipient_a_minute(shared: RedisThrottle, time: Time) -> None:
     for _ in range(20):
-        await session(shared, ask("else"), Outcome.RATE)
+        await session(shared, ask("else"), SessionOutcome.RATE)
         time.now += 1000
-    assert (await session(shared, ask("else"), Outcome.FAILED)).recipients == 1
+    assert (await session(shared, ask("else"), SessionOutcome.FAILED)).recipients == 1
     assert (await one(shared, ask("else"))).retry_after == pytest.approx(60, abs=0.01)
 
 
@@ -254,7 +262,7 @@ async def test_clean_minutes_give_the_pace_back_five_percent_at_a_time(
 
 async def test_a_session_from_before_the_penalty_does_not_lift_it(throttle: Throttle, time: Time) -> None:
     first, second = await one(throttle, ask()), await one(throttle, ask())
-    await end(throttle, ask(), first, Outcome.RATE)
+    await end(throttle, ask(), first, SessionOutcome.RATE)
     await end(throttle, ask(), second)
     denied = await one(throttle, ask())
     assert denied.retry_after >= 30

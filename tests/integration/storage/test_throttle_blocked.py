@@ -9,11 +9,11 @@ import pytest
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
-from pipeline.ports import Outcome, Throttle
-from storage.local_throttle import LocalThrottle
-from storage.redis import connect
-from storage.throttle import RedisThrottle
-from tests.throttling import CONFIG, Time, ask, end, one, row, session
+from mailsift.pipeline.ports import SessionOutcome, Throttle
+from mailsift.storage.redis.connection import connect
+from mailsift.storage.redis.local_throttle import LocalThrottle
+from mailsift.storage.redis.throttle import RedisThrottle
+from tests.support.throttling import CONFIG, Time, ask, end, one, row, session
 
 QUARTER = 900.0
 
@@ -44,7 +44,7 @@ def throttle(request: pytest.FixtureRequest, redis: Redis, time: Time) -> Thrott
 
 async def refuse(throttle: Throttle, times: int) -> None:
     for _ in range(times):
-        await session(throttle, ask("else"), Outcome.BLOCKED)
+        await session(throttle, ask("else"), SessionOutcome.BLOCKED)
 
 
 async def test_five_refused_sessions_in_a_row_hold_the_provider_for_a_quarter_of_an_hour(
@@ -100,13 +100,13 @@ async def test_sessions_from_before_a_hold_change_nothing(throttle: Throttle, ti
     await refuse(throttle, 5)
     time.now += 60
     await end(throttle, ask("else"), clean)
-    await end(throttle, ask("else"), refused, Outcome.BLOCKED)
+    await end(throttle, ask("else"), refused, SessionOutcome.BLOCKED)
     assert (await one(throttle, ask("else"))).retry_after == pytest.approx(QUARTER - 60, abs=0.002)
 
 
 async def test_a_rate_reply_is_no_refusal(throttle: Throttle) -> None:
     await refuse(throttle, 4)
-    await session(throttle, ask("else"), Outcome.RATE)
+    await session(throttle, ask("else"), SessionOutcome.RATE)
     denied = await one(throttle, ask("else"))
     assert not denied.blocked
     assert denied.retry_after < 60

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 from redis.asyncio import Redis
 
-from pipeline.ports import Outcome, Report
-from storage.redis import connect
-from storage.throttle import RedisThrottle
-from tests.throttling import CONFIG, Time, ask, end, one, row, session
+from mailsift.pipeline.ports import Report, SessionOutcome
+from mailsift.storage.redis.connection import connect
+from mailsift.storage.redis.throttle import RedisThrottle
+from tests.support.throttling import CONFIG, Time, ask, end, one, row, session
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def test_every_key_expires_and_a_lesson_is_kept_for_a_day(redis: Redis, sh
     }
     assert all(0 < left <= CONFIG.lease_seconds * 1000 for left in found.values())
 
-    await session(shared, ask("else"), Outcome.RATE)
+    await session(shared, ask("else"), SessionOutcome.RATE)
     assert 86_000_000 < (await ttls(redis))["ms:throttle:state:else:"] <= 86_400_000
 
 
@@ -57,7 +57,9 @@ async def test_a_batch_is_one_call_to_the_server(redis: Redis, shared: RedisThro
     await session(shared, ask())
     before = await calls()
     grants = await shared.grant([ask(f"p{n}", address=f"192.0.2.{n}") for n in range(200)])
-    await shared.report([Report(ask(f"p{n}"), grant.lease, Outcome.CLEAN) for n, grant in enumerate(grants)])
+    await shared.report(
+        [Report(ask(f"p{n}"), grant.lease, SessionOutcome.CLEAN) for n, grant in enumerate(grants)]
+    )
     assert await calls() - before == 2
 
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.ports import Ask, Outcome, Report, Throttle
-from pipeline.provider_table import Provider
-from storage.local_throttle import LocalThrottle
-from storage.redis import connect
-from storage.throttle import RedisThrottle, ThrottleConfig
+from mailsift.pipeline.ports import Ask, Report, SessionOutcome, Throttle
+from mailsift.pipeline.providers import Provider
+from mailsift.storage.redis.connection import connect
+from mailsift.storage.redis.local_throttle import LocalThrottle
+from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
 
 START = 1_800_000_000.0
 ROOMY = 10**6
@@ -33,7 +33,7 @@ STEPS = st.lists(
     st.tuples(
         st.one_of(st.just(0.0), st.floats(0, 1), st.floats(0, 40)),  # seconds that pass
         st.integers(1, 60),  # recipients wanted
-        st.one_of(st.none(), st.sampled_from(Outcome)),  # how an earlier session ends, if one does
+        st.one_of(st.none(), st.sampled_from(SessionOutcome)),  # how an earlier session ends, if one does
     ),
     min_size=15,
     max_size=60,
@@ -68,7 +68,7 @@ def most_at_once(spans: Sequence[tuple[float, float]]) -> int:
 async def play(
     throttle: Throttle,
     provider: str,
-    steps: Sequence[tuple[float, int, Outcome | None]],
+    steps: Sequence[tuple[float, int, SessionOutcome | None]],
     move: Callable[[float], float],
 ) -> None:
     """Ask and report as the steps say; check every promise on the way."""
@@ -85,7 +85,7 @@ async def play(
         (grant,) = await throttle.grant([ask])
         if grant.recipients:
             granted.append((now, now, grant.recipients))
-            open_sessions.append((now + CONFIG.lease_seconds, Report(ask, grant.lease, Outcome.CLEAN)))
+            open_sessions.append((now + CONFIG.lease_seconds, Report(ask, grant.lease, SessionOutcome.CLEAN)))
         else:
             assert grant.retry_after > 0
         assert grant.recipients <= min(wanted, limit.recipients)
@@ -102,7 +102,7 @@ def test_no_sequence_of_asks_and_reports_gets_more_than_the_limits(
     rate: float,
     burst: int,
     sessions: int,
-    steps: list[tuple[float, int, Outcome | None]],
+    steps: list[tuple[float, int, SessionOutcome | None]],
 ) -> None:
     now = START
 
@@ -125,10 +125,10 @@ def test_no_sequence_of_asks_and_reports_gets_more_than_the_limits(
 
 CLIENT = """
 import asyncio, json, sys, time
-from pipeline.ports import Ask, Outcome, Report
-from pipeline.provider_table import Provider
-from storage.redis import connect
-from storage.throttle import RedisThrottle, ThrottleConfig
+from mailsift.pipeline.ports import Ask, SessionOutcome, Report
+from mailsift.pipeline.providers import Provider
+from mailsift.storage.redis.connection import connect
+from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
 
 url, seconds = sys.argv[1], float(sys.argv[2])
 row = Provider("p", sessions=3, rate=200.0, burst=20, recipients=10)
@@ -143,7 +143,7 @@ async def worker(throttle, end, wanted):
             grants.append((before, after, grant.recipients))
             await asyncio.sleep(0.002)  # the session
             spans.append((after, time.time()))
-            await throttle.report([Report(ask, grant.lease, Outcome.CLEAN)])
+            await throttle.report([Report(ask, grant.lease, SessionOutcome.CLEAN)])
         else:
             await asyncio.sleep(min(grant.retry_after, 0.01))
 
@@ -187,10 +187,10 @@ def test_processes_together_stay_under_one_limit_and_use_it(redis_url: str) -> N
 
 HOLDER = """
 import asyncio, sys
-from pipeline.ports import Ask
-from pipeline.provider_table import Provider
-from storage.redis import connect
-from storage.throttle import RedisThrottle, ThrottleConfig
+from mailsift.pipeline.ports import Ask
+from mailsift.pipeline.providers import Provider
+from mailsift.storage.redis.connection import connect
+from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
 
 async def main():
     async with connect(sys.argv[1]) as redis:

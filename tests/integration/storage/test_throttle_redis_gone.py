@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from pipeline.ports import Ask, Grant, Outcome, Report
-from pipeline.provider_table import Provider
-from storage.redis import Lifeline, connect
-from storage.throttle import RedisThrottle, ThrottleConfig
-from tests.servers import RedisServer
-from tests.throttling import Time
+from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome
+from mailsift.pipeline.providers import Provider
+from mailsift.storage.redis.connection import Lifeline, connect
+from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
+from tests.support.servers import RedisServer
+from tests.support.throttling import Time
 
 LIMIT = Provider("p", sessions=8, rate=40.0, burst=40, recipients=50)
 CONFIG = ThrottleConfig(processes=4)
@@ -61,7 +61,7 @@ async def test_a_process_keeps_to_its_share_of_rate_and_sessions(
     assert is_local(first)
     assert (first.recipients, second.recipients) == (6, 4)  # a quarter of the burst
     assert third.recipients == 0  # a quarter of the sessions
-    await throttle.report([Report(ASK, grant.lease, Outcome.CLEAN) for grant in (first, second)])
+    await throttle.report([Report(ASK, grant.lease, SessionOutcome.CLEAN) for grant in (first, second)])
     denied = await one(throttle)
     assert denied.recipients == 0
     assert 0 < denied.retry_after <= 1.0  # 10 permits at a quarter of the rate
@@ -79,7 +79,9 @@ async def test_a_rate_reply_is_heeded_without_redis_too(
     held = await one(throttle, Ask("p", "", "192.0.2.1", 1))
     redis_server.kill()
     grant = await one(throttle, Ask("p", "", "192.0.2.1", 1))
-    await throttle.report([Report(ASK, held.lease, Outcome.CLEAN), Report(ASK, grant.lease, Outcome.RATE)])
+    await throttle.report(
+        [Report(ASK, held.lease, SessionOutcome.CLEAN), Report(ASK, grant.lease, SessionOutcome.RATE)]
+    )
     assert (await one(throttle)).retry_after >= 29
 
 
@@ -97,7 +99,9 @@ async def test_redis_is_used_again_when_it_answers_again(
     back = await one(throttle)
     assert not is_local(back)
     assert back.recipients == 40
-    await throttle.report([Report(ASK, local.lease, Outcome.CLEAN), Report(ASK, back.lease, Outcome.CLEAN)])
+    await throttle.report(
+        [Report(ASK, local.lease, SessionOutcome.CLEAN), Report(ASK, back.lease, SessionOutcome.CLEAN)]
+    )
     assert [record.message for record in caplog.records] == [
         "The throttle works without Redis: ConnectionError",
         "The throttle has Redis again",

@@ -8,11 +8,11 @@ from random import Random
 import pytest
 from redis.asyncio import Redis
 
-from pipeline.ports import Ask, Outcome, Report
-from storage.redis import connect
-from storage.throttle import KEPT_MIXES, MIX_KEY, SEEN_KEY, RedisThrottle
-from storage.throttle_view import ThrottleDesk
-from tests.throttling import CONFIG, ask, one, row
+from mailsift.pipeline.ports import Ask, Report, SessionOutcome
+from mailsift.storage.redis.connection import connect
+from mailsift.storage.redis.throttle import KEPT_MIXES, MIX_KEY, SEEN_KEY, RedisThrottle
+from mailsift.storage.redis.throttle_view import ThrottleInspector
+from tests.support.throttling import CONFIG, ask, one, row
 
 
 @pytest.fixture
@@ -27,29 +27,33 @@ def throttle(redis: Redis) -> RedisThrottle:
     return RedisThrottle(redis, row=row, config=CONFIG, random=Random(1))
 
 
-async def tell(throttle: RedisThrottle, provider: str, *outcomes: Outcome, source: str = "") -> None:
+async def tell(throttle: RedisThrottle, provider: str, *outcomes: SessionOutcome, source: str = "") -> None:
     wish = Ask(provider, source, "192.0.2.1", 1)
     await throttle.report([Report(wish, "", outcome) for outcome in outcomes])
 
 
 async def test_sessions_are_counted_by_how_they_went(redis: Redis, throttle: RedisThrottle) -> None:
-    await tell(throttle, "slow", Outcome.CLEAN, Outcome.CLEAN, Outcome.FAILED)
-    await tell(throttle, "wide", Outcome.CLEAN, source="2001:db8::1")
-    slow, wide = await ThrottleDesk(redis).look()
-    assert (slow.provider, slow.source, slow.mix) == ("slow", "", {Outcome.CLEAN: 2, Outcome.FAILED: 1})
-    assert (wide.provider, wide.source, wide.mix) == ("wide", "2001:db8::1", {Outcome.CLEAN: 1})
+    await tell(throttle, "slow", SessionOutcome.CLEAN, SessionOutcome.CLEAN, SessionOutcome.FAILED)
+    await tell(throttle, "wide", SessionOutcome.CLEAN, source="2001:db8::1")
+    slow, wide = await ThrottleInspector(redis).look()
+    assert (slow.provider, slow.source, slow.mix) == (
+        "slow",
+        "",
+        {SessionOutcome.CLEAN: 2, SessionOutcome.FAILED: 1},
+    )
+    assert (wide.provider, wide.source, wide.mix) == ("wide", "2001:db8::1", {SessionOutcome.CLEAN: 1})
     assert slow.sessions == 3
 
 
 async def test_pace_sessions_and_penalties_are_shown(redis: Redis, throttle: RedisThrottle) -> None:
     grant = await one(throttle, ask("slow"))
-    await tell(throttle, "wide", Outcome.RATE)
-    found = {seen.provider: seen for seen in await ThrottleDesk(redis).look([("slow", "")])}
+    await tell(throttle, "wide", SessionOutcome.RATE)
+    found = {seen.provider: seen for seen in await ThrottleInspector(redis).look([("slow", "")])}
     assert (found["slow"].in_use, found["slow"].share, found["slow"].closed_s) == (1, 1.0, 0.0)
     assert (found["wide"].share, found["wide"].strikes, found["wide"].refuses) == (0.5, 1, False)
     assert 25 < found["wide"].closed_s < 35
-    await throttle.report([Report(ask("slow"), grant.lease, Outcome.CLEAN)])
-    (slow,) = [seen for seen in await ThrottleDesk(redis).look() if seen.provider == "slow"]
+    await throttle.report([Report(ask("slow"), grant.lease, SessionOutcome.CLEAN)])
+    (slow,) = [seen for seen in await ThrottleInspector(redis).look() if seen.provider == "slow"]
     assert slow.in_use == 0
 
 
@@ -57,32 +61,32 @@ async def test_only_so_many_are_counted_and_those_we_ask_most_stay(
     redis: Redis, throttle: RedisThrottle
 ) -> None:
     for name in ("google", "yahoo"):
-        await tell(throttle, name, *[Outcome.CLEAN] * 40)
+        await tell(throttle, name, *[SessionOutcome.CLEAN] * 40)
     wishes = [Ask(f"host{n}.example", "", "192.0.2.1", 1) for n in range(KEPT_MIXES * 3)]
-    await throttle.report([Report(wish, "", Outcome.CLEAN) for wish in wishes])
+    await throttle.report([Report(wish, "", SessionOutcome.CLEAN) for wish in wishes])
     assert await redis.zcard(SEEN_KEY) == KEPT_MIXES
     assert await redis.hlen(MIX_KEY) == KEPT_MIXES + 1  # and since when
-    found = await ThrottleDesk(redis).look()
+    found = await ThrottleInspector(redis).look()
     assert [seen.provider for seen in found[:2]] == ["yahoo", "google"]
-    assert {seen.mix[Outcome.CLEAN] for seen in found[:2]} == {40}
+    assert {seen.mix[SessionOutcome.CLEAN] for seen in found[:2]} == {40}
 
 
 async def test_counting_starts_again_after_a_day(redis: Redis, throttle: RedisThrottle) -> None:
-    await tell(throttle, "slow", Outcome.CLEAN)
+    await tell(throttle, "slow", SessionOutcome.CLEAN)
     assert 86_000 < await redis.ttl(MIX_KEY) <= 86_400
     await redis.delete(MIX_KEY)  # as if the day were over
-    await tell(throttle, "wide", Outcome.CLEAN)
-    assert [seen.provider for seen in await ThrottleDesk(redis).look()] == ["wide"]
+    await tell(throttle, "wide", SessionOutcome.CLEAN)
+    assert [seen.provider for seen in await ThrottleInspector(redis).look()] == ["wide"]
 
 
 async def test_a_reset_forgets_what_was_learned_and_keeps_who_is_in_there(
     redis: Redis, throttle: RedisThrottle
 ) -> None:
-    desk = ThrottleDesk(redis)
+    desk = ThrottleInspector(redis)
     for _ in range(2):
         await one(throttle, ask("slow", wanted=1))
     assert (await one(throttle, ask("slow"))).recipients == 0  # both sessions are taken
-    await tell(throttle, "slow", Outcome.RATE)
+    await tell(throttle, "slow", SessionOutcome.RATE)
     assert (await one(throttle, ask("slow"))).retry_after > 20
     assert await desk.reset("slow", "")
     (seen,) = await desk.look()

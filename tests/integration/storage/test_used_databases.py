@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.databases import Databases
+from tests.support.databases import Databases
 
 ACCOUNT = "INSERT INTO account (id, name) VALUES (gen_random_uuid(), 'left behind')"
 AUDIT = "SELECT nextval('audit_id_seq'), (SELECT count(*) FROM account)"

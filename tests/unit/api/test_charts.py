@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from api.pages.charts import Part, cells, columns, nice_top, stack
+from mailsift.api.pages.charts import Part, cells, columns, nice_top, stack
 
 SVG = "{http://www.w3.org/2000/svg}"
 

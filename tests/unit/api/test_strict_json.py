@@ -7,10 +7,9 @@ import json
 import pytest
 from fastapi.routing import APIRoute
 
-from api.app import _ROUTERS
-from api.direct import DirectRoute
-from api.strict_json import StrictRoute, read_json
-from api.v1 import email
+from mailsift.api import v1
+from mailsift.api.http.inputs import StrictRoute, read_json
+from mailsift.api.v1.email import DirectRoute
 
 
 @pytest.mark.parametrize(
@@ -50,12 +49,7 @@ def test_what_is_none_is_refused_and_not_repeated(body: bytes) -> None:
 
 
 def test_every_operation_that_takes_json_reads_it_strictly() -> None:
-    routes = [
-        route
-        for router in (email.router, *_ROUTERS)
-        for route in router.routes
-        if isinstance(route, APIRoute)
-    ]
+    routes = [route for router in v1.ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     takes = [route for route in routes if route.body_field is not None]
     assert len(takes) > 7
     assert [route.path for route in takes if not isinstance(route, StrictRoute | DirectRoute)] == []

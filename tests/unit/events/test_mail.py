@@ -10,16 +10,15 @@ import trustme
 from pydantic import SecretStr, ValidationError
 from typing_extensions import override
 
-from events.mail import Mailer
-from events.relay import Relay, parse_relay
+from mailsift.events.mail import Mailer, SmtpRelay, parse_relay
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from pipeline.errors import MailsiftError
-from tests.mail_relay import MailRelay, relaying
+from tests.support.mail_relay import MailRelay, relaying
 
 USER, PASSWORD = "postmaster@example.com", "p@ss:/word"
 
 
-class Far(Relay):
+class Far(SmtpRelay):
     """A relay that is reached over the network, as far as we know."""
 
     @property
@@ -35,7 +34,7 @@ def message() -> EmailMessage:
     return made
 
 
-def far(relay: MailRelay, *, user: str = "") -> Relay:
+def far(relay: MailRelay, *, user: str = "") -> SmtpRelay:
     return Far("127.0.0.1", relay.port, tls=False, user=user, password=PASSWORD if user else "")
 
 
@@ -52,16 +51,16 @@ def ours() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 @pytest.mark.parametrize(
     ("url", "relay"),
     [
-        ("smtp://mail.example.com:2525", Relay("mail.example.com", 2525, tls=False)),
-        ("smtp://127.0.0.1", Relay("127.0.0.1", 25, tls=False)),
-        ("smtps://[2001:db8::1]/", Relay("2001:db8::1", 465, tls=True)),
+        ("smtp://mail.example.com:2525", SmtpRelay("mail.example.com", 2525, tls=False)),
+        ("smtp://127.0.0.1", SmtpRelay("127.0.0.1", 25, tls=False)),
+        ("smtps://[2001:db8::1]/", SmtpRelay("2001:db8::1", 465, tls=True)),
         (
             "smtps://postmaster%40example.com:p%40ss%3A%2Fword@mail.example.com:465",
-            Relay("mail.example.com", 465, tls=True, user=USER, password=PASSWORD),
+            SmtpRelay("mail.example.com", 465, tls=True, user=USER, password=PASSWORD),
         ),
     ],
 )
-def test_a_relay_is_written_as_a_url(url: str, relay: Relay) -> None:
+def test_a_relay_is_written_as_a_url(url: str, relay: SmtpRelay) -> None:
     assert parse_relay(url) == relay
     assert Settings(mail_relay=SecretStr(url)).mail_relay == SecretStr(url)
     assert PASSWORD not in repr(relay)
@@ -97,7 +96,7 @@ def test_a_relay_that_is_none_is_a_mistake_of_the_settings_that_tells_no_secret(
 
 def test_this_machine_is_known() -> None:
     hosts = {"localhost": True, "127.0.0.2": True, "::1": True, "mail.example.com": False, "192.0.2.1": False}
-    assert {host: Relay(host, 25, tls=False).is_this_machine for host in hosts} == hosts
+    assert {host: SmtpRelay(host, 25, tls=False).is_this_machine for host in hosts} == hosts
 
 
 async def test_mail_reaches_every_recipient_in_one_go() -> None:
@@ -126,7 +125,7 @@ async def test_on_the_way_mail_is_encrypted_where_that_is_offered_and_then_the_p
 async def test_mail_is_encrypted_from_the_first_byte(ours: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
     server, trust = ours
     async with relaying(tls=server) as relay:
-        target = Relay("127.0.0.1", relay.port, tls=True, user=USER, password=PASSWORD)
+        target = SmtpRelay("127.0.0.1", relay.port, tls=True, user=USER, password=PASSWORD)
         await Mailer(target, helo_name="mailsift.test", ssl_context=trust).send(message())
     assert (len(relay.mail), relay.logins) == (1, [(USER, PASSWORD)])
 

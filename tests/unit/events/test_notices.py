@@ -6,16 +6,17 @@ from uuid import UUID
 
 import pytest
 
-from events.moments import moment
-from events.notices import (
-    RETRY_S,
+from mailsift.events.notices import (
+    NOTICE_RETRY_S,
     Notice,
     NoticeKind,
-    compose,
+    compose_notice,
     notice_after,
-    retry_at,
+    notice_retry_at,
 )
-from events.retry import DISABLE_AFTER_S, Disabled, Health
+from mailsift.events.retry import DISABLE_AFTER_S, DisabledReason
+from mailsift.pipeline.clock import utc_datetime
+from mailsift.storage.sql.endpoints import EndpointHealth
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
@@ -24,29 +25,31 @@ SECRET_URL = "https://hooks.example.com/services/T0/B0/very-secret?token=hidden"
 
 
 def notice(
-    kind: NoticeKind, reason: Disabled = Disabled.NO, *, link: str = "", account: str = "Acme"
+    kind: NoticeKind, reason: DisabledReason = DisabledReason.NO, *, link: str = "", account: str = "Acme"
 ) -> Notice:
-    return Notice(NOTICE, kind, account, SECRET_URL, moment(NOW - 3 * DAY), reason, moment(NOW), link)
+    return Notice(
+        NOTICE, kind, account, SECRET_URL, utc_datetime(NOW - 3 * DAY), reason, utc_datetime(NOW), link
+    )
 
 
 @pytest.mark.parametrize(
     ("failing_days", "disabled", "kind"),
     [
-        (None, Disabled.NO, None),
-        (0, Disabled.NO, None),
-        (2.49, Disabled.NO, None),
-        (2.5, Disabled.NO, NoticeKind.FAILING),
-        (9, Disabled.NO, NoticeKind.FAILING),
-        (5, Disabled.FAILING, NoticeKind.DISABLED),
-        (0, Disabled.GONE, NoticeKind.DISABLED),
-        (None, Disabled.BY_RECEIVER, NoticeKind.DISABLED),
+        (None, DisabledReason.NO, None),
+        (0, DisabledReason.NO, None),
+        (2.49, DisabledReason.NO, None),
+        (2.5, DisabledReason.NO, NoticeKind.FAILING),
+        (9, DisabledReason.NO, NoticeKind.FAILING),
+        (5, DisabledReason.FAILING, NoticeKind.DISABLED),
+        (0, DisabledReason.GONE, NoticeKind.DISABLED),
+        (None, DisabledReason.BY_RECEIVER, NoticeKind.DISABLED),
     ],
 )
 def test_owners_are_told_half_way_and_at_the_end(
-    failing_days: float | None, disabled: Disabled, kind: NoticeKind | None
+    failing_days: float | None, disabled: DisabledReason, kind: NoticeKind | None
 ) -> None:
-    since = None if failing_days is None else NOW - failing_days * DAY
-    assert notice_after(Health(failing_since=since), disabled, NOW) is kind
+    since = None if failing_days is None else utc_datetime(NOW - failing_days * DAY)
+    assert notice_after(EndpointHealth(failing_since=since), disabled, NOW) is kind
 
 
 def test_half_way_is_two_days_and_a_half() -> None:
@@ -54,26 +57,26 @@ def test_half_way_is_two_days_and_a_half() -> None:
 
 
 def test_a_mail_is_tried_for_about_a_day() -> None:
-    waits = [(retry_at(tries, NOW) or NOW) - NOW for tries in range(1, 9)]
-    assert waits == [*RETRY_S, 0, 0]
-    assert sorted(RETRY_S) == list(RETRY_S)
+    waits = [(notice_retry_at(tries, NOW) or NOW) - NOW for tries in range(1, 9)]
+    assert waits == [*NOTICE_RETRY_S, 0, 0]
+    assert sorted(NOTICE_RETRY_S) == list(NOTICE_RETRY_S)
     assert 0.5 * DAY < sum(waits) < 1.5 * DAY
 
 
 @pytest.mark.parametrize(
     ("kind", "reason", "words"),
     [
-        (NoticeKind.FAILING, Disabled.NO, "after five days of failure"),
-        (NoticeKind.DISABLED, Disabled.FAILING, "has succeeded since 2027-01-12 08:00 UTC"),
-        (NoticeKind.DISABLED, Disabled.GONE, "410"),
-        (NoticeKind.DISABLED, Disabled.BY_RECEIVER, "webhook-delivery: disable"),
+        (NoticeKind.FAILING, DisabledReason.NO, "after five days of failure"),
+        (NoticeKind.DISABLED, DisabledReason.FAILING, "has succeeded since 2027-01-12 08:00 UTC"),
+        (NoticeKind.DISABLED, DisabledReason.GONE, "410"),
+        (NoticeKind.DISABLED, DisabledReason.BY_RECEIVER, "webhook-delivery: disable"),
     ],
 )
 def test_the_mail_says_what_happened_where_and_what_to_do(
-    kind: NoticeKind, reason: Disabled, words: str
+    kind: NoticeKind, reason: DisabledReason, words: str
 ) -> None:
     link = f"https://mail.example.org/webhooks/{NOTICE}"
-    mail = compose(
+    mail = compose_notice(
         notice(kind, reason, link=link), sender="us@example.org", recipients=["a@x.com", "b@x.com"], now=NOW
     )
     body = mail.get_content()
@@ -91,15 +94,17 @@ def test_the_mail_says_what_happened_where_and_what_to_do(
 
 @pytest.mark.parametrize("kind", NoticeKind)
 def test_the_path_of_the_url_is_not_in_the_mail(kind: NoticeKind) -> None:
-    reason = Disabled.NO if kind is NoticeKind.FAILING else Disabled.GONE
-    mail = compose(notice(kind, reason), sender="us@example.org", recipients=["a@x.com"], now=NOW).as_string()
+    reason = DisabledReason.NO if kind is NoticeKind.FAILING else DisabledReason.GONE
+    mail = compose_notice(
+        notice(kind, reason), sender="us@example.org", recipients=["a@x.com"], now=NOW
+    ).as_string()
     assert "secret" not in mail
     assert "hidden" not in mail
 
 
 def test_whatever_an_account_is_called_the_mail_holds_together() -> None:
     hostile = notice(NoticeKind.FAILING, account="{host}\r\nBcc: evil@example.com\n.\nZoë 你好")
-    raw = compose(hostile, sender="us@example.org", recipients=["a@x.com"], now=NOW).as_bytes()
+    raw = compose_notice(hostile, sender="us@example.org", recipients=["a@x.com"], now=NOW).as_bytes()
     head, _, body = raw.partition(b"\n\n")
     assert b"Bcc" not in head
     assert raw.isascii()
@@ -108,6 +113,6 @@ def test_whatever_an_account_is_called_the_mail_holds_together() -> None:
 
 def test_an_address_that_would_break_the_header_is_refused() -> None:
     with pytest.raises(ValueError, match="linefeed"):
-        compose(
+        compose_notice(
             notice(NoticeKind.FAILING), sender="us@example.org", recipients=["a@x.com\nBcc: b@x.com"], now=NOW
         )

@@ -11,24 +11,24 @@ import psutil
 import pytest
 from pydantic import ValidationError
 
-from events.outcome import ErrorClass
-from events.own_hosts import is_this_machine, split_hosts
-from events.safe_http import SendConfig, Sender
+from mailsift.container import open_container
+from mailsift.events.retry import ErrorClass
+from mailsift.events.sender import SendConfig, WebhookSender
+from mailsift.events.webhook_url import is_this_machine, split_hosts
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.guard import AddressGuard
 from mailsift.settings import Settings
-from mailsift.wiring_webhooks import open_sender
-from pipeline.errors import MailsiftError
-from pipeline.guard import AddressGuard
-from tests.installation import settings_for
-from tests.receiver import receiving
+from tests.support.installation import settings_for
+from tests.support.receiver import receiving
 
 
-def sender(*own: str, answers: Sequence[str] = ()) -> Sender:
+def sender(*own: str, answers: Sequence[str] = ()) -> WebhookSender:
     names, addresses = split_hosts(own)
 
     async def resolve(_name: str) -> Sequence[str]:
         return answers
 
-    return Sender(
+    return WebhookSender(
         guard=AddressGuard(allow_non_public=True, denied=addresses),
         resolve=resolve,
         config=SendConfig(allow_http=True),
@@ -77,6 +77,21 @@ async def test_an_own_name_is_refused_at_registration_and_never_dialled() -> Non
     assert ourselves.connections == 0
 
 
+async def test_an_address_of_this_machine_is_refused_at_registration_and_never_dialled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not every machine that runs the tests has an interface beside loopback: one is made up."""
+    monkeypatch.setattr("mailsift.events.sender.is_this_machine", {"127.0.0.1"}.__contains__)
+    async with receiving() as ourselves:
+        guarded = sender(answers=["127.0.0.1"])
+        with pytest.raises(MailsiftError, match="webhook_url_blocked"):
+            guarded.check(ourselves.url)
+        assert (await guarded.post(ourselves.url, {}, b"{}")).error is ErrorClass.BLOCKED
+        named = guarded.check(f"http://innocent.example.com:{ourselves.port}/")
+        assert (await guarded.post(named, {}, b"{}")).error is ErrorClass.BLOCKED
+    assert ourselves.connections == 0
+
+
 async def test_the_settings_reach_the_socket(tmp_path: Path) -> None:
     settings = settings_for(
         tmp_path,
@@ -84,7 +99,8 @@ async def test_the_settings_reach_the_socket(tmp_path: Path) -> None:
         own_hosts=("mail.example.com", "8.8.8.8"),
         public_url="https://pages.example.com:8443",
     )
-    async with open_sender(settings) as guarded:
+    async with open_container(settings) as container:
+        guarded = container.sender
         for host in ("mail.example.com", "pages.example.com", "8.8.8.8"):
             with pytest.raises(MailsiftError, match="webhook_url_blocked"):
                 guarded.check(f"https://{host}/hook")
@@ -100,7 +116,8 @@ async def test_a_page_address_on_loopback_closes_no_other_door_there(tmp_path: P
         allow_non_public=True,
         webhook_allow_http=True,
     )
-    async with open_sender(settings) as guarded:
+    async with open_container(settings) as container:
+        guarded = container.sender
         assert guarded.check("http://127.0.0.1:9000/hook")
 
 

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta, timezone
 from uuid import UUID
 
-from events.payloads import EventType, JobEnd, envelope, job_end
+from mailsift.events.payloads import EventType, JobEnd, envelope, job_event
 
 JOB = UUID("11111111-1111-4111-8111-111111111111")
 EVENT = UUID("22222222-2222-4222-8222-222222222222")
@@ -26,7 +26,7 @@ def _end(error: str = "") -> JobEnd:
 
 
 def test_a_completed_job_tells_exactly_the_fields_of_the_contract() -> None:
-    assert job_end(_end()) == (
+    assert job_event(_end()) == (
         EventType.COMPLETED,
         {
             "completed_at": "2026-11-21T13:30:01Z",
@@ -42,7 +42,7 @@ def test_a_completed_job_tells_exactly_the_fields_of_the_contract() -> None:
 
 
 def test_a_failed_job_tells_exactly_the_fields_of_the_contract() -> None:
-    assert job_end(_end("empty_file: The file is empty.")) == (
+    assert job_event(_end("empty_file: The file is empty.")) == (
         EventType.FAILED,
         {
             "error": "empty_file: The file is empty.",

@@ -7,32 +7,38 @@ from email.utils import format_datetime
 import pytest
 from typing_extensions import override
 
-from events.outcome import ErrorClass, Outcome, Wish, error_of, shown, wish_of
-from events.retry import (
+from mailsift.events.retry import (
     RETRY_S,
+    AttemptOutcome,
     DeliveryState,
-    Disabled,
-    Health,
-    Next,
-    after,
+    DeliveryStep,
+    DisabledReason,
+    ErrorClass,
+    ReceiverDirective,
     disabled_after,
+    error_class,
     health_after,
+    next_step,
     not_sent_until,
+    printable_text,
+    read_directive,
     retry_after_s,
 )
+from mailsift.pipeline.clock import utc_datetime
+from mailsift.storage.sql.endpoints import EndpointHealth
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
-OK = Outcome(ErrorClass.NONE, 204)
-FAILED = Outcome(ErrorClass.HTTP_5XX, 500)
-TIMEOUT = Outcome(ErrorClass.TIMEOUT)
-GONE = Outcome(ErrorClass.HTTP_4XX, 410)
-ABORT = Outcome(ErrorClass.HTTP_5XX, 503, retry_after="60", wish=Wish.ABORT)
-DISABLE = Outcome(ErrorClass.NONE, 200, wish=Wish.DISABLE)
+OK = AttemptOutcome(ErrorClass.NONE, 204)
+FAILED = AttemptOutcome(ErrorClass.HTTP_5XX, 500)
+TIMEOUT = AttemptOutcome(ErrorClass.TIMEOUT)
+GONE = AttemptOutcome(ErrorClass.HTTP_4XX, 410)
+ABORT = AttemptOutcome(ErrorClass.HTTP_5XX, 503, retry_after="60", directive=ReceiverDirective.ABORT)
+DISABLE = AttemptOutcome(ErrorClass.NONE, 200, directive=ReceiverDirective.DISABLE)
 
 
-def busy(status: int, retry_after: str = "") -> Outcome:
-    return Outcome(error_of(status), status, retry_after=retry_after)
+def busy(status: int, retry_after: str = "") -> AttemptOutcome:
+    return AttemptOutcome(error_class(status), status, retry_after=retry_after)
 
 
 class Middle(random.Random):
@@ -47,51 +53,56 @@ class Middle(random.Random):
     ("attempt", "outcome", "wait"),
     [
         (1, FAILED, 5),
-        (2, TIMEOUT, 300),
-        (3, FAILED, 1_800),
-        (4, FAILED, 7_200),
-        (5, FAILED, 18_000),
-        (6, FAILED, 36_000),
-        (7, FAILED, 50_400),
-        (8, FAILED, 72_000),
-        (9, FAILED, 86_400),
+        (2, TIMEOUT, 30),
+        (3, TIMEOUT, 300),
+        (4, FAILED, 1_800),
+        (5, FAILED, 7_200),
+        (6, FAILED, 18_000),
+        (7, FAILED, 36_000),
+        (8, FAILED, 50_400),
+        (9, FAILED, 72_000),
+        (10, FAILED, 86_400),
         (1, busy(429), 60),
         (1, busy(503), 60),
         (1, busy(502), 5),
         (1, busy(429, "7200"), 7_200),
         (1, busy(500, "3"), 5),  # never sooner than our own table
         (1, busy(500, "999999999"), 86_400),  # never later than a day
-        (3, busy(503, "soon"), 1_800),
+        (4, busy(503, "soon"), 1_800),
     ],
 )
-def test_a_failed_attempt_is_repeated_after(attempt: int, outcome: Outcome, wait: float) -> None:
-    assert after(attempt, outcome, NOW, Middle()) == Next(DeliveryState.PENDING, NOW + wait)
+def test_a_failed_attempt_is_repeated_after(attempt: int, outcome: AttemptOutcome, wait: float) -> None:
+    assert next_step(attempt, outcome, NOW, Middle()) == DeliveryStep(DeliveryState.PENDING, NOW + wait)
 
 
 @pytest.mark.parametrize(
     ("attempt", "outcome", "state"),
     [
         (1, OK, DeliveryState.SUCCEEDED),
-        (10, OK, DeliveryState.SUCCEEDED),
-        (10, FAILED, DeliveryState.EXHAUSTED),
+        (11, OK, DeliveryState.SUCCEEDED),
+        (11, FAILED, DeliveryState.EXHAUSTED),
         (1, GONE, DeliveryState.EXHAUSTED),
         (1, ABORT, DeliveryState.EXHAUSTED),
         (1, DISABLE, DeliveryState.SUCCEEDED),
-        (1, Outcome(ErrorClass.HTTP_4XX, 400, wish=Wish.DISABLE), DeliveryState.EXHAUSTED),
+        (
+            1,
+            AttemptOutcome(ErrorClass.HTTP_4XX, 400, directive=ReceiverDirective.DISABLE),
+            DeliveryState.EXHAUSTED,
+        ),
     ],
 )
-def test_a_delivery_ends(attempt: int, outcome: Outcome, state: DeliveryState) -> None:
-    assert after(attempt, outcome, NOW, Middle()) == Next(state)
+def test_a_delivery_ends(attempt: int, outcome: AttemptOutcome, state: DeliveryState) -> None:
+    assert next_step(attempt, outcome, NOW, Middle()) == DeliveryStep(state)
 
 
-def test_ten_attempts_span_three_days() -> None:
-    assert len(RETRY_S) == 10
+def test_eleven_attempts_span_three_days() -> None:
+    assert len(RETRY_S) == 11
     assert sum(RETRY_S) / 3600 == pytest.approx(75.6, abs=0.05)
 
 
 def test_retries_are_spread_by_a_fifth_to_both_sides() -> None:
     dice = random.Random(1)
-    waits = [(after(4, FAILED, NOW, dice).at or 0.0) - NOW for _ in range(1_000)]
+    waits = [(next_step(5, FAILED, NOW, dice).at or 0.0) - NOW for _ in range(1_000)]
     assert 0.8 * 7_200 <= min(waits) < 0.82 * 7_200
     assert 1.18 * 7_200 < max(waits) <= 1.2 * 7_200
 
@@ -108,34 +119,34 @@ def test_a_retry_after_that_says_nothing_is_ignored(header: str) -> None:
 
 
 def test_five_failures_in_a_row_open_the_breaker_for_ever_longer_until_one_arrives() -> None:
-    health, opened = Health(), []
+    health, opened = EndpointHealth(), []
     for _ in range(11):
         health = health_after(health, FAILED, DeliveryState.PENDING, NOW)
-        opened.append(None if health.probe_at is None else health.probe_at - NOW)
+        opened.append(None if health.probe_at is None else health.probe_at.timestamp() - NOW)
     assert opened == [None] * 4 + [60, 120, 240, 480, 900, 900, 900]
-    assert health_after(health, OK, DeliveryState.SUCCEEDED, NOW) == Health()
+    assert health_after(health, OK, DeliveryState.SUCCEEDED, NOW) == EndpointHealth()
 
 
 def test_a_busy_receiver_is_left_alone_at_once() -> None:
-    health = health_after(Health(), busy(429, "120"), DeliveryState.PENDING, NOW)
-    assert health.probe_at == NOW + 120
+    health = health_after(EndpointHealth(), busy(429, "120"), DeliveryState.PENDING, NOW)
+    assert health.probe_at == utc_datetime(NOW + 120)
 
 
 def test_an_endpoint_is_disabled_after_five_days_and_ten_deliveries_given_up() -> None:
-    def rules(days: float, exhausted: int) -> Disabled:
-        return disabled_after(Health(50, NOW - days * DAY, exhausted), FAILED, NOW)
+    def rules(days: float, exhausted: int) -> DisabledReason:
+        return disabled_after(EndpointHealth(50, utc_datetime(NOW - days * DAY), exhausted), FAILED, NOW)
 
-    assert rules(5, 10) is Disabled.FAILING
-    assert rules(4.99, 10) is Disabled.NO
-    assert rules(5, 9) is Disabled.NO
-    assert disabled_after(Health(), GONE, NOW) is Disabled.GONE
-    assert disabled_after(Health(), DISABLE, NOW) is Disabled.BY_RECEIVER
-    assert disabled_after(Health(), ABORT, NOW) is Disabled.NO
+    assert rules(5, 10) is DisabledReason.FAILING
+    assert rules(4.99, 10) is DisabledReason.NO
+    assert rules(5, 9) is DisabledReason.NO
+    assert disabled_after(EndpointHealth(), GONE, NOW) is DisabledReason.GONE
+    assert disabled_after(EndpointHealth(), DISABLE, NOW) is DisabledReason.BY_RECEIVER
+    assert disabled_after(EndpointHealth(), ABORT, NOW) is DisabledReason.NO
 
 
 def test_a_receiver_that_drops_an_event_is_well() -> None:
-    failing = Health(9, NOW - DAY, 3, NOW + 60)
-    assert health_after(failing, ABORT, DeliveryState.EXHAUSTED, NOW) == Health()
+    failing = EndpointHealth(9, utc_datetime(NOW - DAY), 3, utc_datetime(NOW + 60))
+    assert health_after(failing, ABORT, DeliveryState.EXHAUSTED, NOW) == EndpointHealth()
 
 
 def test_what_could_not_be_sent_waits_about_a_minute() -> None:
@@ -146,23 +157,23 @@ def test_what_could_not_be_sent_waits_about_a_minute() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "wish"),
+    ("header", "directive"),
     [
-        ("disable", Wish.DISABLE),
-        (" Abort-Message ", Wish.ABORT),
-        ("", Wish.NONE),
-        ("disable, abort-message", Wish.NONE),
-        ("none", Wish.NONE),
+        ("disable", ReceiverDirective.DISABLE),
+        (" Abort-Message ", ReceiverDirective.ABORT),
+        ("", ReceiverDirective.NONE),
+        ("disable, abort-message", ReceiverDirective.NONE),
+        ("none", ReceiverDirective.NONE),
     ],
 )
-def test_a_wish_is_one_word(header: str, wish: Wish) -> None:
-    assert wish_of(header) is wish
+def test_a_directive_is_one_word(header: str, directive: ReceiverDirective) -> None:
+    assert read_directive(header) is directive
 
 
 def test_given_up_deliveries_are_counted_until_one_arrives() -> None:
-    health = health_after(Health(), FAILED, DeliveryState.EXHAUSTED, NOW)
+    health = health_after(EndpointHealth(), FAILED, DeliveryState.EXHAUSTED, NOW)
     health = health_after(health, FAILED, DeliveryState.EXHAUSTED, NOW + 5)
-    assert (health.exhausted, health.failing_since) == (2, NOW)
+    assert (health.exhausted, health.failing_since) == (2, utc_datetime(NOW))
 
 
 @pytest.mark.parametrize(
@@ -178,10 +189,10 @@ def test_given_up_deliveries_are_counted_until_one_arrives() -> None:
     ],
 )
 def test_only_2xx_is_success(status: int, error: str) -> None:
-    assert error_of(status).value == error
+    assert error_class(status).value == error
 
 
 def test_a_response_is_shown_as_harmless_text_of_at_most_4_kib() -> None:
-    assert shown(b"a\x00\x1b[2J\nb\xff\xe2\x80\xae") == "a\ufffd\ufffd[2J\nb\ufffd\ufffd"
-    assert len(shown(b"\x00" * 20_000).encode()) <= 4_096
-    assert len(shown("é".encode() * 20_000).encode()) <= 4_096
+    assert printable_text(b"a\x00\x1b[2J\nb\xff\xe2\x80\xae") == "a\ufffd\ufffd[2J\nb\ufffd\ufffd"
+    assert len(printable_text(b"\x00" * 20_000).encode()) <= 4_096
+    assert len(printable_text("é".encode() * 20_000).encode()) <= 4_096

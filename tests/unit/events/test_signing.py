@@ -11,9 +11,8 @@ import pytest
 import standardwebhooks
 import svix
 
-from events.signing import signed_headers, write_secret
-from events.vault import Vault
-from pipeline.errors import MailsiftError
+from mailsift.events.signing import Vault, signed_headers, write_secret
+from mailsift.pipeline.errors import MailsiftError
 
 BODY = '{"id":"1","data":{"name":"Zoë"}}'.encode()
 JUDGES = [standardwebhooks.Webhook, svix.Webhook]

@@ -8,13 +8,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from jobs import counting
-from jobs.breakdown import Breakdown, Mix, Reason
-from jobs.columns import ADDRESS_N
-from jobs.counting import DOMAINS, count_up
-from jobs.segments import SoFar
-from pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
-from pipeline.verdict import Status
+from mailsift.jobs.columns import ADDRESS_N
+from mailsift.jobs.results import breakdown
+from mailsift.jobs.results.breakdown import DOMAINS, Breakdown, Mix, Reason, count_up, rows_by_result
+from mailsift.jobs.results.segments import SoFar
+from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
+from mailsift.pipeline.verdict import Status
 
 # address number -> domain, rows, and what it came to
 LIST = [
@@ -59,7 +58,7 @@ def known(folder: Path) -> SoFar:
 def test_rows_are_counted_by_reason_domain_and_provider(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int
 ) -> None:
-    monkeypatch.setattr(counting, "_WINDOW", window)  # a domain may be cut in two anywhere
+    monkeypatch.setattr(breakdown, "_WINDOW", window)  # a domain may be cut in two anywhere
     told, domains = count_up(addresses_file(tmp_path), known(tmp_path))
     assert told == Breakdown(
         rows=12,
@@ -112,6 +111,13 @@ def test_a_job_without_verdicts_has_an_empty_breakdown(tmp_path: Path) -> None:
 
 
 def test_of_many_domains_only_the_biggest_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "_TOP", 1)
+    monkeypatch.setattr(breakdown, "_TOP", 1)
     told, _ = count_up(addresses_file(tmp_path), known(tmp_path))
     assert ([mix.name for mix in told.domains], told.domain_count) == (["b.test"], 3)
+
+
+@pytest.mark.parametrize("results", [[], ["passed"], ["passed", "catch_all", "passed"]])
+def test_rows_are_counted_by_result(results: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "results[0-9].parquet"
+    pl.DataFrame({"mailsift_result": results}, schema={"mailsift_result": pl.String}).write_parquet(path)
+    assert rows_by_result(path) == {result: results.count(result) for result in results}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.tasks import broker_url
+from mailsift.jobs.tasks import broker_url
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from jobs.columns import names_metadata
-from jobs.diff import compare
-from pipeline.errors import MailsiftError
+from mailsift.jobs.columns import names_metadata
+from mailsift.jobs.results.diff import compare
+from mailsift.pipeline.errors import MailsiftError
 
 
 def _results(path: Path, rows: list[tuple[str, str, str, int]]) -> Path:

@@ -12,11 +12,11 @@ import openpyxl
 import polars as pl
 import pytest
 
-from jobs.columns import names_metadata
-from jobs.export import ExportFormat, export, format_of
-from pipeline.errors import MailsiftError
-from pipeline.frames import VERDICTS
-from pipeline.verdict import Status
+from mailsift.jobs.columns import names_metadata
+from mailsift.jobs.results.export import ExportFormat, export, format_of
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.frames import VERDICTS
+from mailsift.pipeline.verdict import Status
 
 NASTY = ["=1+1@x.com", "+a@x.com", "-a@x.com", "@a", "\tx", "\rx", "\nx", "＝1", "＋1", "－1", "＠1"]
 FINE = ["a=b@x.com", "", "'=1", "00123", "two\nlines", 'say "hi"', "é,ü;", "<b>&", "a" * 40_000]
@@ -210,3 +210,15 @@ def test_an_unknown_extension_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(MailsiftError, match=r"\.csv, \.xlsx, \.jsonl, \.parquet") as caught:
         format_of(Path(name))
     assert caught.value.code == "unknown_export_format"
+
+
+def test_jsonl_has_null_for_what_json_has_no_number_for(tmp_path: Path) -> None:
+    path = results(tmp_path, {"n": pl.Series([1.5, float("nan"), float("inf"), -float("inf")])})
+    lines = exported(path, ExportFormat.JSONL).decode().splitlines()
+    assert [json.loads(line)["n"] for line in lines] == [1.5, None, None, None]
+    assert str(exported(path, ExportFormat.CSV).decode().splitlines()[2]).startswith("NaN,")
+
+
+def test_a_line_end_in_a_columns_name_ends_no_line(tmp_path: Path) -> None:
+    rows = read_csv(results(tmp_path, {"a\rb": pl.Series(["x"]), "c\nd": pl.Series(["y"])}))
+    assert [row[:2] for row in rows] == [["a'\rb".replace("'", ""), "c\nd"], ["x", "y"]]

@@ -3,10 +3,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from jobs.intake.column import Choice, choose_column
-from jobs.intake.distinct import number_addresses
-from jobs.intake.sniff import Dialect, dialect_of, encoding_of, looks_like_json
-from pipeline.errors import MailsiftError
+from mailsift.jobs.intake.read import number_addresses
+from mailsift.jobs.intake.sniff import Dialect, dialect_of, encoding_of, looks_like_json
+from mailsift.jobs.intake.table import Choice, choose_column
+from mailsift.pipeline.errors import MailsiftError
 
 
 def choose(rows: list[list[str]], wanted: str = "", names: list[str] | None = None) -> Choice:

@@ -15,11 +15,11 @@ import xlsxwriter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.columns import ADDRESS_N, read_names
-from jobs.intake.plan import Intake, IntakeLimits, IntakeOptions
-from jobs.intake.read import read_list
-from pipeline.frames import ADDRESSES
-from pipeline.syntax import parse
+from mailsift.jobs.columns import ADDRESS, ADDRESS_N, read_names
+from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.read import read_list
+from mailsift.pipeline.frames import ADDRESSES
+from mailsift.pipeline.syntax.column import parse_column
 
 HEADER = ["id", "Name", "E-Mail-Adresse", "Name", ""]
 ROWS = [
@@ -52,7 +52,7 @@ def read(folder: Path, data: bytes, column: str = "", **limits: int) -> Got:
     frame = pl.read_parquet(folder / "rows.parquet")
     addresses = pl.read_parquet(folder / "addresses.parquet")
     names = list(read_names(folder / "rows.parquet").values())
-    return Got(intake, names, frame.drop(ADDRESS_N).rows(), frame[ADDRESS_N].to_list(), addresses)
+    return Got(intake, names, frame.drop(ADDRESS_N, ADDRESS).rows(), frame[ADDRESS_N].to_list(), addresses)
 
 
 def csv_bytes(
@@ -65,7 +65,7 @@ def csv_bytes(
 
 def check_addresses(got: Got, cells: list[str | None]) -> None:
     """Every row points to the canonical address of its own cell, and the address table is well formed."""
-    parsed = parse(pl.Series(cells, dtype=pl.String))
+    parsed = parse_column(pl.Series(cells, dtype=pl.String))
     table = got.addresses
     assert dict(table.schema) == ADDRESSES
     assert table["n"].to_list() == list(range(table.height))
@@ -184,7 +184,7 @@ def test_json_objects_keep_plain_types_and_turn_the_rest_into_text(tmp_path: Pat
 def test_json_columns_stay_exact_when_batches_disagree_about_the_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.intake.read_json._BATCH", 1)
+    monkeypatch.setattr("mailsift.jobs.intake.read_json._BATCH", 1)
     lines = [
         {"email": "a@example.com", "price": 10, "big": 2**60, "x": None},
         {"email": "b@example.com", "price": 10.5, "big": 0.5, "x": True},
@@ -206,7 +206,7 @@ def test_a_json_array_of_strings_is_a_list_of_addresses(tmp_path: Path) -> None:
 def test_a_json_array_larger_than_the_reading_window_is_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.intake.read_json._PIECE", 7)
+    monkeypatch.setattr("mailsift.jobs.intake.read_json._PIECE", 7)
     items = [{"email": f"u{n}@example.com", "n": n} for n in range(50)]
     got = read(tmp_path, json.dumps(items).encode())
     assert got.rows == [(item["email"], item["n"]) for item in items]

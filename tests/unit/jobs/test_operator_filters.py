@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import pytest
 
-from jobs.operations.filters import read_cursor, read_filter, write_cursor
-from jobs.views import TERMINAL, JobState
-from pipeline.errors import MailsiftError
-from storage.job_search import JobFilter
+from mailsift.jobs.admin.filters import read_cursor, read_filter, write_cursor
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.sql.job_search import JobFilter
+from mailsift.storage.states import ENDED, JobState
 
 NOW = 1_800_000_000.0
 MOMENT = datetime.fromtimestamp(NOW, UTC)
@@ -23,7 +23,7 @@ def test_nothing_said_means_every_job() -> None:
 
 def test_states_come_alone_or_as_a_group() -> None:
     assert read_filter({"state": "running"}, now=NOW).states == ("running",)
-    assert set(read_filter({"state": "ended"}, now=NOW).states) == {state.value for state in TERMINAL}
+    assert set(read_filter({"state": "ended"}, now=NOW).states) == {state.value for state in ENDED}
     both = read_filter({"state": "ended"}, now=NOW).states + read_filter({"state": "open"}, now=NOW).states
     assert sorted(both) == sorted(JobState)
 

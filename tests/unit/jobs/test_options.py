@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from jobs.options import dump_options, load_options
-from jobs.views import JobOptions, Priority
-from pipeline.facts import Mode
+from mailsift.jobs.views import JobOptions, Priority, dump_options, load_options
+from mailsift.pipeline.facts import Mode
 
 FULL = JobOptions(
     mode=Mode.MEDIUM,

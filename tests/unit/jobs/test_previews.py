@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.previews import estimate
+from mailsift.jobs.results.previews import estimate
 
 
 def test_the_interval_is_wilsons() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from jobs import result_pages
-from jobs.columns import ADDRESS_N, names_metadata
-from jobs.counting import count_up
-from jobs.finish import join_results
-from jobs.result_pages import Files, read_page, read_row
-from jobs.result_views import Wanted, WholeRow
-from jobs.segments import SoFar
-from pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
-from pipeline.verdict import Status
+from mailsift.jobs.columns import ADDRESS, ADDRESS_N, names_metadata
+from mailsift.jobs.results import pages
+from mailsift.jobs.results.breakdown import count_up
+from mailsift.jobs.results.join import join_results
+from mailsift.jobs.results.pages import Files, RowFilter, WholeRow, read_page, read_row
+from mailsift.jobs.results.segments import SoFar
+from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
+from mailsift.pipeline.verdict import Status
 
 # the distinct addresses: cell, domain, status, result, provider; sorted by domain as intake sorts them
 KNOWN = [
@@ -45,6 +45,7 @@ def rows_file(folder: Path) -> Path:
     frame = pl.DataFrame(
         {
             ADDRESS_N: pl.Series(ROWS, dtype=pl.UInt32),
+            ADDRESS: [f"judged {n}" for n in ROWS],
             "c0": [{"k": n} for n in range(len(ROWS))],
             "c1": [KNOWN[n][0] for n in ROWS],
             "c2": [b"\xff"] + [None] * (len(ROWS) - 1),
@@ -92,12 +93,12 @@ def complete(folder: Path) -> Files:
 
 @pytest.fixture(params=["running", "complete"])
 def files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
-    monkeypatch.setattr(result_pages, "_WINDOW", 5)
-    monkeypatch.setattr(result_pages, "_GAP", 2)
+    monkeypatch.setattr(pages, "_WINDOW", 5)
+    monkeypatch.setattr(pages, "_GAP", 2)
     return running(tmp_path) if request.param == "running" else complete(tmp_path)
 
 
-def matching(files: Files, wanted: Wanted) -> list[int]:
+def matching(files: Files, wanted: RowFilter) -> list[int]:
     """Find the rows the slow way."""
     judged = JUDGED if files.results is None else range(len(KNOWN))
     found = []
@@ -118,7 +119,7 @@ def matching(files: Files, wanted: Wanted) -> list[int]:
 
 
 WANTED = [
-    Wanted(frozenset(statuses), result, domain, provider, text, at_start)
+    RowFilter(frozenset(statuses), result, domain, provider, text, at_start)
     for statuses, result, domain, provider, (text, at_start) in product(
         ((), (Status.RISKY, Status.VALID)),
         ("", "deferred"),
@@ -137,12 +138,13 @@ def test_every_filter_finds_what_a_slow_look_at_each_row_finds(files: Files) -> 
         for row in page.rows:
             cell, _, status, result, _ = KNOWN[ROWS[row.row]]
             assert (row.address, row.status, row.result) == (cell, status, result)
+            assert row.judged == f"judged {ROWS[row.row]}"
             assert (row.reason, row.smtp_code) == (f"reason {ROWS[row.row]}", 250 + ROWS[row.row])
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 50])
 def test_pages_forward_and_backward_show_every_row_once(files: Files, limit: int) -> None:
-    wanted = Wanted(statuses=frozenset({Status.VALID, Status.RISKY}))
+    wanted = RowFilter(statuses=frozenset({Status.VALID, Status.RISKY}))
     expected = matching(files, wanted)
     pages = [read_page(files, wanted, after=-1, limit=limit)]
     while (after := pages[-1].next) is not None:
@@ -157,11 +159,11 @@ def test_pages_forward_and_backward_show_every_row_once(files: Files, limit: int
 
 
 def test_a_page_may_begin_anywhere(files: Files) -> None:
-    page = read_page(files, Wanted(), after=6, limit=2)
-    expected = matching(files, Wanted())
+    page = read_page(files, RowFilter(), after=6, limit=2)
+    expected = matching(files, RowFilter())
     assert [row.row for row in page.rows] == [row for row in expected if row > 6][:2]
     assert page.first == len([row for row in expected if row <= 6])
-    beyond = read_page(files, Wanted(), after=999, limit=2)
+    beyond = read_page(files, RowFilter(), after=999, limit=2)
     assert (beyond.rows, beyond.next, beyond.matches) == ((), None, len(expected))
 
 
@@ -170,14 +172,44 @@ def test_a_whole_row_has_every_cell_as_text_and_its_evidence(files: Files) -> No
     assert isinstance(row, WholeRow)
     assert row.cells == (("<b>", '{"k":1}'), ("email", "ann@a.test"), ("<b>", ""))
     assert (row.address, list(row.verdict), row.verdict["score"]) == ("ann@a.test", list(VERDICTS), 0)
-    assert row.evidence == {"n": 0}
+    assert (row.judged, row.evidence) == ("judged 0", {"n": 0})
     assert read_row(files, 999) is None
     first = read_row(files, 0)
     assert (first is None) == (files.results is None)  # its address has no verdict while the job runs
     assert first is None or first.cells[2] == ("<b>", "ff")
 
 
+@pytest.mark.parametrize("build", [running, complete])
+def test_a_repaired_row_says_so_while_the_job_runs_and_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Callable[[Path], Files]
+) -> None:
+    path = rows_file(tmp_path)
+    marked = pl.read_parquet(path).with_columns(pl.Series("repaired", ROWS) == 0)
+    marked.write_parquet(path, metadata=names_metadata(["<b>", "email", "<b>"]))
+    monkeypatch.setitem(globals(), "rows_file", lambda _: path)
+    files = build(tmp_path)
+    said = "Validated as judged 0."
+    shown = read_page(files, RowFilter(), after=-1, limit=20).rows
+    assert [row.suggestion for row in shown] == [said if ROWS[row.row] == 0 else "" for row in shown]
+    row = read_row(files, 1)
+    assert row is not None
+    assert row.verdict["suggestion"] == said
+
+
+def test_results_of_an_older_release_do_not_say_what_was_judged(tmp_path: Path) -> None:
+    kept = complete(tmp_path)
+    assert kept.results is not None
+    names = {"mailsift.names": pl.read_parquet_metadata(kept.results)["mailsift.names"]}
+    older = tmp_path / "older.parquet"
+    pl.read_parquet(kept.results).drop("mailsift_address").write_parquet(older, metadata=names)
+    files = Files(kept.rows, kept.addresses, kept.column, results=older)
+    row = read_row(files, 1)
+    assert row is not None
+    assert (row.address, row.judged, row.verdict["score"]) == ("ann@a.test", "", 0)
+    assert {one.judged for one in read_page(files, RowFilter(), after=-1, limit=9).rows} == {""}
+
+
 def test_without_a_table_of_domains_no_row_has_a_provider(tmp_path: Path) -> None:
     kept = complete(tmp_path)
     files = Files(kept.rows, kept.addresses, kept.column, results=kept.results)
-    assert read_page(files, Wanted(provider="google"), after=-1, limit=9).matches == 0
+    assert read_page(files, RowFilter(provider="google"), after=-1, limit=9).matches == 0

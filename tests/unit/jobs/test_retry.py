@@ -8,11 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from jobs.columns import names_metadata
-from jobs.retry import UNKNOWN_RESULTS, risky_rows, rows_to_retry
-from pipeline.errors import MailsiftError
-from pipeline.judge.table import ROWS
-from pipeline.verdict import Result, Status
+from mailsift.jobs.columns import names_metadata
+from mailsift.jobs.results.retry import UNKNOWN_RESULTS, risky_rows, rows_to_retry
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.judge.table import ROWS
+from mailsift.pipeline.verdict import Result, Status
 
 
 def results_file(folder: Path, results: list[str]) -> Path:

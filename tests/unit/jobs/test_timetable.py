@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from jobs.timetable import CatchUp, Due, Timetable
-from pipeline.errors import MailsiftError
+from mailsift.jobs.schedules.timetable import CatchUp, Due, Timetable
+from mailsift.pipeline.errors import MailsiftError
 
 
 def at(text: str) -> datetime:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from mailsift import installation as rooms
-from mailsift.installation import LocalWorker, installation
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.runtime import installation as module
+from mailsift.runtime.installation import LocalWorker, installation
 from mailsift.settings import Settings
-from pipeline.errors import MailsiftError
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_worker_that_keeps_dying_is_given_up_with_where_it_says_why(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     worker = LocalWorker(settings)
-    for _ in range(rooms._MOST_YOUNG_DEATHS):
+    for _ in range(module._MOST_YOUNG_DEATHS):
         worker.ensure()
         assert worker._process is not None
         worker._process.wait()
@@ -62,7 +62,7 @@ def test_a_worker_that_dies_now_and_then_is_replaced_for_ever(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    monkeypatch.setattr(rooms, "_YOUNG_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_YOUNG_SECONDS", 0.0)
     worker, pids = LocalWorker(settings), set()
     for _ in range(10):
         worker.ensure()

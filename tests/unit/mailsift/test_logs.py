@@ -16,7 +16,7 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from mailsift.logs import configure_logs, configure_server_logs
-from tests.logged import our_logs
+from tests.support.captured_logs import our_logs
 
 SECRET = "jane@example.com paid with svc_key_abc"
 

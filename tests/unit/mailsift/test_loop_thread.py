@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from mailsift.loop_thread import LoopThread
+from mailsift.runtime.worker import LoopThread
 
 
 async def thread_name() -> str:

@@ -1,122 +1,36 @@
-"""Meters attached to Prometheus: alone, shared by the processes of a worker, and their page."""
+"""What processes show to Prometheus: alone, shared by the processes of a worker, and their page."""
 
 from __future__ import annotations
 
 import http.client
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client import generate_latest
+from prometheus_client import Metric, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from typing_extensions import override
 
 from mailsift import metrics
-from mailsift.metrics_server import MetricsServer
-from mailsift.observed import metered_worker
+from mailsift.cli.operate import share_counts
+from mailsift.jobs.metrics import LEASES_EXPIRED
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.metrics import provider_label
 from mailsift.settings import Settings
-from pipeline.errors import MailsiftError
-from pipeline.meter import Counter, Gauge, Histogram, Label, provider_label
-from tests.exposition import Exposed
-from tests.workers import ROOT
-
-CALLS = Counter("tests_calls_total", "Calls", Label("kind", ("good", "bad")))
-LEVEL = Gauge("tests_level", "Level")
-TIMES = Histogram("tests_times_seconds", "Times", buckets=(0.1, 1.0))
-METERS = (CALLS, LEVEL, TIMES)
-
-# Two processes count and one of them dies; what it had counted stays, what it was does not.
-_CROWD = """
-import os, signal, sys, json
-from pathlib import Path
-from mailsift import metrics
-from jobs.meters import ATTEMPTS, CLAIM, LOOP_LAG, SWEPT, UP
-
-folder = Path(sys.argv[1])
-metrics.share_counts(folder)
-metrics.attach(metrics.WORKER, role="worker")
-pages = []
-for number in (1, 2):
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        ATTEMPTS.add("done", amount=number)
-        CLAIM.observe(0.02 * number)
-        UP.set(1)
-        LOOP_LAG.set(float(number))
-        SWEPT.set(100.0 * number)
-        os.write(writer, b"!")
-        signal.pause()
-    os.read(reader, 1)
-    pages.append(metrics.shared_page(folder).decode())
-os.kill(child, signal.SIGKILL)
-os.waitpid(child, 0)
-pages.append(metrics.shared_page(folder).decode())
-print(json.dumps(pages))
-os.killpg(0, signal.SIGKILL)
-"""
+from tests.support.exposition import Exposed, documented, sample_name
 
 
-@pytest.fixture
-def page() -> Iterator[Exposed]:
-    """What a process shows that has counted a little."""
-    registry = metrics.attach((metrics.BUILD, *METERS), role="api")
-    CALLS.add("good")
-    CALLS.add("good", amount=2.5)
-    LEVEL.set(7)
-    TIMES.observe(0.5)
-    yield Exposed(generate_latest(registry).decode())
-    metrics.detach((metrics.BUILD, *METERS))
-
-
-def test_a_meter_counts_once_it_is_attached(page: Exposed) -> None:
-    assert page.value("tests_calls_total", kind="good") == 3.5
-    assert page.value("tests_level") == 7
-    assert page.value("tests_times_seconds_bucket", le="1.0") == 1
-    assert page.value("tests_times_seconds_bucket", le="0.1") == 0
-    assert page.value("mailsift_build_info", role="api") == 1
-
-
-def test_label_values_that_are_known_are_there_from_the_start(page: Exposed) -> None:
-    assert page.values("tests_calls_total", "kind") == {"good", "bad"}
-    assert page.value("tests_calls_total", kind="bad") == 0
-
-
-def test_a_meter_that_is_not_attached_counts_nothing_and_takes_anything(page: Exposed) -> None:
-    metrics.detach(METERS)
-    CALLS.add("unheard of")
-    TIMES.observe(1.0)
-    registry = metrics.attach((metrics.BUILD, *METERS), role="api")
-    assert Exposed(generate_latest(registry).decode()).value("tests_calls_total") == 0
-    assert page.value("tests_calls_total") == 3.5
-
-
-def test_all_processes_of_a_worker_are_shown_as_one_and_no_count_dies_with_its_process(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "metrics").mkdir()
-    (tmp_path / "metrics" / "counter_1.db").write_bytes(b"left over")
-    done = subprocess.run(
-        [sys.executable, "-c", _CROWD, str(tmp_path / "metrics")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        start_new_session=True,
-    )
-    assert done.stdout, done.stderr
-    one, both, after = (Exposed(text) for text in json.loads(done.stdout))
-    for shown, counted, alive, lag in ((one, 1, 1, 1.0), (both, 3, 2, 2.0), (after, 3, 1, 1.0)):
-        assert shown.value("mailsift_chunk_attempts_total", outcome="done") == counted
-        assert shown.value("mailsift_worker_up") == alive
-        assert shown.value("mailsift_worker_loop_lag_seconds") == lag
-    assert after.value("mailsift_chunk_claim_seconds_count") == 2
-    assert after.value("mailsift_chunk_claim_seconds_sum") == pytest.approx(0.06)
-    assert after.value("mailsift_sweeper_last_tick_timestamp_seconds") == 200
-    assert after.values("mailsift_chunk_attempts_total", "outcome") == {
-        *("done", "error", "lease_lost", "stopped")
-    }
+def test_a_process_shows_what_it_counts_and_what_it_is() -> None:
+    registry = metrics.registry_of(metrics.SWEEPER, role="sweeper")
+    before = Exposed(generate_latest(registry).decode())
+    LEASES_EXPIRED.labels("chunk").inc()
+    page = Exposed(generate_latest(registry).decode())
+    assert page.values("mailsift_build_info", "role") == {"sweeper"}
+    expired = [shown.value("mailsift_lease_expired_total", kind="chunk") for shown in (before, page)]
+    assert expired[1] == expired[0] + 1
+    assert "mailsift_addresses_total" not in page.samples
+    assert not [name for name in page.samples if name.endswith("_created")]
 
 
 def ask(port: int, path: str, method: str = "GET") -> tuple[int, bytes]:
@@ -128,59 +42,67 @@ def ask(port: int, path: str, method: str = "GET") -> tuple[int, bytes]:
     return told
 
 
+class Level(Collector):
+    """A gauge that cannot be read at first."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self._errors = list(errors)
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        if self._errors:
+            raise self._errors.pop()
+        yield GaugeMetricFamily("level", "Level", 7)
+
+
 def test_a_port_shows_the_metrics_and_nothing_else() -> None:
-    server = MetricsServer("127.0.0.1", 0)
-    server.start(lambda: b"all of it")
-    assert ask(server.port, "/metrics") == (200, b"all of it")
-    assert ask(server.port, "/metrics?x=1") == (200, b"all of it")
-    assert ask(server.port, "/")[0] == 404
-    assert ask(server.port, "/metrics", "POST")[0] == 501
-    server.close()
+    port = metrics.MetricsPort("127.0.0.1", 0)
+    port.show(Level())
+    status, body = ask(port.port, "/metrics")
+    assert (status, Exposed(body.decode()).value("level")) == (200, 7)
+    assert ask(port.port, "/metrics?x=1")[0] == 200
+    assert ask(port.port, "/")[0] == 404
+    assert ask(port.port, "/metrics", "POST")[0] == 405
+    port.close()
     with pytest.raises(ConnectionRefusedError):
-        ask(server.port, "/metrics")
+        ask(port.port, "/metrics")
 
 
-def test_a_page_that_cannot_be_made_is_an_error_this_time_only() -> None:
-    pages = [b"all of it", b""]
-
-    def page() -> bytes:
-        if made := pages.pop():
-            return made
-        raise ValueError("jane@example.com")
-
-    server = MetricsServer("127.0.0.1", 0)
-    server.start(page)
-    status, body = ask(server.port, "/metrics")
+def test_a_page_that_cannot_be_made_is_an_error_this_time_only(capfd: pytest.CaptureFixture[str]) -> None:
+    port = metrics.MetricsPort("127.0.0.1", 0)
+    port.show(Level(ValueError("jane@example.com")))
+    status, body = ask(port.port, "/metrics")
     assert status == 500
     assert b"jane" not in body
-    assert ask(server.port, "/metrics") == (200, b"all of it")
-    server.close()
+    assert ask(port.port, "/metrics")[0] == 200
+    port.close()
+    assert "jane" not in capfd.readouterr().err
 
 
 def test_it_listens_on_ipv6_too() -> None:
-    server = MetricsServer("::1", 0)
-    server.start(lambda: b"here")
-    connection = http.client.HTTPConnection("::1", server.port, timeout=10)
+    port = metrics.MetricsPort("::1", 0)
+    port.show(Level())
+    connection = http.client.HTTPConnection("::1", port.port, timeout=10)
     connection.request("GET", "/metrics")
-    assert connection.getresponse().read() == b"here"
+    assert b"level 7" in connection.getresponse().read()
     connection.close()
-    server.close()
+    port.close()
 
 
 def test_a_port_that_is_taken_is_told_at_once(tmp_path: Path) -> None:
-    taken = MetricsServer("127.0.0.1", 0)
+    taken = metrics.MetricsPort("127.0.0.1", 0)
     settings = Settings(home=tmp_path, metrics_port=taken.port)
-    with pytest.raises(MailsiftError) as refused, metered_worker(settings):
+    with pytest.raises(MailsiftError) as refused, metrics.metered_worker(settings, tmp_path):
         pass
     taken.close()
     assert refused.value.code == "port_in_use"
 
 
-def test_without_a_port_nothing_is_counted_and_nothing_listens(tmp_path: Path) -> None:
-    with metered_worker(Settings(home=tmp_path)) as show:
+def test_without_a_port_nothing_is_kept_and_nothing_listens(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    with metrics.metered_worker(settings, share_counts(settings)) as show:
         show()
     assert list(tmp_path.iterdir()) == []
-    assert all(meter._record is None for meter in metrics.WORKER)
 
 
 def test_a_customers_mail_host_is_no_label() -> None:
@@ -189,18 +111,37 @@ def test_a_customers_mail_host_is_no_label() -> None:
 
 
 def test_every_metric_is_documented_as_it_is() -> None:
-    lines = (ROOT / "docs" / "metrics.md").read_text().splitlines()
-    assert [line for line in lines if line.startswith("| `")] == [
-        f"| `{name}` | {' | '.join(rest)} |" for name, *rest in metrics.described()
-    ]
+    shown_by = {
+        "API": (*metrics.API, *metrics.INSTALLATION),
+        "worker": metrics.WORKER,
+        "sweeper": metrics.SWEEPER,
+    }
+    known = {metric: family for of in shown_by.values() for metric in of for family in metric.describe()}
+    expected = {
+        sample_name(family): (
+            family.type,
+            family.documentation,
+            ", ".join(role for role, of in shown_by.items() if metric in of),
+        )
+        for metric, family in known.items()
+    }
+    assert len(expected) == len(known)
+    assert {one.name: (one.type, one.meaning, one.shown_by) for one in documented()} == expected
 
 
-def test_names_are_unique_and_speak_of_units() -> None:
-    meters = {id(meter): meter for meter in (*metrics.API, *metrics.WORKER, *metrics.INSTALLATION)}
-    names = [meter.name for meter in meters.values()]
-    assert len(set(names)) == len(names)
-    for meter in meters.values():
-        assert meter.name.startswith("mailsift_")
-        assert meter.name.endswith("_total") == isinstance(meter, Counter)
-        assert not meter.meaning.endswith(".")
-        assert all(label.values or label.about for label in meter.labels)
+def test_what_is_there_from_the_start_is_what_labels_are_documented_to_be() -> None:
+    possible = {one.name: one.labels for one in documented()}
+    for metric in (*metrics.API, *metrics.WORKER, *metrics.INSTALLATION):
+        for family in metric.collect():
+            for sample in family.samples:
+                labels = {name: value for name, value in sample.labels.items() if name != "le"}
+                known = possible[sample_name(family)]
+                assert list(known) == list(labels)
+                assert all(value in known[name] for name, value in labels.items() if known[name])
+
+
+def test_names_speak_of_units() -> None:
+    for one in documented():
+        assert one.name.startswith("mailsift_")
+        assert one.name.endswith("_total") == (one.type == "counter")
+        assert not one.meaning.endswith(".")

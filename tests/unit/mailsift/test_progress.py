@@ -11,10 +11,12 @@ from uuid import UUID
 import pytest
 from rich.console import Console
 
-from jobs.views import AccountId, JobId, JobState, JobView, Waiting
-from mailsift import progress
-from mailsift.progress import Speed, show_summary, summary_of
-from pipeline.facts import Mode
+from mailsift.cli import progress
+from mailsift.cli.progress import Speed, show_summary, summary_of
+from mailsift.jobs.eta import TimeLeft
+from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.storage.sql.chunks import Waiting
+from mailsift.storage.states import JobState
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 VIEW = JobView(
@@ -23,10 +25,8 @@ VIEW = JobView(
     parent_id=None,
     name="list.csv",
     state=JobState.RUNNING,
-    mode=Mode.DEEP,
     total=2_000,
     addresses=1_900,
-    duplicates=100,
     processed=500,
     valid=400,
     invalid=60,
@@ -85,7 +85,7 @@ def test_a_job_that_has_not_ended_has_no_seconds() -> None:
 
 
 def test_the_picture_tells_progress_speed_and_end() -> None:
-    line = text(VIEW, rate=50.0)
+    line = text(replace(VIEW, time_left=TimeLeft(30.0)), rate=50.0)
     for part in ("sifting", "500/2,000", "25%", "valid 400", "risky 40", "invalid 60", "50/s", "ETA 0:00:30"):
         assert part in line
 

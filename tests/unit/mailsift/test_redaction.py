@@ -8,7 +8,7 @@ from urllib.parse import quote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailsift.redaction import ADDRESS, LONGEST, SECRET, redact, redacted
+from mailsift.logs import ADDRESS, LONGEST, SECRET, redact, redacted
 
 _LOCAL = st.text(
     "abcdefghijklmnopqrstuvwxyzABCXYZ0123456789.!#$%&'*+/=?^_`{|}~-äöüß中文", min_size=3, max_size=40

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from jobs.views import JobState
-from mailsift.commands import run
+from mailsift.cli import run
+from mailsift.storage.states import JobState
 
 
 class Complete:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from pipeline.errors import MailsiftError
 
 
 @pytest.fixture(autouse=True)
@@ -141,10 +142,23 @@ def test_secrets_come_from_files_and_the_environment_goes_before(
     assert settings.redis_url.get_secret_value() == "redis://environment:6379"
 
 
+@pytest.mark.parametrize(
+    "name", ["gone", "longer than a name may be" * 99, "longer/than/a/path/may/be/" * 999]
+)
 def test_a_folder_of_secrets_that_is_not_there_is_a_mistake(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
-    monkeypatch.setenv("MAILSIFT_SECRETS_DIR", str(tmp_path / "gone"))
+    monkeypatch.setenv("MAILSIFT_SECRETS_DIR", str(tmp_path / name))
     with pytest.raises(MailsiftError, match="MAILSIFT_SECRETS_DIR") as refused:
         Settings.from_env()
     assert refused.value.code == "bad_settings"
+
+
+@pytest.mark.parametrize(("user", "home"), [(0, "/var/lib/mailsift"), (1_000, "/somebody/data/mailsift")])
+def test_data_of_root_lie_in_a_folder_of_their_own(
+    user: int, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/somebody/data")
+    monkeypatch.delenv("MAILSIFT_HOME", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert Settings().home == Path(home)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.runtime.worker import ProcessRuntime, Tick, _tick, run_worker
 from mailsift.settings import Settings
-from mailsift.worker import ProcessRuntime, Tick, _tick, run_worker
-from pipeline.errors import MailsiftError
 
 Kill = tuple[int, int]
 

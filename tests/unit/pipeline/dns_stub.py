@@ -16,11 +16,11 @@ import dns.rdatatype
 import dns.rrset
 from typing_extensions import override
 
-from pipeline.clock import Clock
-from pipeline.dns.domains import DnsConfig, DomainFacts
-from pipeline.guard import AddressGuard
-from pipeline.ports import CacheEntry, FactCache, FactKind
-from pipeline.providers import Providers
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
+from mailsift.pipeline.guard import AddressGuard
+from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
+from mailsift.pipeline.providers import Providers
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Says:
         truncated: over UDP, only say that TCP has more.
         delay: seconds before the answer.
         garbage: answer with these bytes behind the id instead.
+        zone: owner of the SOA that comes with a denial; "" = the top-level domain of the name, None = none.
+        authoritative: claim to be the authority.
     """
 
     records: Sequence[str] = ()
@@ -44,6 +46,8 @@ class Says:
     truncated: bool = False
     delay: float = 0.0
     garbage: bytes = b""
+    zone: str | None = ""
+    authoritative: bool = False
 
 
 NXDOMAIN = Says(rcode="NXDOMAIN")
@@ -62,11 +66,21 @@ class DnsStub:
         asked: how often each (name, type) came, repetitions included.
         open, peak: answers being delayed now, and the most there ever were.
         fallback: answers for names outside the zone.
+        peers: the ports and addresses questions came from.
+        spellings: the names as they were spelt.
+        lowers: repeat names in lower case, whatever the question said.
+        refuses_edns, drops_edns: say FORMERR, or nothing, when a question has EDNS.
     """
 
     zone: Zone
     fallback: Callable[[str, str], Says] = lambda _name, _kind: NXDOMAIN
+    host: str = "127.0.0.1"
     port: int = 0
+    lowers: bool = False
+    refuses_edns: bool = False
+    drops_edns: bool = False
+    peers: set[object] = field(default_factory=set)
+    spellings: set[str] = field(default_factory=set)
     asked: Counter[tuple[str, str]] = field(default_factory=Counter)
     over_tcp: int = 0
     open: int = 0
@@ -81,12 +95,14 @@ class DnsStub:
 
     @property
     def server(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     async def answer(self, wire: bytes, *, tcp: bool) -> bytes | None:
         query = dns.message.from_wire(wire)
         question = query.question[0]
-        name = question.name.to_text(omit_final_dot=True)
+        spelling = question.name.to_text(omit_final_dot=True)
+        self.spellings.add(spelling)
+        name = spelling.lower()
         kind = dns.rdatatype.to_text(question.rdtype)
         self.asked[name, kind] += 1
         self.news.set()
@@ -97,10 +113,14 @@ class DnsStub:
         if says.delay:
             await asyncio.sleep(says.delay)
         self.open -= 1
-        if says.silent:
+        if says.silent or (self.drops_edns and query.edns >= 0):
             return None
+        if self.refuses_edns and query.edns >= 0:
+            return wire[:2] + b"\x81\x81" + bytes(8)
         if says.garbage:
             return wire[:2] + says.garbage
+        if self.lowers:
+            question.name = question.name.canonicalize()
         return self._compose(query, says, kind, tcp=tcp)
 
     def _find(self, name: str, kind: str) -> Says:
@@ -127,6 +147,13 @@ class DnsStub:
                 force_unique=True,  # dnspython shuffles the records of a set
             )
             rrset.add(dns.rdata.from_text(rrset.rdclass, rrset.rdtype, data), int(ttl))
+        if says.authoritative:
+            reply.flags |= dns.flags.AA
+        denied = says.rcode in {"NOERROR", "NXDOMAIN"} and all(" CNAME " in record for record in says.records)
+        if denied and says.zone is not None:
+            zone = says.zone or query.question[0].name.to_text(omit_final_dot=True).rpartition(".")[2]
+            soa = "ns.stub.test. hostmaster.stub.test. 1 3600 600 86400 60"
+            reply.authority.append(dns.rrset.from_text(zone.rstrip(".") + ".", 60, "IN", "SOA", soa))
         return reply.to_wire(max_size=65_535)
 
 
@@ -152,6 +179,7 @@ class _Udp(asyncio.DatagramProtocol):
             task.cancel()
 
     async def _reply(self, data: bytes, addr: tuple[str | int, int]) -> None:
+        self._stub.peers.add(addr)
         wire = await self._stub.answer(data, tcp=False)
         if wire is not None and self._transport is not None:
             self._transport.sendto(wire, addr)
@@ -159,12 +187,21 @@ class _Udp(asyncio.DatagramProtocol):
 
 @asynccontextmanager
 async def serving(
-    zone: Zone, fallback: Callable[[str, str], Says] = lambda _name, _kind: NXDOMAIN
+    zone: Zone,
+    fallback: Callable[[str, str], Says] = lambda _name, _kind: NXDOMAIN,
+    *,
+    host: str = "127.0.0.1",
+    lowers: bool = False,
+    refuses_edns: bool = False,
+    drops_edns: bool = False,
 ) -> AsyncIterator[DnsStub]:
     """Serve a zone on a free loopback port."""
-    stub = DnsStub(zone, fallback)
+    stub = DnsStub(zone, fallback, host=host, lowers=lowers, refuses_edns=refuses_edns, drops_edns=drops_edns)
+
+    talks: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talks[writer] = asyncio.current_task()
         try:
             while True:
                 size = int.from_bytes(await reader.readexactly(2), "big")
@@ -175,17 +212,22 @@ async def serving(
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
+            talks.pop(writer, None)
             writer.close()
 
     loop = asyncio.get_running_loop()
-    tcp = await asyncio.start_server(talk, "127.0.0.1", 0)
+    tcp = await asyncio.start_server(talk, host, 0)
     stub.port = tcp.sockets[0].getsockname()[1]
-    udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(stub), local_addr=("127.0.0.1", stub.port))
+    udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(stub), local_addr=(host, stub.port))
     try:
         yield stub
     finally:
         udp.close()
         tcp.close()
+        ends = list(talks.values())
+        for writer in tuple(talks):
+            writer.close()  # its reader ends with it
+        await asyncio.gather(*[task for task in ends if task is not None], return_exceptions=True)
         await tcp.wait_closed()
         await asyncio.sleep(0)
 
@@ -216,10 +258,12 @@ async def domain_facts(
     cache: FactCache | None = None,
     clock: Clock = lambda: 1000.0,
     config: DnsConfig | None = None,
+    beside: Sequence[DnsStub] = (),
 ) -> AsyncIterator[DomainFacts]:
-    """Domain facts from the stub; loopback addresses count as public."""
+    """Domain facts from the stub, and from others beside it; loopback addresses count as public."""
+    servers = tuple(one.server for one in (stub, *beside))
     facts = DomainFacts(
-        config=replace(config or DnsConfig(), servers=(stub.server,)),
+        config=replace(config or DnsConfig(), servers=servers),
         cache=cache or MemoryCache(),
         providers=Providers.load(),
         guard=AddressGuard(allow_non_public=True),

@@ -13,14 +13,13 @@ from typing import Any
 
 from typing_extensions import override
 
-from pipeline.facts import DomainFact, DomainState, MxHost
-from pipeline.guard import AddressGuard
-from pipeline.ports import Ask, CacheEntry, FactCache, FactKind, Grant, Report, Throttle
-from pipeline.probe.prober import Prober
-from pipeline.probe.words import Probed, Target
-from pipeline.provider_table import Provider
-from pipeline.providers import Providers
-from pipeline.smtp.config import ProbeConfig
+from mailsift.pipeline.facts import DomainFact, DomainState, MxHost
+from mailsift.pipeline.guard import AddressGuard
+from mailsift.pipeline.ports import Ask, CacheEntry, FactCache, FactKind, Grant, Report, Throttle
+from mailsift.pipeline.probe.prober import Prober, ProbeResult
+from mailsift.pipeline.probe.queue import ProbeTarget
+from mailsift.pipeline.providers import Provider, Providers
+from mailsift.pipeline.smtp.config import ProbeConfig
 
 NOT_FOUND = "550 5.1.1 <{address}>: Recipient address rejected: User unknown in virtual mailbox table"
 DROP = "drop"
@@ -36,15 +35,32 @@ def knows(*locals_: str, otherwise: str = NOT_FOUND) -> Script:
 
 
 def turning(after: int) -> Script:
-    """Every fourth of user0, user1 … is missing, and after so many recipients everybody is."""
+    """Every fourth of user0, user1 … is missing; after so many recipients everybody new is."""
     heard = 0
+    accepted: set[str] = set()
 
     def say(address: str) -> str:
         nonlocal heard
         heard += 1
         local = address.partition("@")[0]
         is_there = local.startswith("user") and int(local[4:]) % 4 != 0
-        return "250 2.1.5 Ok" if is_there and heard <= after else NOT_FOUND
+        if address in accepted or (is_there and heard <= after):
+            accepted.add(address)
+            return "250 2.1.5 Ok"
+        return NOT_FOUND
+
+    return say
+
+
+def harvest_defence(script: Script, most: int = 6) -> Script:
+    """A server that knows nobody any more once it has refused so many."""
+    refused = 0
+
+    def say(address: str) -> str:
+        nonlocal refused
+        reply = NOT_FOUND if refused >= most else script(address)
+        refused += reply == NOT_FOUND
+        return reply
 
     return say
 
@@ -249,9 +265,9 @@ def routed(domain: str, *hosts: tuple[str, tuple[str, ...]], provider: str = "st
     return DomainFact(domain, DomainState.ROUTED, exchangers, provider)
 
 
-def targets(fact: DomainFact, *locals_: str) -> list[Target]:
+def targets(fact: DomainFact, *locals_: str) -> list[ProbeTarget]:
     """Targets at the fact's domain."""
-    return [Target(f"{local}@{fact.domain}", local, fact.domain, fact) for local in locals_]
+    return [ProbeTarget(f"{local}@{fact.domain}", local, fact.domain, fact) for local in locals_]
 
 
 @dataclass(slots=True)
@@ -286,12 +302,12 @@ class Bench:
 
     async def probe(
         self,
-        asked: Sequence[Target],
+        asked: Sequence[ProbeTarget],
         *,
         budget_s: float = 20.0,
         session_s: float = 60.0,
         max_age: float = 0.0,
-    ) -> Probed:
+    ) -> ProbeResult:
         """Probe, and check what holds for every call: nobody is lost and every lease is given back."""
         probed = await self.prober.probe(asked, budget_s=budget_s, session_s=session_s, max_age=max_age)
         assert {target.address for target in asked} >= set(probed.mailboxes) | set(probed.waits)

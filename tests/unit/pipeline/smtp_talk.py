@@ -8,26 +8,29 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pipeline.replies.classifier import Reply
-from pipeline.smtp.config import ProbeConfig, parse_source
-from pipeline.smtp.session import Group, Peer, Session, SessionLog
+from mailsift.pipeline.replies.classifier import SmtpReply
+from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
+from mailsift.pipeline.smtp.session import DomainRecipients, Peer, ProbeSession, SessionLog
 
 
-def refused(_probe: str, reply: Reply) -> bool:
+def refused(_probe: str, reply: SmtpReply) -> bool:
     return reply.code >= 500
 
 
 async def talk(
     port: int,
-    *groups: Group,
+    *groups: DomainRecipients,
     within: float = 5.0,
     tls: ssl.SSLContext | None = None,
     separate: bool = False,
+    singly: bool = False,
     **settings: Any,
 ) -> SessionLog:
     config = ProbeConfig(helo_name="probe.test", port=port, **settings)
     source = parse_source("", helo_name="probe.test")
-    session = Session(config, Peer("mx.test", "127.0.0.1"), source, tls=tls, goes_on=refused)
+    session = ProbeSession(
+        config, Peer("mx.test", "127.0.0.1"), source, tls=tls, is_worth_asking=refused, singly=singly
+    )
     return await session.run([[group] for group in groups] if separate else [groups], within=within)
 
 

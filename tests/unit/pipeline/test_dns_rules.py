@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from pipeline.dns.rules import (
+from mailsift.pipeline.dns.rules import (
     DnsAnswer,
+    DnsOutcome,
+    DomainRuling,
     HostAddresses,
-    Outcome,
-    Ruling,
     is_host_name,
     rule_on_addresses,
     rule_on_hosts,
@@ -18,26 +18,26 @@ from pipeline.dns.rules import (
     rule_on_mx,
     rule_out,
 )
-from pipeline.facts import DomainState, MxHost
-from pipeline.guard import AddressGuard
+from mailsift.pipeline.facts import DomainState, MxHost
+from mailsift.pipeline.guard import AddressGuard
 
 GUARD = AddressGuard()
-NO_DATA = DnsAnswer(Outcome.NO_DATA, detail="NODATA")
-NO_NAME = DnsAnswer(Outcome.NO_NAME, detail="NXDOMAIN")
-FAILED = DnsAnswer(Outcome.FAILED, detail="SERVFAIL")
+NO_DATA = DnsAnswer(DnsOutcome.NO_DATA, detail="NODATA")
+NO_NAME = DnsAnswer(DnsOutcome.NO_NAME, detail="NXDOMAIN")
+FAILED = DnsAnswer(DnsOutcome.FAILED, detail="SERVFAIL")
 
-PUBLIC = HostAddresses(Outcome.FOUND, ("8.8.8.8",), ttl=500)
-PRIVATE = HostAddresses(Outcome.FOUND, ttl=500)
-ABSENT = HostAddresses(Outcome.NO_NAME, detail="NXDOMAIN")
-BROKEN = HostAddresses(Outcome.FAILED, detail="timeout")
+PUBLIC = HostAddresses(DnsOutcome.FOUND, ("8.8.8.8",), ttl=500)
+PRIVATE = HostAddresses(DnsOutcome.FOUND, ttl=500)
+ABSENT = HostAddresses(DnsOutcome.NO_NAME, detail="NXDOMAIN")
+BROKEN = HostAddresses(DnsOutcome.FAILED, detail="timeout")
 
 
 def mx(*records: tuple[int, str], ttl: float = 600) -> DnsAnswer:
-    return DnsAnswer(Outcome.FOUND, exchangers=records, ttl=ttl)
+    return DnsAnswer(DnsOutcome.FOUND, exchangers=records, ttl=ttl)
 
 
 def a(*addresses: str, ttl: float = 60) -> DnsAnswer:
-    return DnsAnswer(Outcome.FOUND, addresses=addresses, ttl=ttl)
+    return DnsAnswer(DnsOutcome.FOUND, addresses=addresses, ttl=ttl)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def a(*addresses: str, ttl: float = 60) -> DnsAnswer:
 )
 def test_an_mx_answer_that_decides_alone(answer: DnsAnswer, state: DomainState) -> None:
     ruling = rule_on_mx(answer)
-    assert isinstance(ruling, Ruling)
+    assert isinstance(ruling, DomainRuling)
     assert ruling.state is state
     assert ruling.detail
     assert not ruling.hosts
@@ -116,7 +116,7 @@ def test_the_addresses_of_the_exchangers_decide(
 
 
 def test_a_route_holds_the_reachable_hosts_by_preference_and_the_shortest_ttl() -> None:
-    long = HostAddresses(Outcome.FOUND, ("1.1.1.1", "2606:4700::1"), ttl=9000)
+    long = HostAddresses(DnsOutcome.FOUND, ("1.1.1.1", "2606:4700::1"), ttl=9000)
     ruling = rule_on_hosts(CHOSEN, 600, {"a.test": PUBLIC, "b.test": long})
     assert ruling.hosts == (
         MxHost("a.test", 10, ("8.8.8.8",)),
@@ -148,28 +148,28 @@ def test_the_domains_own_address_is_the_route_without_mx(found: HostAddresses, s
 @pytest.mark.parametrize(
     ("ipv4", "ipv6", "outcome", "public"),
     [
-        (a("8.8.8.8"), None, Outcome.FOUND, ("8.8.8.8",)),
-        (a("10.0.0.1", "8.8.8.8"), None, Outcome.FOUND, ("8.8.8.8",)),
+        (a("8.8.8.8"), None, DnsOutcome.FOUND, ("8.8.8.8",)),
+        (a("10.0.0.1", "8.8.8.8"), None, DnsOutcome.FOUND, ("8.8.8.8",)),
         (
             a("1.0.0.1", "1.0.0.2", "1.0.0.3", "1.0.0.4"),
             None,
-            Outcome.FOUND,
+            DnsOutcome.FOUND,
             ("1.0.0.1", "1.0.0.2", "1.0.0.3"),
         ),
-        (NO_NAME, None, Outcome.NO_NAME, ()),
-        (FAILED, None, Outcome.FAILED, ()),
-        (NO_DATA, a("2606:4700::1"), Outcome.FOUND, ("2606:4700::1",)),
-        (NO_DATA, a("fe80::1", "64:ff9b::7f00:1"), Outcome.FOUND, ()),
-        (NO_DATA, NO_DATA, Outcome.NO_DATA, ()),
-        (NO_DATA, FAILED, Outcome.FAILED, ()),
-        (a("10.0.0.1"), a("2606:4700::1"), Outcome.FOUND, ("2606:4700::1",)),
-        (a("10.0.0.1"), NO_DATA, Outcome.FOUND, ()),
-        (a("10.0.0.1"), a("::1"), Outcome.FOUND, ()),
-        (a("10.0.0.1"), FAILED, Outcome.FAILED, ()),  # there may be a public one
+        (NO_NAME, None, DnsOutcome.NO_NAME, ()),
+        (FAILED, None, DnsOutcome.FAILED, ()),
+        (NO_DATA, a("2606:4700::1"), DnsOutcome.FOUND, ("2606:4700::1",)),
+        (NO_DATA, a("fe80::1", "64:ff9b::7f00:1"), DnsOutcome.FOUND, ()),
+        (NO_DATA, NO_DATA, DnsOutcome.NO_DATA, ()),
+        (NO_DATA, FAILED, DnsOutcome.FAILED, ()),
+        (a("10.0.0.1"), a("2606:4700::1"), DnsOutcome.FOUND, ("2606:4700::1",)),
+        (a("10.0.0.1"), NO_DATA, DnsOutcome.FOUND, ()),
+        (a("10.0.0.1"), a("::1"), DnsOutcome.FOUND, ()),
+        (a("10.0.0.1"), FAILED, DnsOutcome.FAILED, ()),  # there may be a public one
     ],
 )
 def test_ipv4_alone_is_enough_and_ipv6_is_asked_when_it_is_not(
-    ipv4: DnsAnswer, ipv6: DnsAnswer | None, outcome: Outcome, public: tuple[str, ...]
+    ipv4: DnsAnswer, ipv6: DnsAnswer | None, outcome: DnsOutcome, public: tuple[str, ...]
 ) -> None:
     if ipv6 is not None:
         assert rule_on_addresses(ipv4, None, GUARD) is None

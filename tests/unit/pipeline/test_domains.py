@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from pipeline.dns.domains import DnsConfig
-from pipeline.facts import DomainFact, DomainState, MxHost
+from mailsift.pipeline.dns.domains import DnsConfig
+from mailsift.pipeline.facts import DomainFact, DomainState, MxHost
 from tests.unit.pipeline.dns_stub import (
+    NXDOMAIN,
     REFUSED,
     SERVFAIL,
     SILENCE,
@@ -89,7 +90,7 @@ STATES = {
 }
 
 
-HASTY = DnsConfig(timeout=0.2, tries=2)
+HASTY = DnsConfig(timeout=0.5, tries=2)
 
 
 async def facts_of(domains: list[str]) -> tuple[dict[str, DomainFact], DnsStub]:
@@ -139,7 +140,9 @@ async def test_a_domain_and_a_shared_host_are_asked_for_once() -> None:
     assert once == twice
     assert list(once) == list(zone)
     assert later["d1.test"].state is DomainState.ROUTED
-    assert set(stub.asked.values()) == {1}
+    once_each = {question: times for question, times in stub.asked.items() if question[0] != "mx.host.test"}
+    assert set(once_each.values()) == {1}
+    assert stub.asked["mx.host.test", "A"] == 1
 
 
 async def test_a_lookup_that_is_cancelled_leaves_those_who_share_its_questions_alone() -> None:
@@ -152,7 +155,7 @@ async def test_a_lookup_that_is_cancelled_leaves_those_who_share_its_questions_a
         assert (await second)["a.test"].state is DomainState.NULL_MX
         with pytest.raises(asyncio.CancelledError):
             await first
-    assert stub.asked["a.test", "MX"] == 1
+    assert stub.asked["a.test", "MX"] == 2  # and confirmed
 
 
 async def test_closing_ends_open_lookups_with_unavailable() -> None:
@@ -182,10 +185,10 @@ async def test_no_more_than_the_limit_of_names_below_one_domain_is_in_flight() -
     flood = [f"{i:x}.victim.test" for i in range(200)]
     async with serving({}, slowly) as stub, domain_facts(stub, config=DnsConfig(crowd=5)) as facts:
         found = await facts.lookup(flood)
-        assert not facts._crowds._crowds  # nothing is kept about a flood that is over
+        assert not facts._zones._zones  # nothing is kept about a flood that is over
     assert {fact.state for fact in found.values()} == {DomainState.NOT_FOUND}
     assert stub.peak <= 5 + 1  # and the domain itself
-    assert len(stub.asked) == 201
+    assert len(stub.asked) == 2 * 200 + 1  # for each name MX, and A to confirm
 
 
 async def test_nothing_exists_below_a_registrable_domain_that_does_not() -> None:
@@ -215,3 +218,57 @@ async def test_a_dead_resolver_costs_a_bounded_time() -> None:
         took = time.monotonic() - started
     assert {fact.detail for fact in found.values()} == {"timeout"}
     assert took < 2 * 0.5 + 1.5
+
+
+async def test_a_parent_that_denies_itself_loses_to_children_that_answer() -> None:
+    """60 names below a parent that answers NXDOMAIN, although 40 of them take mail."""
+
+    def answer(name: str, kind: str) -> Says:
+        label = name.partition(".")[0]
+        if name == "mx.host.test":
+            return Says(["127.0.0.9"]) if kind == "A" else Says()
+        if label.isdecimal() and int(label) % 3:
+            return Says(["10 mx.host.test."]) if kind == "MX" else Says()
+        return NXDOMAIN
+
+    names = [f"{n}.parent.co.uk" for n in range(60)]
+    async with serving({}, answer) as stub, domain_facts(stub, config=DnsConfig(crowd=5)) as facts:
+        found = await facts.lookup(names)
+    routed = [name for name, fact in found.items() if fact.state is DomainState.ROUTED]
+    assert len(routed) == 40
+
+
+@pytest.mark.parametrize(
+    ("denial", "state"),
+    [
+        (Says(rcode="NXDOMAIN", zone=None), DomainState.UNAVAILABLE),
+        (Says(rcode="NXDOMAIN", zone="."), DomainState.UNAVAILABLE),
+        (Says(rcode="NXDOMAIN", zone="stranger.com"), DomainState.UNAVAILABLE),
+        (Says(rcode="NXDOMAIN", zone="com"), DomainState.NOT_FOUND),
+        (Says(rcode="NXDOMAIN", zone="gone.com"), DomainState.NOT_FOUND),
+        (Says(zone=None), DomainState.UNAVAILABLE),
+        (Says(zone="com"), DomainState.NO_MAIL_SERVER),
+    ],
+)
+async def test_a_denial_counts_with_the_soa_of_a_zone_that_can_know(denial: Says, state: DomainState) -> None:
+    async with serving({}, lambda _n, _k: denial) as stub, domain_facts(stub) as facts:
+        assert (await facts.lookup(["gone.com"]))["gone.com"].state is state
+
+
+async def test_the_root_may_deny_a_top_level_domain_nobody_knows() -> None:
+    denial = Says(rcode="NXDOMAIN", zone=".")
+    async with serving({}, lambda _n, _k: denial) as stub, domain_facts(stub) as facts:
+        assert (await facts.lookup(["gone.coml"]))["gone.coml"].state is DomainState.NOT_FOUND
+
+
+async def test_nxdomain_for_one_type_beside_an_answer_for_another_is_no_denial() -> None:
+    zone = {"half.com": {"MX": Says(rcode="NXDOMAIN"), "A": Says(["127.0.0.1"])}}
+    async with serving(zone) as stub, domain_facts(stub) as facts:
+        assert (await facts.lookup(["half.com"]))["half.com"].state is DomainState.UNAVAILABLE
+
+
+async def test_a_denial_that_tcp_does_not_repeat_is_none() -> None:
+    says = iter([Says(["0 ."]), Says(["10 mx.host.test."])])
+    async with serving({}, lambda _n, _k: next(says)) as stub, domain_facts(stub) as facts:
+        assert (await facts.lookup(["null.com"]))["null.com"].state is DomainState.UNAVAILABLE
+    assert stub.over_tcp == 1

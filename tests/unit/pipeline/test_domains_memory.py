@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.dns.codec import encode_domain
-from pipeline.dns.domains import DnsConfig
-from pipeline.dns.rules import Outcome
-from pipeline.facts import DomainFact, DomainState
-from pipeline.ports import CacheEntry, FactKind
+from mailsift.pipeline.dns.codec import encode_domain
+from mailsift.pipeline.dns.domains import DnsConfig
+from mailsift.pipeline.dns.rules import DnsOutcome
+from mailsift.pipeline.facts import DomainFact, DomainState
+from mailsift.pipeline.ports import CacheEntry, FactKind
 from tests.unit.pipeline.dns_stub import SERVFAIL, MemoryCache, Says, Zone, domain_facts, serving
 
 HOUR, DAY = 3600.0, 86_400.0
 
 WORLD: Zone = {
+    "long.test": {"MX": Says(["10 long.mx.test."], ttl=10**6)},
+    "long.mx.test": {"A": Says(["127.0.0.1"], ttl=10**6)},
     "hour.test": {"MX": Says(["10 mx.test."], ttl=7200)},
     "short.test": {"MX": Says(["10 mx.test."], ttl=5)},
     "null.test": {"MX": Says(["0 ."], ttl=10**6)},
@@ -30,7 +32,8 @@ WORLD: Zone = {
     [
         ("hour.test", HOUR),  # the host's TTL is the shorter one
         ("short.test", 300.0),  # not below five minutes
-        ("null.test", DAY),  # not above a day
+        ("long.test", DAY),  # not above a day
+        ("null.test", 900.0),  # a denial, whatever its TTL
         ("nothing.test", 900.0),
         ("nxdomain.test", 900.0),
         ("broken.test", 30.0),
@@ -69,7 +72,7 @@ async def test_what_is_unreadable_or_stale_in_the_cache_is_asked_again(value: by
     await cache.put(FactKind.DOMAIN, [CacheEntry("null.test", value, 60)])
     async with serving(WORLD) as stub, domain_facts(stub, cache=cache, clock=lambda: 1000.0) as facts:
         assert (await facts.lookup(["null.test"]))["null.test"].state is DomainState.NULL_MX
-    assert stub.asked["null.test", "MX"] == 1
+    assert stub.asked["null.test", "MX"] == 2  # and confirmed
 
 
 async def test_an_empty_lookup_is_empty() -> None:
@@ -107,7 +110,7 @@ async def test_the_book_of_hosts_forgets_the_least_used() -> None:
 
 def test_the_bounds_can_be_set() -> None:
     config = DnsConfig(min_ttl=1, max_ttl=2, negative_ttl=3, failure_ttl=4)
-    lifetimes = [config.lifetime(Outcome.FOUND, ttl) for ttl in (0, 1.5, 9)]
+    lifetimes = [config.lifetime(DnsOutcome.FOUND, ttl) for ttl in (0, 1.5, 9)]
     assert lifetimes == [1, 1.5, 2]
-    assert config.lifetime(Outcome.NO_NAME, 0) == config.lifetime(Outcome.NO_DATA, 0) == 3
-    assert config.lifetime(Outcome.FAILED, 0) == 4
+    assert config.lifetime(DnsOutcome.NO_NAME, 0) == config.lifetime(DnsOutcome.NO_DATA, 0) == 3
+    assert config.lifetime(DnsOutcome.FAILED, 0) == 4

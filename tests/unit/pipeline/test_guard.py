@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.guard import AddressGuard
+from mailsift.pipeline.guard import AddressGuard
 
 PUBLIC = [
     "1.1.1.1",

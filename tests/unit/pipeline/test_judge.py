@@ -3,18 +3,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from pipeline.facts import Answer, DomainState, Known, Mode
-from pipeline.judge.decision import BANDS, decide, judge, score_parts
-from pipeline.judge.row import Policy
-from pipeline.judge.syntax_reasons import SENTENCES
-from pipeline.judge.table import ROWS
-from pipeline.verdict import Evidence, Result, Status, Verdict
+from mailsift.pipeline.facts import Answer, DomainState, Known, Mode
+from mailsift.pipeline.judge.decision import BANDS, decide, judge, score_parts
+from mailsift.pipeline.judge.table import ROWS, SENTENCES, VerdictPolicy
+from mailsift.pipeline.verdict import Evidence, Result, Status, Verdict
 
 _DOC = Path(__file__).parents[3] / "docs" / "verdicts.md"
 _TYPES = {"bool": bool, "str": str, "int": int, "Result": Result, "Status": Status}
@@ -43,18 +41,30 @@ def _every_evidence() -> Iterator[Evidence]:
                 answer=answer,
                 blanket=blanket,
             )
+    for answer, catch_all in product(Answer, Known):
+        yield replace(_DEEP, answer=answer, catch_all=catch_all, edge=True)
+    for mode, domain, role, disposable, slip, alike in product(Mode, DomainState, flag, flag, flag, flag):
+        yield Evidence(
+            mode,
+            role=role,
+            disposable=disposable,
+            suggested_domain="gmail.com" if slip else "",
+            unknown_suffix=True,
+            look_alike=alike,
+            domain=domain,
+        )
 
 
 @cache
-def _walk() -> tuple[tuple[Evidence, Policy, Verdict], ...]:
-    policies = (Policy(), Policy(disposable_invalid=True))
+def _walk() -> tuple[tuple[Evidence, VerdictPolicy, Verdict], ...]:
+    policies = (VerdictPolicy(), VerdictPolicy(disposable_invalid=True))
     return tuple(
         (evidence, policy, judge(evidence, policy))
         for evidence, policy in product(_every_evidence(), policies)
     )
 
 
-def _speaks_against(evidence: Evidence, policy: Policy) -> bool:
+def _speaks_against(evidence: Evidence, policy: VerdictPolicy) -> bool:
     """Tell whether there is evidence against this address, in the words of the design and not of the code."""
     closed = evidence.answer in {Answer.NOT_FOUND, Answer.DISABLED}
     return (
@@ -138,7 +148,7 @@ def test_role_and_free_never_change_the_result() -> None:
         (Answer.ACCEPTED, Known.YES, Result.CATCH_ALL),
         (Answer.ACCEPTED, Known.UNKNOWN, Result.UNVERIFIABLE),
         (Answer.NOT_ASKED, Known.YES, Result.CATCH_ALL),
-        (Answer.NOT_ASKED, Known.UNKNOWN, Result.DEFERRED),
+        (Answer.NOT_ASKED, Known.UNKNOWN, Result.NOT_ASKED),
         (Answer.NOT_FOUND, Known.NO, Result.MAILBOX_NOT_FOUND),
         (Answer.NOT_FOUND, Known.YES, Result.MAILBOX_NOT_FOUND),
         (Answer.NOT_FOUND, Known.UNKNOWN, Result.MAILBOX_NOT_FOUND),
@@ -198,7 +208,7 @@ def test_the_modes_that_ask_less_promise_less() -> None:
 
 def test_disposable_is_risky_even_when_deliverable_and_invalid_by_policy() -> None:
     evidence = replace(_DEEP, answer=Answer.ACCEPTED, disposable=True)
-    strict = Policy(disposable_invalid=True)
+    strict = VerdictPolicy(disposable_invalid=True)
     assert [
         (each.result, each.status, each.score) for each in (judge(evidence), judge(evidence, strict))
     ] == [
@@ -250,3 +260,54 @@ def test_the_documented_sentences_are_those_of_the_code() -> None:
         row.reason for row in ROWS if row.result is not Result.SYNTAX_ERROR and row.reason not in text
     ] == []
     assert [rule for rule in SENTENCES if f"`{rule}`" not in text] == []
+
+
+def test_a_suffix_that_does_not_exist_is_risky_until_dns_has_been_asked() -> None:
+    fast = judge(Evidence(Mode.FAST, unknown_suffix=True))
+    assert (fast.result, fast.status, fast.score) == (Result.UNKNOWN_SUFFIX, Status.RISKY, 25)
+    asked = judge(Evidence(Mode.MEDIUM, unknown_suffix=True, domain=DomainState.ROUTED))
+    assert asked.result is Result.PASSED
+
+
+def test_a_look_alike_costs_score_once_whatever_it_looks_like() -> None:
+    evidence = Evidence(Mode.MEDIUM, look_alike=True, suggested_domain="gmail.com", domain=DomainState.ROUTED)
+    assert score_parts(evidence) == (("passed_medium", 75), ("look_alike", -10))
+
+
+def test_risky_scores_are_ordered_by_what_is_known() -> None:
+    deep = partial(Evidence, Mode.DEEP, domain=DomainState.ROUTED)
+    best_first = [
+        deep(answer=Answer.FULL, catch_all=Known.NO),
+        deep(answer=Answer.NOT_ASKED, catch_all=Known.YES),
+        deep(answer=Answer.NOT_ASKED, catch_all=Known.YES, edge=True),
+        deep(answer=Answer.TEMPORARY),
+        deep(answer=Answer.NOT_ASKED),
+        deep(answer=Answer.REFUSED_US),
+        deep(answer=Answer.UNREACHABLE),
+    ]
+    for attributes in ({}, {"role": True}, {"suggested_domain": "gmail.com"}, {"free": True}):
+        verdicts = [judge(replace(evidence, **attributes)) for evidence in best_first]
+        scores = [verdict.score for verdict in verdicts]
+        assert scores == sorted(set(scores), reverse=True)
+        assert {verdict.status for verdict in verdicts} == {Status.RISKY}
+    assert [verdict.result for verdict in map(judge, best_first)] == [
+        Result.MAILBOX_FULL,
+        Result.CATCH_ALL,
+        Result.UNVERIFIABLE,
+        Result.DEFERRED,
+        Result.NOT_ASKED,
+        Result.PROBE_BLOCKED,
+        Result.UNREACHABLE,
+    ]
+
+
+def test_a_tenant_that_accepts_everybody_at_the_edge_is_no_catch_all_and_one_that_refuses_is_believed() -> (
+    None
+):
+    edge = partial(Evidence, Mode.DEEP, domain=DomainState.ROUTED, edge=True)
+    accepts = judge(edge(answer=Answer.NOT_ASKED, catch_all=Known.YES))
+    assert (accepts.result, accepts.status) == (Result.UNVERIFIABLE, Status.RISKY)
+    assert "at its edge" in accepts.reason
+    assert "bounce later" in accepts.reason
+    assert judge(edge(answer=Answer.ACCEPTED, catch_all=Known.NO)).result is Result.DELIVERABLE
+    assert judge(edge(answer=Answer.NOT_FOUND, catch_all=Known.NO)).result is Result.MAILBOX_NOT_FOUND

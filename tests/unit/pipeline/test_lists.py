@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipeline.errors import MailsiftError
-from pipeline.lists import ALIASES, Lists
-from pipeline.syntax import parse
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.lists import ALIASES, Lists
+from mailsift.pipeline.syntax.column import parse_column
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def lists() -> Lists:
 
 
 def _described(lists: Lists, *cells: str) -> pl.DataFrame:
-    return lists.describe(parse(pl.Series("raw", cells, pl.String)))
+    return lists.describe(parse_column(pl.Series("raw", cells, pl.String)))
 
 
 def _load(folder: Path, text: str) -> Lists:
@@ -27,11 +27,12 @@ def _load(folder: Path, text: str) -> Lists:
     return Lists.load(path)
 
 
-def test_describe_adds_four_columns_and_keeps_rows_and_their_order(lists: Lists) -> None:
+def test_describe_adds_its_columns_and_keeps_rows_and_their_order(lists: Lists) -> None:
     cells = ("info@gmail.com", "x@y.test", "", "a@sub.mailinator.com", "x@y.test", "b@hotnail.com")
-    before = parse(pl.Series("raw", cells, pl.String))
+    before = parse_column(pl.Series("raw", cells, pl.String))
     frame = lists.describe(before)
-    assert frame.drop("role", "free", "disposable", "suggested_domain").equals(before)
+    added = ("role", "free", "disposable", "suggested_domain", "unknown_suffix", "look_alike", "meant")
+    assert frame.drop(added).equals(before)
     assert frame.select("role", "free", "disposable", "suggested_domain").rows() == [
         (True, True, False, ""),
         (False, False, False, ""),
@@ -111,14 +112,46 @@ def test_a_domain_that_breaks_the_syntax_gets_its_suggestion_and_nothing_else(
     assert row["rule"].startswith("domain_")
 
 
-def test_a_frame_with_local_and_domain_alone_will_do(lists: Lists) -> None:
-    frame = lists.describe(pl.DataFrame({"local": ["info"], "domain": ["gmaul.com"]}))
-    assert frame.rows() == [("info", "gmaul.com", True, False, False, "gmail.com")]
-
-
 def test_a_free_domain_is_never_corrected_unless_it_is_a_known_trap(lists: Lists) -> None:
     assert lists.suggested("eastmail.com") == ""  # a real service beside fastmail.com
     assert lists.suggested("yaho.com") == "yahoo.com"
+
+
+@pytest.mark.parametrize(
+    ("cell", "alike", "suggested", "meant"),
+    [
+        ("ann@gm\u0430il.com", True, "gmail.com", ""),  # Cyrillic a
+        ("ann@gma\u0131l.com", True, "gmail.com", ""),  # dotless i
+        ("ann@\u0433\u043e\u0441\u0442.com", False, "", ""),  # a Russian name
+        ("ann@ac\u043ce.com", True, "acme.com", ""),  # nobody we know, but no language mixes its scripts so
+        ("ann@b\u00fccher.de", False, "", ""),
+        ("j\u0430ne@acme.com", True, "", "jane@acme.com"),
+        ("j\u0430ne@gmail.con", True, "gmail.com", "jane@gmail.com"),
+        ("j\u00f6rg@acme.com", False, "", ""),
+        ("'jane@acme.com", False, "", "jane@acme.com"),  # as spreadsheets mark a text
+        ("o'neil@acme.com", False, "", ""),
+        ("'@acme.com", False, "", ""),
+        ("\u0430\u043d\u043d\u0430@acme.com", False, "", ""),
+    ],
+)
+def test_an_address_that_looks_like_another_one_is_named(
+    lists: Lists, cell: str, alike: bool, suggested: str, meant: str
+) -> None:
+    row = _described(lists, cell).row(0, named=True)
+    assert (row["look_alike"], row["suggested_domain"], row["meant"]) == (alike, suggested, meant)
+
+
+def test_a_domain_below_a_top_level_domain_that_does_not_exist_is_marked(lists: Lists) -> None:
+    cells = (
+        "a@acme.coml",
+        "a@acme.com",
+        "a@acme.test",
+        "a@acme.co.za",
+        "a@b..coml",
+        "",
+        "a@xn--bcher-kva.de",
+    )
+    assert _described(lists, *cells)["unknown_suffix"].to_list() == [True, *[False] * 6]
 
 
 def test_an_operator_changes_every_list(tmp_path: Path) -> None:

@@ -7,15 +7,15 @@ import random
 import pytest
 from structlog.testing import capture_logs
 
-from pipeline.facts import Answer, MailboxFact
-from pipeline.probe.breaker import Breaker, BreakerConfig, Gauge, Jump, Watch
+from mailsift.pipeline.facts import Answer, MailboxFact
+from mailsift.pipeline.probe.breaker import Breaker, BreakerConfig, RefusalGauge, RefusalJump, RefusalWatch
 
 DOMAIN = "big.test"
 
 
-def gauge_after(answers: str, *, domain: str = DOMAIN) -> Gauge:
+def gauge_after(answers: str, *, domain: str = DOMAIN) -> RefusalGauge:
     """A gauge that has heard these answers: `+` accepted, `-` refused."""
-    gauge = Gauge(BreakerConfig())
+    gauge = RefusalGauge(BreakerConfig())
     for sign in answers:
         gauge.count(domain, refused=sign == "-")
     return gauge
@@ -34,7 +34,7 @@ def test_a_jump_is_told_once_with_what_it_rests_on() -> None:
     gauge = gauge_after(GOOD)
     jumps = [gauge.count(DOMAIN, refused=True) for _ in range(100)]
     (jump,) = [jump for jump in jumps if jump]
-    assert jump == Jump(answers=50, refused=45, answers_before=233, refused_before=58)
+    assert jump == RefusalJump(answers=50, refused=45, answers_before=233, refused_before=58)
     assert jumps.index(jump) < 50
 
 
@@ -99,15 +99,15 @@ def test_memory_is_bounded_whatever_comes() -> None:
     assert first._answers_before <= 2_000
 
 
-def hear(watch: Watch, count: int, answer: Answer, **more: object) -> None:
+def hear(watch: RefusalWatch, count: int, answer: Answer, **more: object) -> None:
     fact = MailboxFact(answer, **more)  # type: ignore[arg-type]  # whatever the test wants to say
     for n in range(count):
-        watch.hear("host.test", f"{answer}{n}@{DOMAIN}", fact)
+        watch.count("host.test", f"{answer}{n}@{DOMAIN}", fact)
 
 
 def test_a_watch_names_the_doubted_addresses_and_the_log_names_none() -> None:
     breaker = Breaker()
-    earlier, now = Watch(breaker, "list"), Watch(breaker, "list")
+    earlier, now = RefusalWatch(breaker, "list"), RefusalWatch(breaker, "list")
     hear(earlier, 250, Answer.ACCEPTED)
     with capture_logs() as logs:
         hear(now, 30, Answer.NOT_FOUND)
@@ -127,10 +127,10 @@ def test_a_watch_names_the_doubted_addresses_and_the_log_names_none() -> None:
 
 def test_lists_and_sources_do_not_count_together() -> None:
     breaker = Breaker()
-    hear(Watch(breaker, "a good list"), 300, Answer.ACCEPTED)
-    bad = Watch(breaker, "a bad list")
+    hear(RefusalWatch(breaker, "a good list"), 300, Answer.ACCEPTED)
+    bad = RefusalWatch(breaker, "a bad list")
     hear(bad, 300, Answer.NOT_FOUND)
-    elsewhere = Watch(breaker, "a good list")
+    elsewhere = RefusalWatch(breaker, "a good list")
     hear(elsewhere, 300, Answer.NOT_FOUND, source="192.0.2.9")
     assert bad.doubted() == elsewhere.doubted() == []
 
@@ -138,8 +138,8 @@ def test_lists_and_sources_do_not_count_together() -> None:
 @pytest.mark.parametrize("answer", [Answer.REFUSED_US, Answer.GREYLISTED, Answer.TEMPORARY, Answer.NOT_ASKED])
 def test_what_says_nothing_about_a_mailbox_does_not_count(answer: Answer) -> None:
     breaker = Breaker()
-    hear(Watch(breaker, ""), 300, Answer.ACCEPTED)
-    watch = Watch(breaker, "")
+    hear(RefusalWatch(breaker, ""), 300, Answer.ACCEPTED)
+    watch = RefusalWatch(breaker, "")
     hear(watch, 300, answer)
     hear(watch, 300, Answer.NOT_FOUND, blanket=True)
     assert breaker.gauge("", "host.test", "").answers == 300

@@ -1,4 +1,4 @@
-"""The prober's pure parts: sources, lanes, session limits, blanket refusals, what is packed for the cache."""
+"""The prober's pure parts: sources, queues, session limits, blanket refusals, cached facts."""
 
 from __future__ import annotations
 
@@ -9,24 +9,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
-from pipeline.probe.cache import mailbox_key, pack_catch_all, pack_mailbox, unpack_catch_all, unpack_mailbox
-from pipeline.probe.lanes import Book, random_local
-from pipeline.probe.plan import MAX_HOSTS, Board, peers_of
-from pipeline.probe.reading import Listener, blanket_of
-from pipeline.probe.words import Target
-from pipeline.provider_table import Provider
-from pipeline.replies.classifier import Reply
-from pipeline.replies.row import Stage
-from pipeline.smtp.config import Source, parse_source, pick_source
-from pipeline.smtp.limits import Learned, is_session_limit
+from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
+from mailsift.pipeline.probe.cache import (
+    mailbox_key,
+    pack_catch_all,
+    pack_mailbox,
+    unpack_catch_all,
+    unpack_mailbox,
+)
+from mailsift.pipeline.probe.queue import (
+    MAX_HOSTS,
+    CatchAllState,
+    LearnedLimits,
+    ProbeQueue,
+    ProbeTarget,
+    peers_of,
+    random_local,
+)
+from mailsift.pipeline.probe.reading import ReplyReader, blanket_of
+from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.replies.classifier import SmtpReply
+from mailsift.pipeline.replies.table import Stage
+from mailsift.pipeline.smtp.config import Source, parse_source, pick_source
+from mailsift.pipeline.smtp.session import is_session_limit
 from tests.unit.pipeline.smtp_stub import routed
 
 HERE = parse_source("", helo_name="probe.test")
 
 
-def rcpt(code: int, enhanced: str, text: str) -> Reply:
-    return Reply(Stage.RCPT, code, enhanced, text)
+def rcpt(code: int, enhanced: str, text: str) -> SmtpReply:
+    return SmtpReply(Stage.RCPT, code, enhanced, text)
 
 
 @pytest.mark.parametrize(
@@ -77,33 +89,33 @@ def test_a_random_local_part_looks_human_whatever_the_token(token: str) -> None:
 def test_everybody_is_planned_once_in_sessions_that_fit(
     domains: list[tuple[int, int]], room: int, granted: int
 ) -> None:
-    book, row = Book(lambda: "token"), Provider("p", recipients=room, sessions=3)
-    board = Board(book, Learned())
+    catch_alls, row = CatchAllState(lambda: "token"), Provider("p", recipients=room, sessions=3)
+    queue = ProbeQueue(catch_alls, LearnedLimits())
     everybody = set()
     for number, (domain, count) in enumerate(domains):
         fact = routed(f"d{domain}.test")
-        lane = board.lane(Target("", "", "", fact), HERE, row, lambda _: True)
+        route = queue.route(ProbeTarget("", "", "", fact), HERE, row, lambda _: True)
         people = [f"user{number}.{n}@d{domain}.test" for n in range(count)]
         everybody.update(people)
-        board.put(lane, fact.domain, people)
+        queue.put(route, fact.domain, people)
     asked: list[str] = []
-    probes: list[str] = []
+    random_recipients: list[str] = []
     first = True
-    while visits := board.wanted(10, 0.0):
-        assert len(visits) <= 3
-        for visit in visits:
-            assert visit.ask.recipients <= room
+    while plans := queue.next_sessions(10, 0.0):
+        assert len(plans) <= 3
+        for plan in plans:
+            assert plan.ask.recipients <= room
             if first:  # the throttle allows less than was asked for
-                for domain_name, left in board.trim(visit, granted).items():
-                    board.put(visit.lane, domain_name, left)
+                for domain_name, left in queue.trim(plan, granted).items():
+                    queue.put(plan.route, domain_name, left)
                 first = False
-            for group in visit.groups:
+            for group in plan.groups:
                 asked += group.addresses
-                probes += [group.probe] if group.probe else []
-                book.settled[group.domain] = CatchAllFact(group.domain, Known.NO)
-            board.finish(visit)
+                random_recipients += [group.random] if group.random else []
+                catch_alls.known[group.domain] = CatchAllFact(group.domain, Known.NO)
+            queue.finish(plan)
     assert sorted(asked) == sorted(everybody)
-    assert len(probes) == len(set(probes)) == len({domain for domain, _ in domains})
+    assert len(random_recipients) == len(set(random_recipients)) == len({domain for domain, _ in domains})
 
 
 @pytest.mark.parametrize(
@@ -122,7 +134,7 @@ def test_everybody_is_planned_once_in_sessions_that_fit(
         (rcpt(250, "2.1.5", "Ok"), False),
     ],
 )
-def test_replies_about_the_size_of_a_session_are_told_from_others(reply: Reply, limit: bool) -> None:
+def test_replies_about_the_size_of_a_session_are_told_from_others(reply: SmtpReply, limit: bool) -> None:
     assert is_session_limit(reply) is limit
 
 
@@ -136,10 +148,10 @@ def test_replies_about_the_size_of_a_session_are_told_from_others(reply: Reply, 
         (rcpt(250, "", "ok"), False),
     ],
 )
-def test_a_blanket_refusal_reads_the_same_for_everybody(reply: Reply, blanket: bool) -> None:
-    listener = Listener(["192.0.2.1"])
+def test_a_blanket_refusal_reads_the_same_for_everybody(reply: SmtpReply, blanket: bool) -> None:
+    reader = ReplyReader(["192.0.2.1"])
     texts = {
-        blanket_of(listener.hear(rcpt(reply.code, reply.enhanced, text), who), who)
+        blanket_of(reader.read(rcpt(reply.code, reply.enhanced, text), who), who)
         for who in ("Ann@a.test", "random4711@a.test")
         for text in [f"{reply.text} [id{len(who)}]".replace("{address}", who.upper())]
     }
@@ -149,7 +161,7 @@ def test_a_blanket_refusal_reads_the_same_for_everybody(reply: Reply, blanket: b
 
 def test_the_asked_address_does_not_sway_what_a_reply_means() -> None:
     text = "<spamhaus.blocked.greylisted@a.test>: Recipient address rejected: User unknown"
-    said = Listener([]).hear(rcpt(550, "5.1.1", text), "spamhaus.blocked.greylisted@a.test")
+    said = ReplyReader([]).read(rcpt(550, "5.1.1", text), "spamhaus.blocked.greylisted@a.test")
     assert said.reading.answer is Answer.NOT_FOUND
     assert "spamhaus" not in said.text
 
@@ -164,7 +176,7 @@ def test_facts_survive_the_cache_and_rubbish_does_not() -> None:
     assert pack_mailbox(again).replace(b"true", b"false") == pack_mailbox(fact)
     unknown, known = CatchAllFact("a.test", Known.UNKNOWN, 451), CatchAllFact("a.test", Known.NO, 550)
     assert unpack_catch_all(pack_catch_all(unknown, "x@a.test")) == (unknown, "x@a.test")
-    assert unpack_catch_all(pack_catch_all(known, "x@a.test")) == (known, "")
+    assert unpack_catch_all(pack_catch_all(known, "x@a.test")) == (known, "x@a.test")
     for rubbish in (b"", b"\xff", b"[]", b"{}", b"null", pack_mailbox(fact).replace(b"full", b"fool")):
         assert unpack_mailbox(rubbish) is None
         assert unpack_catch_all(rubbish) is None

@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack
 import pytest
 from typing_extensions import override
 
-from pipeline.errors import MailsiftError
-from pipeline.facts import Answer, Known
-from pipeline.guard import AddressGuard
-from pipeline.ports import Ask, Grant, Outcome
-from pipeline.probe.words import Probed, Wait, WaitReason
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Answer, Known, Wait, WaitReason
+from mailsift.pipeline.guard import AddressGuard
+from mailsift.pipeline.ports import Ask, Grant, SessionOutcome
+from mailsift.pipeline.probe.prober import ProbeResult
 from tests.unit.pipeline.smtp_stub import (
     DROP,
     NOT_FOUND,
@@ -32,11 +32,11 @@ FACT = routed("a.test")
 USERS = tuple(f"user{n}" for n in range(100))
 
 
-def answers(probed: Probed) -> dict[str, Answer]:
+def answers(probed: ProbeResult) -> dict[str, Answer]:
     return {address.partition("@")[0]: fact.answer for address, fact in probed.mailboxes.items()}
 
 
-def outcomes(bench: Bench) -> list[Outcome]:
+def outcomes(bench: Bench) -> list[SessionOutcome]:
     return [report.outcome for reports in bench.throttle.reports for report in reports]
 
 
@@ -64,10 +64,11 @@ async def test_many_recipients_share_a_session_and_their_random_one_is_asked_onc
     assert answers(probed) == {
         user: Answer.ACCEPTED if n % 2 == 0 else Answer.NOT_FOUND for n, user in enumerate(USERS)
     }
-    assert len(mailer.recipients) == len(set(mailer.recipients)) == 101
+    assert len(set(mailer.recipients)) == 101
+    assert len(mailer.recipients) <= 101 + 3  # a witness a session at most
     assert len(mailer.seen) == 3
     assert mailer.peak <= 5
-    assert outcomes(bench) == [Outcome.CLEAN] * 3
+    assert outcomes(bench) == [SessionOutcome.CLEAN] * 3
 
 
 async def test_domains_behind_one_route_share_sessions() -> None:
@@ -104,7 +105,7 @@ async def test_a_permanent_refusal_is_not_shopped_around() -> None:
     assert answers(probed) == {"ann": Answer.REFUSED_US, "bob": Answer.REFUSED_US}
     assert probed.mailboxes["ann@a.test"].stage == "banner"
     assert not second.seen
-    assert outcomes(bench) == [Outcome.BLOCKED]
+    assert outcomes(bench) == [SessionOutcome.BLOCKED]
 
 
 async def test_when_no_server_can_be_reached_the_fact_says_so() -> None:
@@ -117,7 +118,7 @@ async def test_when_no_server_can_be_reached_the_fact_says_so() -> None:
     assert {fact.rule for fact in probed.mailboxes.values()} == {"no-connection"}
     assert not probed.waits
     assert sum(map(len, bench.throttle.grants)) <= 10
-    assert set(outcomes(bench)) == {Outcome.FAILED}
+    assert set(outcomes(bench)) == {SessionOutcome.FAILED}
 
 
 async def test_a_server_that_hangs_up_in_silence_was_never_reached() -> None:
@@ -145,7 +146,7 @@ async def test_a_drop_defers_one_recipient_and_keeps_the_rest() -> None:
         probed = await bench.probe(targets(FACT, *USERS[:6]))
     assert answers(probed) == dict.fromkeys(USERS[:6], Answer.ACCEPTED) | {"user2": Answer.TEMPORARY}
     assert probed.waits == {"user2@a.test": Wait(WaitReason.DEFERRED, 0.0)}
-    assert len(mailer.seen) == 2
+    assert len(mailer.seen) == 8  # one for all, then one for each and for the random recipient
 
 
 async def test_a_server_that_keeps_dropping_is_left_alone() -> None:
@@ -154,7 +155,7 @@ async def test_a_server_that_keeps_dropping_is_left_alone() -> None:
         probed = await Bench(port).probe(targets(FACT, *USERS))
     assert set(answers(probed).values()) == {Answer.TEMPORARY}
     assert len(probed.waits) == 100
-    assert len(mailer.seen) <= 5
+    assert len(mailer.seen) <= 8
 
 
 async def test_injected_commands_never_reach_the_wire() -> None:
@@ -190,7 +191,7 @@ async def test_providers_with_nothing_to_say_are_not_asked() -> None:
     mailer = Mailer()
     async with mailing(mailer) as port:
         probed = await Bench(port).probe(targets(routed("a.test", provider="silent"), "ann"))
-    assert probed == Probed({}, {}, {})
+    assert probed == ProbeResult({}, {}, {})
     assert not mailer.seen
 
 
@@ -230,5 +231,5 @@ async def test_cancelling_gives_the_leases_back() -> None:
 
 async def test_nothing_to_do_costs_nothing() -> None:
     bench = Bench(25)
-    assert await bench.probe([]) == Probed({}, {}, {})
+    assert await bench.probe([]) == ProbeResult({}, {}, {})
     assert not bench.throttle.grants

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from pipeline.facts import Answer, Known, MailboxFact
-from pipeline.ports import FactKind
-from pipeline.probe.words import Probed, Wait, WaitReason
+from mailsift.pipeline.facts import Answer, Known, MailboxFact, Wait, WaitReason
+from mailsift.pipeline.ports import FactKind
+from mailsift.pipeline.probe.prober import ProbeResult
 from tests.unit.pipeline.smtp_stub import NOT_FOUND, Bench, Mailer, Script, knows, mailing, routed, targets
 
 FACT = routed("a.test")
@@ -16,7 +17,7 @@ MANY = tuple(f"user{n}" for n in range(10))
 DENIED = "550 5.4.1 Recipient address rejected: Access denied. AS(201806281) [TK{n}.prod.outlook.com]"
 
 
-def answers(probed: Probed) -> set[Answer]:
+def answers(probed: ProbeResult) -> set[Answer]:
     return {fact.answer for fact in probed.mailboxes.values()}
 
 
@@ -34,7 +35,7 @@ async def test_a_domain_that_takes_anybody_is_catch_all(count: int) -> None:
     async with mailing(mailer) as port:
         bench = Bench(port)
         probed = await bench.probe(targets(FACT, *MANY[:count]))
-        again = await bench.probe(targets(FACT, "eve"))
+        again = await bench.probe(targets(FACT, "eve"), max_age=60)
     assert probed.catch_alls["a.test"].catch_all is Known.YES
     assert again.catch_alls["a.test"].catch_all is Known.YES
     assert answers(probed) == answers(again) == {Answer.NOT_ASKED}
@@ -48,11 +49,11 @@ async def test_the_random_recipient_looks_human_and_is_remembered_for_a_week() -
     async with mailing(mailer) as port:
         bench = Bench(port)
         first = await bench.probe(targets(FACT, "ann"))
-        await bench.probe(targets(FACT, "bob"))
+        await bench.probe(targets(FACT, "bob"), max_age=8 * 86_400)
         assert mailer.recipients[1:] == ["ann@a.test", "bob@a.test"]
         assert is_random(mailer.recipients[0])
         bench.now += 7 * 86_400 + 1
-        await bench.probe(targets(FACT, "bob"))
+        await bench.probe(targets(FACT, "eve"), max_age=8 * 86_400)
     assert len(mailer.recipients) == 5
     assert mailer.recipients[3] != mailer.recipients[0]
     fact = first.catch_alls["a.test"]
@@ -148,7 +149,7 @@ async def test_a_blanket_refusal_stands_once_somebody_was_accepted() -> None:
     async with mailing(mailer) as port:
         bench = Bench(port)
         probed = await bench.probe(targets(FACT, "ann", *MANY))
-        later = await bench.probe(targets(FACT, "eve"))
+        later = await bench.probe(targets(FACT, "eve"), max_age=60)
     for fact in (*probed.mailboxes.values(), *later.mailboxes.values()):
         assert not fact.blanket
     assert later.mailboxes["eve@a.test"].answer is Answer.NOT_FOUND
@@ -220,4 +221,71 @@ async def test_greylisting_sees_the_same_source_for_the_same_address() -> None:
         "EHLO probe.test",
         "EHLO third.test",
     }
-    assert sum(map(is_random, mailer.recipients)) == 1
+    assert len(set(filter(is_random, mailer.recipients))) == 1
+
+
+UNKNOWN_FOR_NOW = (
+    "450 4.1.1 <{address}>: Recipient address rejected: User unknown in virtual mailbox table",
+    "450 4.1.1 <{address}>: Recipient rejected: unverified address: host b said: 550 5.1.1 Unknown user",
+)
+
+
+@pytest.mark.parametrize("count", [2, 10])
+@pytest.mark.parametrize("reply", UNKNOWN_FOR_NOW)
+async def test_a_temporary_unknown_user_silences_nobody_else(reply: str, count: int) -> None:
+    mailer = Mailer(rcpt=knows(*MANY[1:], otherwise=reply))
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(targets(FACT, *MANY[:count]))
+    assert {who for who, fact in probed.mailboxes.items() if fact.answer is Answer.ACCEPTED} == {
+        f"{name}@a.test" for name in MANY[1:count]
+    }
+    assert probed.catch_alls["a.test"].catch_all is Known.UNKNOWN  # so they are not deliverable
+    assert probed.waits == {"user0@a.test": Wait(WaitReason.DEFERRED, 0.0)}
+
+
+@pytest.mark.parametrize("reply", ["451 4.3.0 Temporary lookup failure", "450 4.7.1 Rate limit exceeded"])
+async def test_on_the_last_try_real_mailboxes_are_asked_whatever_the_random_one_got(reply: str) -> None:
+    mailer = Mailer(rcpt=to_random(reply))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        early = await bench.probe(targets(FACT, *MANY))
+        last = await bench.probe([replace(target, last_try=True) for target in targets(FACT, *MANY)])
+    assert Answer.ACCEPTED not in answers(early)
+    assert answers(last) == {Answer.ACCEPTED}
+    assert last.catch_alls["a.test"].catch_all is Known.UNKNOWN
+
+
+async def test_what_is_known_of_random_recipients_is_no_older_than_asked_for() -> None:
+    mailer = Mailer(rcpt=knows("ann"))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "ann"))
+        mailer.rcpt = lambda _: "250 ok"
+        bench.now += 50
+        strict = await bench.probe(targets(FACT, "bob"), max_age=0)
+        bench.now += 50
+        mailer.rcpt = knows("bob")
+        lax = await bench.probe(targets(FACT, "bob"), max_age=100)
+        back = await bench.probe(targets(FACT, "bob"), max_age=40)
+    assert answers(strict) == answers(lax) == {Answer.NOT_ASKED}
+    assert strict.catch_alls["a.test"].catch_all is lax.catch_alls["a.test"].catch_all is Known.YES
+    assert (answers(back), back.catch_alls["a.test"].catch_all) == ({Answer.ACCEPTED}, Known.NO)
+
+
+@pytest.mark.parametrize("count", [1, 4, 10])
+async def test_where_everybody_is_accepted_a_random_recipient_is_asked_again(count: int) -> None:
+    mailer = Mailer(rcpt=knows("ann"))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        await bench.probe(targets(FACT, "ann"))
+        mailer.rcpt = lambda _: "250 ok"
+        turned = await bench.probe(targets(FACT, *MANY[:count]), max_age=86_400)
+        mailer.rcpt = knows("ann")
+        bench.cache.values[FactKind.CATCH_ALL].clear()
+        await bench.probe(targets(FACT, "ann"))
+        asked = len(mailer.recipients)
+        same = await bench.probe(targets(FACT, "bob"), max_age=86_400)
+    assert turned.catch_alls["a.test"].catch_all is Known.YES
+    assert answers(turned) == {Answer.NOT_ASKED}
+    assert answers(same) == {Answer.NOT_FOUND}
+    assert mailer.recipients[asked:] == ["bob@a.test"]  # refused: no catch-all, so nobody else is asked

@@ -5,9 +5,9 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 from typing_extensions import override
 
-from pipeline.facts import Answer, Known
-from pipeline.ports import Ask, FactKind, Grant
-from pipeline.probe.words import Probed, Wait, WaitReason
+from mailsift.pipeline.facts import Answer, Known, Wait, WaitReason
+from mailsift.pipeline.ports import Ask, FactKind, Grant
+from mailsift.pipeline.probe.prober import ProbeResult
 from tests.unit.pipeline.smtp_stub import (
     Bench,
     Mailer,
@@ -24,7 +24,7 @@ PEOPLE = tuple(f"user{n}" for n in range(600))
 TRUSTED = 300
 
 
-def found(probed: Probed, answer: Answer) -> set[str]:
+def found(probed: ProbeResult, answer: Answer) -> set[str]:
     return {address for address, fact in probed.mailboxes.items() if fact.answer is answer}
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import MailsiftError
-from pipeline.provider_table import DEFAULT, PROVIDERS
-from pipeline.providers import Providers
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.providers import DEFAULT, PROVIDERS, Providers
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.replies.redaction import redact
+from mailsift.pipeline.replies.redaction import redact
 
 
 @given(text=st.text(max_size=400))

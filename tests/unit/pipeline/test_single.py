@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import syntax
-from pipeline.facts import Mode
-from pipeline.frames import VERDICTS
-from pipeline.judge.row import Policy
-from pipeline.lists import Lists
-from pipeline.providers import Providers
-from pipeline.sift import Request, Sifter
-from pipeline.single import judge_fast
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.frames import VERDICTS
+from mailsift.pipeline.judge.table import VerdictPolicy
+from mailsift.pipeline.lists import Lists
+from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.single import validate_fast
+from mailsift.pipeline.syntax.column import parse_column
+from mailsift.pipeline.validator import ValidationRequest, Validator
 
-PARTS = ("jane", "info+x", "Ä", "a..b", '"q q"', "", "user", " ", "<a", "mailto:x", "no-reply", "a\tb")
+PARTS = (
+    "jane",
+    "info+x",
+    "Ä",
+    "a..b",
+    '"q q"',
+    "",
+    "user",
+    " ",
+    "<a",
+    "mailto:x",
+    "no-reply",
+    "a\tb",
+    "j\u0430ne",
+    "'jane",
+    "Ann <ann",
+    "a@b.com,c",
+)
 DOMAINS = (
     "gmail.com",
     "gmial.com",
     "gmailcom",
     "mailinator.com",
+    "gm\u0430il.com",
+    "acme.coml",
     "münchen.de",
     "x..y",
     "localhost",
@@ -44,22 +61,23 @@ def lists() -> Lists:
 
 
 @pytest.fixture(scope="module")
-def sifter(lists: Lists) -> Sifter:
-    absent: dict[str, object] = dict.fromkeys(("domains", "prober", "reach"))  # fast asks nobody
+def validator(lists: Lists) -> Validator:
+    absent: dict[str, object] = dict.fromkeys(("domains", "prober", "port25"))  # fast asks nobody
     providers = Providers.load()
-    return Sifter(lists=lists, providers=providers, policy=Policy(), **absent)  # type: ignore[arg-type]  # see above
+    return Validator(lists=lists, providers=providers, policy=VerdictPolicy(), **absent)  # type: ignore[arg-type]  # see above
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(texts, min_size=1, max_size=30))
 async def test_alone_and_in_a_list_the_verdict_is_the_same(
-    sifter: Sifter, lists: Lists, given: list[str]
+    validator: Validator, lists: Lists, given: list[str]
 ) -> None:
-    parsed = syntax.parse(pl.Series("raw", given, pl.String))
+    parsed = parse_column(pl.Series("raw", given, pl.String))
     frame = parsed.with_row_index("n").with_columns(pl.lit(1, pl.UInt32).alias("rows"))
-    listed = (await sifter.sift(frame, Request(Mode.FAST))).finished.sort("n").select(list(VERDICTS))
-    alone = []
-    for text in given:
-        verdict, suggestion = judge_fast(text, lists, Policy())
-        alone.append({**asdict(verdict), "suggestion": suggestion})
+    listed = (
+        (await validator.validate(frame, ValidationRequest(Mode.FAST)))
+        .finished.sort("n")
+        .select(list(VERDICTS))
+    )
+    alone = [validate_fast(text, lists, VerdictPolicy()) for text in given]
     assert alone == listed.to_dicts()

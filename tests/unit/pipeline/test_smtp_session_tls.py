@@ -8,8 +8,8 @@ import ssl
 import pytest
 import trustme
 
-from pipeline.smtp.link import Ending
-from pipeline.smtp.session import Group
+from mailsift.pipeline.smtp.connection import Ending
+from mailsift.pipeline.smtp.session import DomainRecipients
 from tests.unit.pipeline.smtp_stub import Mailer, knows, mailing
 from tests.unit.pipeline.smtp_talk import codes, raw_server, talk
 
@@ -36,32 +36,38 @@ async def test_starttls_is_taken_where_it_is_offered(
 ) -> None:
     mailer = Mailer(rcpt=knows("ann"), offers=("PIPELINING", "STARTTLS"), tls=server_tls)
     async with mailing(mailer) as port:
-        log = await talk(port, Group("a.test", "", (ANN,)), tls=client_tls)
+        log = await talk(port, DomainRecipients("a.test", "", (ANN,)), tls=client_tls)
     assert codes(log) == {ANN: 250}
     assert mailer.tls_sessions == 1
     assert mailer.verbs == [["EHLO", "STARTTLS", "EHLO", "MAIL", "RCPT", "QUIT"]]
 
 
-async def test_what_is_smuggled_in_before_the_handshake_counts_for_nothing(
+async def test_what_is_smuggled_in_before_the_handshake_ends_the_connection(
     client_tls: ssl.SSLContext, server_tls: ssl.SSLContext
 ) -> None:
+    connections = []
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
         writer.write(b"220 stub\r\n")
         await reader.readline()
+        if len(connections) > 1:
+            writer.write(b"250-stub\r\n250 PIPELINING\r\n")
+            await reader.readuntil(b"QUIT\r\n")
+            writer.write(b"250 Ok\r\n550 5.1.1 no such user\r\n221 bye\r\n")
+            return
         writer.write(b"250-stub\r\n250-PIPELINING\r\n250 STARTTLS\r\n")
         await reader.readline()
         writer.write(b"220 go ahead\r\n" + b"250 2.1.5 forged\r\n" * 5)
         await writer.drain()
         await writer.start_tls(server_tls)
-        await reader.readline()
-        writer.write(b"250-stub\r\n250 PIPELINING\r\n")
-        await reader.readuntil(b"QUIT\r\n")
-        writer.write(b"250 Ok\r\n550 5.1.1 no such user\r\n221 bye\r\n")
+        await reader.read()
 
     async with raw_server(serve) as port:
-        log = await talk(port, Group("a.test", "", (ANN,)), tls=client_tls)
+        log = await talk(port, DomainRecipients("a.test", "", (ANN,)), tls=client_tls)
     assert codes(log) == {ANN: 550}
     assert log.ending is Ending.DONE
+    assert len(connections) == 2
 
 
 @pytest.mark.parametrize(
@@ -77,13 +83,33 @@ async def test_a_server_that_cannot_do_tls_is_asked_in_the_clear(
         while line := await reader.readline():
             verb = line[:4].decode(errors="replace")
             verbs.append(verb)
-            writer.write({"EHLO": b"250-stub\r\n250 STARTTLS\r\n", "STAR": after}.get(verb, b"250 Ok\r\n"))
+            said = {"EHLO": b"250-stub\r\n250 STARTTLS\r\n", "STAR": after, "QUIT": b"221 Bye\r\n"}
+            writer.write(said.get(verb, b"250 Ok\r\n"))
             if verb == "QUIT" or (verb == "STAR" and not after.startswith(b"454")):
                 await writer.drain()
                 return
 
     async with raw_server(serve) as port:
-        log = await talk(port, Group("a.test", "", (ANN,)), tls=client_tls)
+        log = await talk(port, DomainRecipients("a.test", "", (ANN,)), tls=client_tls)
     assert codes(log) == {ANN: 250}
     assert verbs.count("STAR") == 1
     assert verbs[-3:] == ["MAIL", "RCPT", "QUIT"]
+
+
+async def test_a_server_that_falls_silent_at_starttls_is_not_asked_in_the_clear(
+    client_tls: ssl.SSLContext,
+) -> None:
+    verbs: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 stub\r\n")
+        while line := await reader.readline():
+            verbs.append(line[:4].decode(errors="replace"))
+            said = {"EHLO": b"250-stub\r\n250 STARTTLS\r\n", "STAR": b"", "QUIT": b"221 Bye\r\n"}
+            writer.write(said.get(verbs[-1], b"250 Ok\r\n"))
+
+    async with raw_server(serve) as port:
+        log = await talk(port, DomainRecipients("a.test", "", (ANN,)), tls=client_tls, reply_timeout=0.3)
+    assert log.ending is Ending.SLOW
+    assert not log.answers
+    assert "MAIL" not in verbs

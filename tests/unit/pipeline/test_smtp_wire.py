@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import MailsiftError
-from pipeline.smtp import wire
-from pipeline.smtp.wire import ReplyReader, WireReply
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.smtp import wire
+from mailsift.pipeline.smtp.wire import ReplyParser, WireReply
 
 
 def replies_to(*chunks: bytes) -> list[WireReply]:
-    reader = ReplyReader()
+    reader = ReplyParser()
     for chunk in chunks:
         reader.feed(chunk)
     return list(reader.replies)
@@ -134,14 +134,14 @@ def test_what_is_no_reply_or_too_long_is_refused(data: bytes) -> None:
 
 
 def test_replies_before_rubbish_stay_readable() -> None:
-    reader = ReplyReader()
+    reader = ReplyParser()
     with pytest.raises(MailsiftError):
         reader.feed(b"250 Ok\r\nrubbish\r\n")
     assert [reply.code for reply in reader.replies] == [250]
 
 
 def test_an_unfinished_reply_takes_bounded_memory() -> None:
-    reader = ReplyReader()
+    reader = ReplyParser()
     for _ in range(wire.MAX_LINES):
         reader.feed(b"250-and another thing\r\n")
     with pytest.raises(MailsiftError, match="bad_reply"):

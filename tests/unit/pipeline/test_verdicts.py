@@ -7,9 +7,18 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode, MxHost
-from pipeline.frames import SEGMENT, VERDICTS
-from pipeline.judge.verdicts import Findings, assemble
+from mailsift.pipeline.facts import (
+    Answer,
+    CatchAllFact,
+    DomainFact,
+    DomainState,
+    Known,
+    MailboxFact,
+    Mode,
+    MxHost,
+)
+from mailsift.pipeline.frames import SEGMENT, VERDICTS
+from mailsift.pipeline.judge.frame import Findings, judge_frame
 
 COLUMNS = {
     "n": pl.UInt32,
@@ -22,8 +31,12 @@ COLUMNS = {
     "free": pl.Boolean,
     "disposable": pl.Boolean,
     "suggested_domain": pl.String,
+    "unknown_suffix": pl.Boolean,
+    "look_alike": pl.Boolean,
+    "meant": pl.String,
     "domain_state": pl.String,
     "unverifiable": pl.Boolean,
+    "edge": pl.Boolean,
     "catch_all": pl.String,
     "answer": pl.String,
     "smtp_code": pl.UInt16,
@@ -50,6 +63,7 @@ def frame(*rows: dict[str, Any]) -> pl.DataFrame:
         "domain": "a.test",
         "rule": "",
         "suggested_domain": "",
+        "meant": "",
         "domain_state": "routed",
         "catch_all": "no",
         "answer": "accepted",
@@ -69,7 +83,7 @@ def test_every_row_keeps_its_place_and_gets_the_verdict_of_its_own_evidence() ->
         {"catch_all": "yes"},
         {"unverifiable": True},
     ]
-    judged = assemble(frame(*kinds * 50), FINDINGS, evidence=False)
+    judged = judge_frame(frame(*kinds * 50), FINDINGS, evidence=False)
     assert judged["n"].to_list() == list(range(400))
     assert judged["result"].to_list() == 50 * [
         "deliverable",
@@ -86,7 +100,7 @@ def test_every_row_keeps_its_place_and_gets_the_verdict_of_its_own_evidence() ->
 
 
 def test_the_columns_are_those_of_a_segment_and_none_is_null() -> None:
-    judged = assemble(frame({}, {"rule": "empty"}), FINDINGS, evidence=False)
+    judged = judge_frame(frame({}, {"rule": "empty"}), FINDINGS, evidence=False)
     assert dict(judged.schema) == {"n": pl.UInt32, "rows": pl.UInt32, **SEGMENT}
     assert judged.null_count().sum_horizontal().item() == 0
     assert judged["evidence"].to_list() == ["", ""]
@@ -94,7 +108,7 @@ def test_the_columns_are_those_of_a_segment_and_none_is_null() -> None:
 
 def test_nothing_to_judge_gives_an_empty_frame_of_the_same_shape() -> None:
     for evidence in (False, True):
-        judged = assemble(frame(), FINDINGS, evidence=evidence)
+        judged = judge_frame(frame(), FINDINGS, evidence=evidence)
         assert judged.is_empty()
         assert dict(judged.schema) == {"n": pl.UInt32, "rows": pl.UInt32, **SEGMENT}
 
@@ -105,7 +119,7 @@ def test_the_evidence_is_json_with_the_facts_and_points_that_sum_to_the_score() 
         {"address": "x@b.test", "local": "x", "domain": "b.test", "domain_state": "not_asked"},
         {"rule": "empty", "address": '"\n', "domain": ""},
     )
-    judged = assemble(told, FINDINGS, evidence=True)
+    judged = judge_frame(told, FINDINGS, evidence=True)
     first, second, third = map(json.loads, judged["evidence"])
     assert first["mode"] == "deep"
     assert first["domain"]["hosts"] == [
@@ -123,10 +137,10 @@ def test_the_evidence_is_json_with_the_facts_and_points_that_sum_to_the_score() 
 
 def test_a_suggestion_names_the_address_even_where_the_syntax_left_no_local_part() -> None:
     suggesting = {"suggested_domain": "gmail.com"}
-    judged = assemble(
+    judged = judge_frame(
         frame(
             {**suggesting, "local": "Ann", "address": "Ann@gmial.com"},
-            {**suggesting, "local": "", "address": "Bob@gmail,com", "rule": "domain_character"},
+            {"local": "", "address": "Bob@gmail,com", "rule": "domain_character", "meant": "Bob@gmail.com"},
             {"answer": "not_found"},
         ),
         FINDINGS,
@@ -140,7 +154,7 @@ def test_a_suggestion_names_the_address_even_where_the_syntax_left_no_local_part
 
 
 def test_a_verdict_has_the_13_fields_in_the_contracts_order() -> None:
-    assert assemble(frame({}), FINDINGS, evidence=False).select(*VERDICTS).row(0, named=True) == {
+    assert judge_frame(frame({}), FINDINGS, evidence=False).select(*VERDICTS).row(0, named=True) == {
         "catch_all": False,
         "is_disposable": False,
         "is_free": False,
@@ -158,7 +172,7 @@ def test_a_verdict_has_the_13_fields_in_the_contracts_order() -> None:
 
 
 def test_the_provider_of_a_domain_is_told_where_dns_named_one() -> None:
-    judged = assemble(frame({}, {"domain": "b.test"}, {"domain": ""}), FINDINGS, evidence=False)
+    judged = judge_frame(frame({}, {"domain": "b.test"}, {"domain": ""}), FINDINGS, evidence=False)
     assert judged["provider"].to_list() == ["a.test", "", ""]
     nobody = Findings(Mode.FAST, {}, {}, {})
-    assert assemble(frame({}), nobody, evidence=False)["provider"].to_list() == [""]
+    assert judge_frame(frame({}), nobody, evidence=False)["provider"].to_list() == [""]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.counters import Counters
+from mailsift.sandbox.counters import Counters
 
 
 class _Clock:

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from email_validator import EmailNotValidError, validate_email
 
-from sandbox.listing import HEADER, TRUTH_HEADER, write_list
-from sandbox.mistakes import DECORATIONS, MISTAKES
-from sandbox.world import Mix, World
+from mailsift.sandbox.listing import DECORATIONS, HEADER, MISTAKES, TRUTH_HEADER, write_list
+from mailsift.sandbox.world import SandboxWorld, WorldMix
 
 ROWS = 12_000
-WORLD = World(seed=3, domains=1_500, mix=Mix.HOSTILE)
+WORLD = SandboxWorld(seed=3, domains=1_500, mix=WorldMix.HOSTILE)
 
 
 def _read(path: Path) -> list[dict[str, str]]:
@@ -106,7 +105,7 @@ def test_every_result_the_sandbox_knows_is_in_a_hostile_list(
 
 def test_the_same_world_writes_the_same_list(tmp_path: Path) -> None:
     write_list(WORLD, tmp_path / "a.csv", rows=500)
-    write_list(World(seed=3, domains=1_500, mix=Mix.HOSTILE), tmp_path / "b.csv", rows=500)
+    write_list(SandboxWorld(seed=3, domains=1_500, mix=WorldMix.HOSTILE), tmp_path / "b.csv", rows=500)
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
     assert (tmp_path / "a.truth.csv").read_bytes() == (tmp_path / "b.truth.csv").read_bytes()
 

@@ -3,13 +3,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import subprocess
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from pipeline.errors import MailsiftError
-from storage.blobs import Blobs, JobBlobs
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.blobs.store import Blobs, JobBlobs
 
 JOB = UUID("00000000-0000-0000-0000-0000000000aa")
 TOKEN = UUID("00000000-0000-0000-0000-0000000000bb")
@@ -183,7 +184,7 @@ def test_all_blobs_of_a_job_lie_under_its_prefix() -> None:
         keys.addresses,
         keys.results,
         keys.segment(3, TOKEN),
-        keys.residual(3, TOKEN),
+        keys.deferred(3, TOKEN),
     } == {
         f"jobs/{JOB}/{name}"
         for name in (
@@ -195,3 +196,27 @@ def test_all_blobs_of_a_job_lie_under_its_prefix() -> None:
             f"residual/3-{TOKEN}.parquet",
         )
     }
+
+
+@pytest.mark.needs("root")
+async def test_a_full_disk_is_called_so_leaves_nothing_behind_and_passes(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], check=True)  # noqa: ASYNC221 - brief
+    try:
+        blobs = Blobs((disk / "blobs").as_uri(), disk / "cache")
+        (disk / "ballast").write_bytes(bytes(100_000))
+        with pytest.raises(MailsiftError) as streamed:
+            async with blobs.stream_in("a/list") as incoming:
+                await incoming.write(bytes(300_000))
+        with pytest.raises(MailsiftError) as put:
+            await blobs.put_bytes("a/list", bytes(300_000))
+        for failed in (streamed.value, put.value):
+            assert (failed.code, failed.retryable) == ("storage_full", True)
+        assert await blobs.list("a") == ()
+        assert list((disk / "cache").iterdir()) == []
+        (disk / "ballast").unlink()
+        await blobs.put_bytes("a/list", bytes(120_000))
+        assert await blobs.exists("a/list")
+    finally:
+        subprocess.run(["umount", disk], check=True)  # noqa: ASYNC221 - brief

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.ports import Ask
-from pipeline.provider_table import Provider
-from storage.throttle_edits import ANY_SOURCE, Edit, EditBook, bounded
+from mailsift.pipeline.ports import Ask
+from mailsift.pipeline.providers import Provider
+from mailsift.storage.sql.throttle_edits import ANY_SOURCE, EditBook, ThrottleEdit, bounded
 
 ROW = Provider("google", sessions=5, rate=2.0)
 
@@ -23,19 +23,23 @@ def test_without_edits_a_row_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("edit", "rate", "sessions"),
     [
-        (Edit("google", "", rate=0.5), 0.5, 5),
-        (Edit("google", "", sessions=1), 2.0, 1),
-        (Edit("google", "", rate=4.0, sessions=10), 4.0, 10),
-        (Edit("google", "", rate=1e9, sessions=100_000), 4.0, 10),  # whoever wrote this went past the form
+        (ThrottleEdit("google", "", rate=0.5), 0.5, 5),
+        (ThrottleEdit("google", "", sessions=1), 2.0, 1),
+        (ThrottleEdit("google", "", rate=4.0, sessions=10), 4.0, 10),
+        (
+            ThrottleEdit("google", "", rate=1e9, sessions=100_000),
+            4.0,
+            10,
+        ),  # whoever wrote this went past the form
     ],
 )
-def test_no_edit_more_than_doubles_the_row(edit: Edit, rate: float, sessions: int) -> None:
+def test_no_edit_more_than_doubles_the_row(edit: ThrottleEdit, rate: float, sessions: int) -> None:
     found = bounded(ROW, rate=edit.rate, sessions=edit.sessions)
     assert (found.rate, found.sessions) == (rate, sessions)
 
 
 def test_an_edit_reaches_its_provider_and_source_only() -> None:
-    book = EditBook([Edit("google", "192.0.2.1", rate=1.0, held=True)])
+    book = EditBook([ThrottleEdit("google", "192.0.2.1", rate=1.0, held=True)])
     assert book.row(ROW, ask("192.0.2.1")).rate == 1.0
     assert book.row(ROW, ask("192.0.2.2")).rate == 2.0
     assert book.holds(ask("192.0.2.1"))
@@ -44,18 +48,23 @@ def test_an_edit_reaches_its_provider_and_source_only() -> None:
 
 
 def test_every_source_is_reached_at_once_and_a_named_one_counts_more() -> None:
-    book = EditBook([Edit("google", ANY_SOURCE, rate=0.5, sessions=2), Edit("google", "192.0.2.1", rate=1.5)])
+    book = EditBook(
+        [
+            ThrottleEdit("google", ANY_SOURCE, rate=0.5, sessions=2),
+            ThrottleEdit("google", "192.0.2.1", rate=1.5),
+        ]
+    )
     assert book.row(ROW, ask("192.0.2.2")).rate == 0.5
     named = book.row(ROW, ask("192.0.2.1"))
     assert (named.rate, named.sessions) == (1.5, 2)
 
 
 def test_two_edits_of_one_provider_do_not_add_up_to_more_than_twice() -> None:
-    book = EditBook([Edit("google", ANY_SOURCE, rate=4.0), Edit("google", "", rate=8.0)])
+    book = EditBook([ThrottleEdit("google", ANY_SOURCE, rate=4.0), ThrottleEdit("google", "", rate=8.0)])
     assert book.row(ROW, ask()).rate == 4.0
 
 
 def test_what_is_learned_replaces_what_was_known() -> None:
-    book = EditBook([Edit("google", "", held=True)])
+    book = EditBook([ThrottleEdit("google", "", held=True)])
     book.learn([])
     assert not book.holds(ask())

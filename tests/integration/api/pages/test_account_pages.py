@@ -8,13 +8,13 @@ from datetime import timedelta
 
 from sqlalchemy import text
 
-from api.people_views import Role
-from jobs.views import JobOptions
-from mailsift.wiring import open_database, open_service
-from tests.installation import until
+from mailsift.accounts.people import Role
+from mailsift.container import open_database, open_service
+from mailsift.jobs.views import JobOptions
 from tests.integration.api.conftest import Api
-from tests.integration.api.pages.asking import audit_of, sql
-from tests.sessions import browser, csrf_of, person, post, sign_in, signed_in
+from tests.integration.api.pages.queries import audit_of, sql
+from tests.support.installation import until
+from tests.support.sessions import browser, csrf_of, person, post, sign_in, signed_in
 
 
 async def ids_of(api: Api) -> dict[str, str]:

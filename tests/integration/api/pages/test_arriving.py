@@ -8,15 +8,16 @@ import re
 import httpx
 import pytest
 
-from api.people_views import Role
-from mailsift.wiring_people import open_people
+from mailsift.accounts.people import Role
+from mailsift.container import open_container
 from tests.integration.api.conftest import Api
-from tests.integration.api.pages.asking import sql
-from tests.sessions import PASSWORD, browser, csrf_of, person, post, sign_in, signed_in
+from tests.integration.api.pages.queries import sql
+from tests.support.sessions import PASSWORD, browser, csrf_of, person, post, sign_in, signed_in
 
 
 async def first_link(api: Api) -> str | None:
-    async with open_people(api.settings) as people:
+    async with open_container(api.settings) as container:
+        people = container.people
         return await people.links.first_owner()
 
 
@@ -164,7 +165,8 @@ async def test_a_member_is_not_invited_twice_and_nobody_without_an_address(api: 
 
 async def test_a_link_of_one_kind_opens_no_other_door(api: Api) -> None:
     email = await person(api)
-    async with open_people(api.settings) as people:
+    async with open_container(api.settings) as container:
+        people = container.people
         token = await people.links.new_password(email)
     async with browser(api) as client:
         for path in ("/welcome", "/invite"):
@@ -177,7 +179,8 @@ async def test_a_link_of_one_kind_opens_no_other_door(api: Api) -> None:
 
 async def test_a_lost_password_is_replaced_by_a_link_and_every_session_ends(api: Api) -> None:
     email = await person(api)
-    async with open_people(api.settings) as people:
+    async with open_container(api.settings) as container:
+        people = container.people
         token = await people.links.new_password(email)
     async with browser(api) as inside, browser(api) as client:
         await sign_in(inside, email)

@@ -9,15 +9,15 @@ import httpx
 import polars as pl
 import pytest
 
-from api.people_views import Role
-from jobs.views import JobOptions
+from mailsift.accounts.people import Role
+from mailsift.container import open_service
+from mailsift.jobs.views import JobOptions
+from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
-from mailsift.wiring import open_service
-from pipeline.facts import Mode
 from tests.integration.api.conftest import Api
-from tests.integration.api.pages.asking import audit_of, sql
-from tests.integration.api.pages.listing import CSV, done, ended, started, words
-from tests.sessions import post, signed_in
+from tests.integration.api.pages.lists import CSV, done, ended, started, words
+from tests.integration.api.pages.queries import audit_of, sql
+from tests.support.sessions import post, signed_in
 
 
 async def live(client: httpx.AsyncClient, job: str) -> list[tuple[str, dict[str, object]]]:
@@ -97,6 +97,31 @@ async def test_rows_are_filtered_searched_paged_and_looked_into(api: Api) -> Non
         assert "The address has no @ sign. (no_at)" in row
         assert (await client.get(f"{job}/rows/122")).status_code == 404
         assert (await client.get(f"{job}/rows/0")).status_code == 404
+
+
+@pytest.mark.usefixtures("worker")
+async def test_what_was_judged_stands_beside_what_was_typed(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        job = await done(client)
+        page = words((await client.get(f"{job}/results")).text)
+        assert "BOB@example.com judged as bob@example.com" in page
+        assert page.count("judged as") == 1
+        for evidence, number in (("bob@example.com", 2), ("ann@example.com", 1)):
+            assert f"Judged as {evidence}" in words((await client.get(f"{job}/rows/{number}")).text)
+        assert "Judged as" not in words((await client.get(f"{job}/rows/4")).text)
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_list_is_repaired_where_that_was_ticked(api: Api) -> None:
+    data = b"email\nJane <jane@example.com>\njane@example.com\njane doe@example.com\n"
+    async with signed_in(api, Role.MEMBER) as client:
+        plain, job = await done(client, data), await done(client, data, repair="on")
+        taken = [await client.get(f"{one}/download?format=jsonl&status=valid") for one in (plain, job)]
+        before, after = [[json.loads(line) for line in answer.text.splitlines()] for answer in taken]
+        assert [row["mailsift_address"] for row in before] == ["jane@example.com"]
+        assert [row["mailsift_address"] for row in after] == ["jane@example.com"] * 2
+        assert [row["mailsift_suggestion"] for row in after] == ["Validated as jane@example.com.", ""]
+        assert "Validated as jane@example.com." in words((await client.get(f"{job}/rows/1")).text)
 
 
 @pytest.mark.usefixtures("worker")

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from api.people_views import Role
+from mailsift.accounts.people import Role
 from tests.integration.api.conftest import Api
-from tests.integration.api.pages.asking import audit_of, sql
-from tests.sessions import post, signed_in
+from tests.integration.api.pages.queries import audit_of, sql
+from tests.support.sessions import post, signed_in
 
 KEY = re.compile(r"svc_key_[0-9A-Za-z]{38}")
 

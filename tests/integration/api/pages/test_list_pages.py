@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from api.people_views import Role
+from mailsift.accounts.people import Role
 from mailsift.settings import Settings
-from tests.hostile_words import ATTRIBUTE, IMAGE, SCRIPT, TEMPLATE, shown_as_text
 from tests.integration.api.conftest import Api
-from tests.integration.api.pages.asking import audit_of
-from tests.integration.api.pages.listing import CSV, ended, uploaded, words
-from tests.sessions import csrf_of, post, signed_in
+from tests.integration.api.pages.lists import CSV, ended, uploaded, words
+from tests.integration.api.pages.queries import audit_of
+from tests.support.hostile_texts import ATTRIBUTE, IMAGE, SCRIPT, TEMPLATE, shown_as_text
+from tests.support.sessions import csrf_of, post, signed_in
 
 HOSTILE = f'"{SCRIPT}","email{TEMPLATE}"\n"{IMAGE.replace(chr(34), chr(34) * 2)}",ann@example.com\n'.encode()
 
@@ -24,6 +24,8 @@ async def test_a_list_is_looked_at_before_it_starts(api: Api, settings: Settings
         assert "Rows 4 Columns 3 Format CSV utf-8" in told
         assert "email Addresses" in told
         assert "2 Bob BOB@example.com" in told
+        assert "How long it takes" in told
+        assert "many small providers: 2 addresses" in told  # as far as anybody knows before DNS was asked
         assert '<option value="" selected>email (75% look like addresses)</option>' in page
         assert "Uploaded, not started" in (await client.get("/")).text
         assert "No list yet" in (await client.get("/jobs")).text

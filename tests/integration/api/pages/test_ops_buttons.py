@@ -8,16 +8,16 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from api.people_views import Role
-from mailsift.wiring import open_redis
-from pipeline.facts import CatchAllFact, Known
-from pipeline.ports import CacheEntry, FactKind, Outcome
-from pipeline.probe.cache import pack_catch_all
-from storage.facts import RedisFactCache
+from mailsift.accounts.people import Role
+from mailsift.container import open_redis
+from mailsift.pipeline.facts import CatchAllFact, Known
+from mailsift.pipeline.ports import CacheEntry, FactKind, SessionOutcome
+from mailsift.pipeline.probe.cache import pack_catch_all
+from mailsift.storage.redis.facts import RedisFactCache
 from tests.integration.api.conftest import Api
-from tests.integration.api.pages.ops_asking import actions, some_job, words
-from tests.operating import fill, report_sessions, sql
-from tests.sessions import post, signed_in
+from tests.integration.api.pages.queries import actions, some_job, words
+from tests.support.busy_installation import fill, report_sessions, sql
+from tests.support.sessions import post, signed_in
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -110,7 +110,7 @@ async def test_leases_are_taken_back(api: Api, operator: httpx.AsyncClient) -> N
 
 
 async def test_a_provider_is_edited_held_let_go_of_and_reset(api: Api, operator: httpx.AsyncClient) -> None:
-    await report_sessions(api.settings, {"google": [Outcome.RATE]})
+    await report_sessions(api.settings, {"google": [SessionOutcome.RATE]})
     place = {"provider": "Google", "source": "*"}
     answer = await post(operator, "/ops/throttles/limits", **place, rate="1.5", sessions="2", note="careful")
     page = words((await operator.get(answer.headers["location"])).text)

@@ -9,10 +9,11 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from api.pages.routers import PAGES
-from api.people_views import Role
+from mailsift.accounts.people import Role
+from mailsift.api import pages
+from mailsift.api.pages import ops
 from tests.integration.api.conftest import Api
-from tests.sessions import browser, cookie, csrf_of, signed_in
+from tests.support.sessions import browser, cookie, csrf_of, signed_in
 
 OPEN = {"/login", "/logout", "/welcome", "/invite", "/password", "/static/{name}", "/csp-report"}
 """What needs no session."""
@@ -27,7 +28,12 @@ NO_OPERATOR = (404, "not_found")
 
 def routes(method: str) -> list[str]:
     """Return the paths of all pages that take this method."""
-    found = [route for router in PAGES for route in router.routes if isinstance(route, APIRoute)]
+    found = [
+        route
+        for router in (*pages.ROUTERS, *ops.ROUTERS)
+        for route in router.routes
+        if isinstance(route, APIRoute)
+    ]
     return sorted({route.path for route in found if method in (route.methods or ())} - OPEN)
 
 

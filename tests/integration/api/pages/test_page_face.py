@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from tests.integration.api.conftest import Api
-from tests.sessions import browser, signed_in
+from tests.support.sessions import browser, signed_in
 
 TEMPLATES = Path(__file__).parents[4] / "api" / "templates"
 POLICY = {
@@ -81,7 +81,7 @@ async def test_a_broken_page_says_so_and_nothing_else(api: Api, monkeypatch: pyt
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret of the house")
 
-    monkeypatch.setattr("api.pages.keys.render", broken)
+    monkeypatch.setattr("mailsift.api.pages.keys.render", broken)
     async with signed_in(api) as client:
         answer = await client.get("/keys")
     assert answer.status_code == 500

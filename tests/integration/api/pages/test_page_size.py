@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.api.conftest import Api
-from tests.integration.api.pages.asking import sql
-from tests.sessions import signed_in
+from tests.integration.api.pages.queries import sql
+from tests.support.sessions import signed_in
 
 MANY = {
     "/keys": "INSERT INTO api_key (id, account_id, name, hash, pepper_id, hint, scopes)"

@@ -8,12 +8,12 @@ import re
 import httpx
 import pytest
 
-from api.people_views import Role
-from jobs.views import JobOptions
-from mailsift.wiring import open_service
+from mailsift.accounts.people import Role
+from mailsift.container import open_service
+from mailsift.jobs.views import JobOptions
 from tests.integration.api.conftest import Api
-from tests.integration.api.pages.asking import audit_of, sql
-from tests.sessions import post, signed_in
+from tests.integration.api.pages.queries import audit_of, sql
+from tests.support.sessions import post, signed_in
 
 GOOD = {
     "name": "Weekly",

@@ -9,12 +9,12 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from api.people_views import Role
-from tests.installation import settings_for
+from mailsift.accounts.people import Role
 from tests.integration.api.conftest import NO_NETWORK, Api, running
-from tests.integration.api.pages.asking import sql
-from tests.servers import RedisServer
-from tests.sessions import PASSWORD, browser, cookie, csrf_of, person, post, sign_in, signed_in
+from tests.integration.api.pages.queries import sql
+from tests.support.installation import settings_for
+from tests.support.servers import RedisServer
+from tests.support.sessions import PASSWORD, browser, cookie, csrf_of, person, post, sign_in, signed_in
 
 SESSION = "__Host-mailsift"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from api.people_views import Role
+from mailsift.accounts.people import Role
 from mailsift.settings import Settings
-from tests.hostile_words import SCRIPT, shown_as_text
-from tests.installation import settings_for
 from tests.integration.api.conftest import Api
-from tests.sessions import csrf_of, post, signed_in
+from tests.support.hostile_texts import SCRIPT, shown_as_text
+from tests.support.installation import settings_for
+from tests.support.sessions import csrf_of, post, signed_in
 from tests.unit.pipeline.dns_stub import DnsStub, Says, serving
 from tests.unit.pipeline.smtp_stub import Mailer, mailing
 
@@ -56,6 +56,7 @@ def settings(
         smtp_port=mailer[1],
         allow_non_public=True,
         preflight_domains=("shop.example",),
+        dns_canaries=(),
     )
 
 
@@ -98,6 +99,15 @@ async def test_other_modes_say_what_they_did_not_ask(api: Api, mode: str) -> Non
     assert "Role address yes" in told
     assert "A role address such as info@ or sales@ -5" in told
     assert "Mailbox The server" not in told
+
+
+async def test_what_clearly_means_an_address_is_repaired_where_that_was_ticked(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        typed = {"email": "Info Desk <info@shop.example>", "mode": "fast"}
+        plain = await post(client, "/", page="/", **typed)
+        repaired = await post(client, "/", page="/", **typed, repair="on")
+    assert "Did you mean info@shop.example?" in words(plain.text)
+    assert "Validated as info@shop.example." in words(repaired.text)
 
 
 async def test_a_script_gets_the_verdict_alone_and_errors_as_json(api: Api) -> None:

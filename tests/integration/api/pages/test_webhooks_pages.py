@@ -9,12 +9,12 @@ import httpx
 import pytest
 import standardwebhooks
 
-from api.people_views import Role
+from mailsift.accounts.people import Role
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api, running
-from tests.integration.api.pages.asking import audit_of, sql
-from tests.receiver import Receiver, receiving, status
-from tests.sessions import post, signed_in
+from tests.integration.api.pages.queries import audit_of, sql
+from tests.support.receiver import Receiver, receiving, status
+from tests.support.sessions import post, signed_in
 
 HOSTILE = b"<script>alert(1)</script>\x1b[2J thanks"
 

@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.pages import cookies
+from mailsift.api.pages import cookies
 
 
 def asked(host: str, scheme: str = "http", **values: str) -> Request:
@@ -65,7 +65,7 @@ def test_a_message_survives_its_cookie_and_rubbish_is_none() -> None:
 def test_a_token_of_one_session_is_none_of_another_and_tells_nothing_of_it() -> None:
     one, other = cookies.csrf_token("a"), cookies.csrf_token("b")
     assert one != other
-    assert len(one) == 64
+    assert len(one) == 32
     assert one == cookies.csrf_token("a")
 
 
@@ -73,3 +73,16 @@ def test_a_value_nobody_of_ours_has_written_is_not_read() -> None:
     assert cookies.read(asked("127.0.0.1", x="y" * 5_000), "x") == ""
     assert cookies.read(asked("127.0.0.1", x="\xe4"), "x") == ""
     assert cookies.read(asked("127.0.0.1", x="ok"), "x") == "ok"
+
+
+def test_a_token_is_written_another_way_every_time() -> None:
+    token = cookies.csrf_token("a session")
+    written = {cookies.mask(token) for _ in range(20)}
+    assert len(written) == 20
+    assert {cookies.unmask(one) for one in written} == {token}
+    assert all(token not in one for one in written)
+
+
+@pytest.mark.parametrize("given", ["", "a", "abc", "ä\ud800", "zz", "0a0b0c"])
+def test_what_is_no_masked_token_is_none(given: str) -> None:
+    assert cookies.unmask(given) == ""

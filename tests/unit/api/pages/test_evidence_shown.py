@@ -8,10 +8,19 @@ from typing import Any
 import polars as pl
 import pytest
 
-from api.pages.evidence import Points, points, sections
-from pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode, MxHost
-from pipeline.frames import VERDICTS
-from pipeline.judge.verdicts import Findings, assemble
+from mailsift.api.pages.evidence import Points, points, sections
+from mailsift.pipeline.facts import (
+    Answer,
+    CatchAllFact,
+    DomainFact,
+    DomainState,
+    Known,
+    MailboxFact,
+    Mode,
+    MxHost,
+)
+from mailsift.pipeline.frames import VERDICTS
+from mailsift.pipeline.judge.frame import Findings, judge_frame
 from tests.unit.pipeline.test_verdicts import frame
 
 HOSTS = (MxHost("mx.a.test", 10, ("192.0.2.1", "2001:db8::1")), MxHost("mx2.a.test", 20, ("192.0.2.2",)))
@@ -19,7 +28,7 @@ HOSTS = (MxHost("mx.a.test", 10, ("192.0.2.1", "2001:db8::1")), MxHost("mx2.a.te
 
 def told(findings: Findings, **row: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Let the pipeline judge one row; returns the verdict and the evidence it writes."""
-    judged: pl.DataFrame = assemble(frame(row), findings, evidence=True)
+    judged: pl.DataFrame = judge_frame(frame(row), findings, evidence=True)
     found = judged.row(0, named=True)
     return {name: found[name] for name in VERDICTS}, json.loads(found["evidence"])
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from jinja2 import Environment
 
-from api.pages.filters import FILTERS, duration, moment, number, percent, size
+from mailsift.api.pages.filters import FILTERS, date_time, duration, number, percent, size
 
 NOW = datetime(2026, 11, 21, 4, 31, 5, tzinfo=UTC)
 
@@ -72,13 +72,13 @@ def test_sizes_are_short(count: int | None, told: str) -> None:
 def test_a_moment_is_in_utc_and_readable_by_machines() -> None:
     there = datetime(2026, 11, 21, 6, 31, 5, tzinfo=timezone(timedelta(hours=2)))
     told = 'datetime="2026-11-21T04:31:05+00:00" title="2026-11-21 04:31:05 UTC">21 Nov 2026, 04:31 UTC'
-    assert moment(there) == f"<time {told}</time>"
-    assert moment(None, "never") == "never"
+    assert date_time(there) == f"<time {told}</time>"
+    assert date_time(None, "never") == "never"
 
 
 def test_a_moment_can_be_told_by_other_clocks() -> None:
-    assert ">21 Nov 2026, 05:31 CET</time>" in moment(NOW, "", "Europe/Berlin")
-    assert 'datetime="2026-11-21T04:31:05+00:00"' in moment(NOW, "", "Asia/Tokyo")
+    assert ">21 Nov 2026, 05:31 CET</time>" in date_time(NOW, "", "Europe/Berlin")
+    assert 'datetime="2026-11-21T04:31:05+00:00"' in date_time(NOW, "", "Asia/Tokyo")
 
 
 @pytest.mark.parametrize(
@@ -103,5 +103,5 @@ def test_how_long_ago_is_told_from_the_pages_own_now(seconds: int, told: str) ->
 def test_what_stands_for_no_time_is_escaped() -> None:
     environment = Environment(autoescape=True)
     environment.filters.update(FILTERS)
-    shown = environment.from_string("{{ none|ago('<never>') }}{{ none|moment('<b>') }}").render(now=NOW)
+    shown = environment.from_string("{{ none|ago('<never>') }}{{ none|date_time('<b>') }}").render(now=NOW)
     assert shown == "&lt;never&gt;&lt;b&gt;"

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from api.pages.mix_chart import arcs, bar, gauge, interval, ring, share
-from pipeline.judge.decision import BANDS
-from pipeline.verdict import Status
+from mailsift.api.pages.charts import arcs, bar, gauge, interval, ring, share
+from mailsift.pipeline.judge.decision import BANDS
+from mailsift.pipeline.verdict import Status
 
 counts = st.integers(0, 10**7)
 

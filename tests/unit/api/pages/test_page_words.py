@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from api.pages.words import (
+from mailsift.api.pages.words import (
     ANSWERS,
     DOING,
     DOMAIN_STATES,
@@ -14,12 +14,17 @@ from api.pages.words import (
     result_name,
     waits,
 )
-from jobs.views import JobState, Waiting
-from pipeline.facts import Answer, DomainState, Mode
-from pipeline.probe.words import WaitReason
-from pipeline.verdict import Result
+from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
+from mailsift.pipeline.verdict import Result
+from mailsift.storage.sql.chunks import Waiting
+from mailsift.storage.states import JobState
 
 NOON = datetime(2026, 11, 21, 12, 3, tzinfo=UTC)
+
+
+def test_a_job_waits_for_storage_as_a_whole() -> None:
+    until = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
+    assert waits([Waiting("", "storage", 40, until)]) == ["The job waits for storage, until 12:30:00 UTC"]
 
 
 def wait(lane: str, reason: str, addresses: int, minutes: int = 0) -> Waiting:

@@ -1,0 +1,296 @@
+"""API keys: made, listed, rolled, revoked, and found by what a request carries."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import re
+import string
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from uuid import UUID, uuid4
+
+from mailsift.jobs.views import AccountId
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.redis.rate_limit import RateLimit
+from mailsift.storage.sql import keys
+from mailsift.storage.sql.keys import KeyRow, NewKey
+
+_REMEMBERED, _REMEMBERED_SECONDS = 4096, 30.0
+LONGEST_OVERLAP = 7 * 86_400.0
+DAY = 86_400.0
+PREFIX = "svc_key_"
+_DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_RANDOM, _CHECK = 32, 6
+_SHAPE = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{_RANDOM + _CHECK}}}", re.ASCII)
+_SHORTEST_PEPPER = 16
+
+
+class Scope(StrEnum):
+    """What a key may do. No key can make keys."""
+
+    VALIDATE = "validate:write"
+    JOBS_READ = "jobs:read"
+    JOBS_WRITE = "jobs:write"
+    WEBHOOKS_READ = "webhooks:read"
+    WEBHOOKS_WRITE = "webhooks:write"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the key and its account."""
+
+    key_id: UUID
+    account_id: AccountId
+    scopes: frozenset[str]
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Minted:
+    """A new key; `secret` is shown this once."""
+
+    secret: str
+    row: KeyRow
+
+
+class KeyService:
+    """The keys of one installation.
+
+    A key that was found good is remembered for half a minute by this process. A revoked one is marked in
+    Redis, and who remembers keys asks for the mark with every request (mailsift.api.http.auth).
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        peppers: Sequence[Pepper],
+        limit: RateLimit,
+        clock: Clock,
+        choose: Callable[[str], str],
+    ) -> None:
+        self._database = database
+        self._peppers = peppers
+        self._limit = limit
+        self._clock = clock
+        self._choose = choose
+        self._known: dict[bytes, tuple[float, Caller]] = {}
+        self._touching: set[asyncio.Task[None]] = set()
+
+    async def create(
+        self, account_id: AccountId, *, name: str = "", scopes: Sequence[Scope] = (), lifetime: float = 0.0
+    ) -> Minted:
+        """Make a key.
+
+        Args:
+            account_id: whose.
+            name: what people call it.
+            scopes: what it may do; none = everything.
+            lifetime: seconds; 0 = for ever.
+        """
+        async with self._database.begin() as connection:
+            return await self._mint(connection, account_id, name, tuple(scopes or Scope), lifetime)
+
+    async def list(self, account_id: AccountId) -> list[KeyRow]:
+        """Return the account's keys."""
+        async with self._database.begin() as connection:
+            return await keys.of_account(connection, account_id)
+
+    async def revoke(self, account_id: AccountId, key_id: UUID) -> None:
+        """End a key now, everywhere.
+
+        Raises:
+            MailsiftError: `key_not_found`.
+        """
+        async with self._database.begin() as connection:
+            if not await keys.revoke(connection, account_id, key_id):
+                raise _not_found()
+        await self._limit.mark(mark_of(key_id))
+
+    async def roll(self, account_id: AccountId, key_id: UUID, *, overlap: float = DAY) -> Minted:
+        """Make a successor with the same name and scopes; the old key ends in `overlap` seconds.
+
+        Raises:
+            MailsiftError: `key_not_found`, `key_not_active`, `bad_overlap`.
+        """
+        if not 0 <= overlap <= LONGEST_OVERLAP:
+            raise MailsiftError("bad_overlap", "The overlap is between 0 seconds and 7 days.")
+        async with self._database.begin() as connection:
+            old = await keys.get(connection, account_id, key_id)
+            if old is None:
+                raise _not_found()
+            lifetime = (old.expires_at - old.created_at).total_seconds() if old.expires_at else 0.0
+            minted = await self._mint(connection, account_id, old.name, old.scopes, lifetime)
+            if not await keys.succeed(
+                connection, account_id, key_id, successor=minted.row.id, overlap=overlap
+            ):
+                raise MailsiftError("key_not_active", "This key is revoked, expired or already rolled.")
+        if overlap < _REMEMBERED_SECONDS:
+            await self._limit.mark(mark_of(key_id))
+        return minted
+
+    def remembered(self, secret: str) -> Caller | None:
+        """Return who asks if this process has just found the key good; its mark is still to be looked for."""
+        known = self._known.get(self._name(secret)) if is_key(secret) else None
+        if known is None or known[0] < self._clock() or self._is_over(known[1]):
+            return None
+        return known[1]
+
+    async def find(self, secret: str) -> Caller | None:
+        """Return who asks, from the database; None for every key that does not open, whatever the reason."""
+        if not is_key(secret):
+            return None
+        wanted = hashes(secret, self._peppers)
+        async with self._database.begin() as connection:
+            found = await keys.find(connection, wanted)
+        if found is None or not any(hmac.compare_digest(found[1], one) for one in wanted):
+            return None
+        row = found[0]
+        caller = Caller(row.id, AccountId(row.account_id), frozenset(row.scopes), row.expires_at)
+        self._remember(self._name(secret), caller)
+        self._touch(row.id)
+        return caller
+
+    async def aclose(self) -> None:
+        """Wait for what is being written."""
+        await asyncio.gather(*self._touching, return_exceptions=True)
+
+    async def _mint(
+        self,
+        connection: Connection,
+        account_id: UUID,
+        name: str,
+        scopes: Sequence[str],
+        lifetime: float,
+    ) -> Minted:
+        secret, pepper = new_key(self._choose), self._peppers[0]
+        new = NewKey(
+            id=uuid4(),
+            account_id=account_id,
+            name=name,
+            hash=hashed(secret, pepper),
+            pepper_id=pepper.id,
+            hint=hint(secret),
+            scopes=tuple(str(scope) for scope in scopes),
+            lifetime=lifetime,
+        )
+        return Minted(secret, await keys.insert(connection, new))
+
+    def _name(self, secret: str) -> bytes:
+        """Return what a key is remembered by: not itself."""
+        return hashed(secret, self._peppers[0])
+
+    def _is_over(self, caller: Caller) -> bool:
+        return caller.expires_at is not None and caller.expires_at <= datetime.fromtimestamp(
+            self._clock(), UTC
+        )
+
+    def _remember(self, name: bytes, caller: Caller) -> None:
+        if len(self._known) >= _REMEMBERED:
+            self._known.pop(next(iter(self._known)))
+        self._known[name] = (self._clock() + _REMEMBERED_SECONDS, caller)
+
+    def _touch(self, key_id: UUID) -> None:
+        """Note the use beside the request, not in its way."""
+
+        async def write() -> None:
+            async with self._database.begin() as connection:
+                await keys.touch(connection, key_id)
+
+        task = asyncio.create_task(write())
+        self._touching.add(task)
+        task.add_done_callback(self._touched)
+
+    def _touched(self, task: asyncio.Task[None]) -> None:
+        self._touching.discard(task)
+        if not task.cancelled():
+            task.exception()  # it matters to nobody, and is seen so that nobody is warned
+
+
+def mark_of(key_id: UUID) -> str:
+    """Return the name of the mark of a revoked key."""
+    return f"key:{key_id}"
+
+
+def _not_found() -> MailsiftError:
+    return MailsiftError("key_not_found", "There is no such key.")
+
+
+@dataclass(frozen=True, slots=True)
+class Pepper:
+    """A secret that keys the stored hashes, by name; new keys use the first one there is."""
+
+    id: str
+    secret: bytes
+
+
+def new_key(choose: Callable[[str], str]) -> str:
+    """Make a key: prefix, 32 random base62 digits (190 bits) and 6 of CRC-32 over both.
+
+    Args:
+        choose: picks one character of a text; `secrets.choice`.
+    """
+    body = PREFIX + "".join(choose(_DIGITS) for _ in range(_RANDOM))
+    return body + _checksum(body)
+
+
+def is_key(text: str) -> bool:
+    """Tell whether the text has a key's shape and checksum; spares the database all garbage."""
+    return bool(_SHAPE.fullmatch(text)) and text[-_CHECK:] == _checksum(text[:-_CHECK])
+
+
+def hint(key: str) -> str:
+    """Return what may be shown of a key."""
+    body = key[len(PREFIX) : -_CHECK]
+    return f"{PREFIX}{body[:4]}…{body[-4:]}"
+
+
+def hashed(key: str, pepper: Pepper) -> bytes:
+    """Return what is stored. Keyed, so that who can only write the database cannot make a key of his own."""
+    return hmac.digest(pepper.secret, key.encode("ascii"), hashlib.sha256)
+
+
+def read_peppers(text: str) -> tuple[Pepper, ...]:
+    """Read `name:secret,name:secret`; the first one keys new hashes, all of them are tried.
+
+    Raises:
+        MailsiftError: `bad_peppers`.
+    """
+    peppers = tuple(_pepper(piece.strip()) for piece in text.split(",") if piece.strip())
+    if not peppers or len({pepper.id for pepper in peppers}) < len(peppers):
+        raise _bad_peppers()
+    return peppers
+
+
+def _pepper(piece: str) -> Pepper:
+    name, _, secret = piece.partition(":")
+    if not name or len(secret) < _SHORTEST_PEPPER:
+        raise _bad_peppers()
+    return Pepper(name, secret.encode())
+
+
+def _bad_peppers() -> MailsiftError:
+    text = (
+        f"Peppers are name:secret,name:secret with distinct names and {_SHORTEST_PEPPER} characters or more."
+    )
+    return MailsiftError("bad_peppers", text)
+
+
+def _checksum(body: str) -> str:
+    number, digits = zlib.crc32(body.encode()), ""
+    for _ in range(_CHECK):
+        number, digit = divmod(number, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return digits
+
+
+def hashes(key: str, peppers: Sequence[Pepper]) -> list[bytes]:
+    """Return the key's hash under every pepper."""
+    return [hashed(key, pepper) for pepper in peppers]

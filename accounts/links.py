@@ -1,0 +1,400 @@
+"""One-time links, made and used: for the first owner, into an account, and to a new password."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from mailsift.accounts.passwords import Passwords, check_password
+from mailsift.accounts.people import Role, Visitor, note
+from mailsift.accounts.sessions import Sessions, digest, normalized_email
+from mailsift.jobs.views import AccountId
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.syntax.address import parse_address
+from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.sql import accounts, people, sessions
+from mailsift.storage.sql.sessions import NewLink
+
+LIVES: Final = timedelta(hours=72)
+COMMAND_LINE: Final = "cli"
+"""The actor of what is typed in a terminal."""
+
+_LONGEST_NAME: Final = 80
+_TOKEN_BYTES: Final = 32
+
+
+class LinkKind(StrEnum):
+    """What a one-time link is for."""
+
+    FIRST_OWNER = "first_owner"
+    INVITE = "invite"
+    PASSWORD = "password"  # noqa: S105 - a kind of link
+
+
+@dataclass(frozen=True, slots=True)
+class LinkView:
+    """A one-time link as its holder sees it.
+
+    Attributes:
+        email: for whom; "" for the first owner, of whom nothing is known.
+        account_name: "" unless it is an invitation.
+        known: this person has a password already.
+    """
+
+    kind: LinkKind
+    email: str
+    account_name: str
+    role: Role
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """An invitation nobody has taken yet; times are UTC."""
+
+    id: UUID
+    email: str
+    role: Role
+    made_by: str
+    created_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What a link is to give, and by whom."""
+
+    kind: LinkKind
+    role: Role = Role.VIEWER
+    account_id: UUID | None = None
+    email: str = ""
+    operator: bool = False
+    made_by: str = COMMAND_LINE
+
+
+class Links:
+    """The one-time links of one installation; each is shown once and works once, within three days."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        passwords: Passwords,
+        sessions: Sessions,
+        clock: Clock,
+        token: Callable[[int], bytes],
+    ) -> None:
+        self._database = database
+        self._passwords = passwords
+        self._sessions = sessions
+        self._clock = clock
+        self._token = token
+
+    async def first_owner(self) -> str | None:
+        """Return the secret of a link for the first person; None when there are people already."""
+        async with self._database.begin() as connection:
+            if await people.anybody(connection):
+                return None
+            offer = _Offer(LinkKind.FIRST_OWNER, role=Role.OWNER, operator=True)
+            return await self._make(connection, offer)
+
+    async def invite(self, visitor: Visitor, email: str, role: Role) -> str:
+        """Return the secret of an invitation into the visitor's account.
+
+        Raises:
+            MailsiftError: `email_invalid`, `already_member`.
+        """
+        offer = _Offer(LinkKind.INVITE, role, visitor.account_id, checked_email(email), made_by=visitor.email)
+        async with self._database.begin() as connection:
+            return await self._invite(connection, offer)
+
+    async def invite_from_terminal(
+        self, account: str, email: str, role: Role, *, operator: bool = False
+    ) -> str:
+        """Return the secret of an invitation into an account, which is made when it is new.
+
+        Raises:
+            MailsiftError: `email_invalid`, `account_name_invalid`, `already_member`.
+        """
+        email, account = checked_email(email), checked_name(account)
+        async with self._database.begin() as connection:
+            account_id = await accounts.ensure_account(connection, account)
+            offer = _Offer(LinkKind.INVITE, role, account_id, email, operator=operator)
+            return await self._invite(connection, offer)
+
+    async def new_password(self, email: str) -> str:
+        """Return the secret of a link by which a person sets a new password.
+
+        Raises:
+            MailsiftError: `person_not_found`.
+        """
+        async with self._database.begin() as connection:
+            if await people.person_of(connection, normalized_email(email)) is None:
+                raise MailsiftError("person_not_found", "There is no such person.")
+            return await self._make(connection, _Offer(LinkKind.PASSWORD, email=normalized_email(email)))
+
+    async def invitations(self, account_id: AccountId) -> list[Invitation]:
+        """Return the account's open invitations, newest first."""
+        async with self._database.begin() as connection:
+            rows = await sessions.links_of(connection, account_id, now=self._now())
+        names = ("id", "email", "made_by", "created_at", "expires_at")
+        return [Invitation(role=Role(row["role"]), **{name: row[name] for name in names}) for row in rows]
+
+    async def withdraw(self, visitor: Visitor, link_id: UUID) -> None:
+        """Withdraw an invitation into the visitor's account.
+
+        Raises:
+            MailsiftError: `invitation_not_found`.
+        """
+        async with self._database.begin() as connection:
+            email = await sessions.delete_link(connection, visitor.account_id, link_id)
+            if email is None:
+                text = "There is no such invitation: it was taken, withdrawn, or its time is over."
+                raise MailsiftError("invitation_not_found", text)
+            await note(connection, visitor, "member.uninvite", email)
+
+    async def find(self, secret: str) -> LinkView:
+        """Return what a link is for.
+
+        Raises:
+            MailsiftError: `link_gone`.
+        """
+        async with self._database.begin() as connection:
+            row = await sessions.find_link(connection, digest(secret), now=self._now())
+            if row is None:
+                raise _gone()
+            account = await people.get_account(connection, row["account_id"]) if row["account_id"] else None
+            known = await people.person_of(connection, row["email"]) is not None
+        return LinkView(
+            kind=LinkKind(row["kind"]),
+            email=row["email"],
+            account_name=account["name"] if account else "",
+            role=Role(row["role"]),
+            known=known,
+        )
+
+    async def suggested_account(self) -> str:
+        """Return the account the first owner most likely wants: the only one there is, or ""."""
+        async with self._database.begin() as connection:
+            names = await people.account_names(connection, limit=2)
+        return names[0] if len(names) == 1 else ""
+
+    async def accept_first_owner(self, secret: str, *, account: str, email: str, password: str) -> str:
+        """Make the first owner, who is an operator too; returns the secret of their session.
+
+        Raises:
+            MailsiftError: `link_gone`, `email_invalid`, `account_name_invalid`, `password_weak`.
+        """
+        email, account = checked_email(email), checked_name(account)
+        await self.find(secret)
+        hashed = await self._hash(password, email)
+        async with self._database.begin() as connection:
+            link = await self._use(connection, secret, LinkKind.FIRST_OWNER)
+            if await people.anybody(connection):
+                raise _gone()
+            person_id = await self._add(connection, link, email, hashed)
+            account_id = await accounts.ensure_account(connection, account)
+            return await self._join(connection, link, account_id, person_id, email)
+
+    async def accept(self, secret: str, *, password: str, client: str) -> str:
+        """Join the account of an invitation; returns the secret of a session in it.
+
+        Who is known already gives the password they have, who is new chooses one.
+
+        Raises:
+            MailsiftError: `link_gone`, `password_weak`, `wrong_credentials`, `rate_limited`,
+                `sign_in_unavailable`.
+        """
+        view = await self.find(secret)
+        hashed = ""
+        if view.known:
+            await self._sessions.authenticate(view.email, password, client=client)
+        else:
+            hashed = await self._hash(password, view.email)
+        async with self._database.begin() as connection:
+            link = await self._use(connection, secret, LinkKind.INVITE)
+            person_id = await self._add(connection, link, link["email"], hashed)
+            return await self._join(connection, link, link["account_id"], person_id, link["email"])
+
+    async def join(self, secret: str, visitor: Visitor) -> str:
+        """Join the account of an invitation as who is signed in; returns the secret of a session in it.
+
+        Raises:
+            MailsiftError: `link_gone`, also when it is for somebody else.
+        """
+        async with self._database.begin() as connection:
+            link = await self._use(connection, secret, LinkKind.INVITE)
+            if link["email"] != visitor.email:
+                raise _gone()
+            person_id = await self._add(connection, link, visitor.email, "")
+            return await self._join(connection, link, link["account_id"], person_id, visitor.email)
+
+    async def set_password(self, secret: str, password: str) -> None:
+        """Set the password of the person a link is for, and end their sessions.
+
+        Raises:
+            MailsiftError: `link_gone`, `password_weak`.
+        """
+        hashed = await self._hash(password, (await self.find(secret)).email)
+        async with self._database.begin() as connection:
+            link = await self._use(connection, secret, LinkKind.PASSWORD)
+            person = await people.person_of(connection, link["email"])
+            if person is None:
+                raise _gone()
+            await people.change_person(connection, person["id"], password=hashed)
+            await sessions.end_sessions(connection, person["id"])
+            await people.audit(
+                connection,
+                account_id=None,
+                actor=COMMAND_LINE,
+                action="password.reset",
+                subject=link["email"],
+            )
+
+    async def add_member(
+        self, account: str, email: str, role: Role, password: str, *, operator: bool
+    ) -> None:
+        """Make a person with a password, or a known one with this new password, a member; no link is needed.
+
+        Raises:
+            MailsiftError: `email_invalid`, `account_name_invalid`, `password_weak`.
+        """
+        email, account = checked_email(email), checked_name(account)
+        hashed = await self._hash(password, email)
+        async with self._database.begin() as connection:
+            account_id = await accounts.ensure_account(connection, account)
+            known = await people.person_of(connection, email)
+            if known is None:
+                person_id = await people.add_person(
+                    connection, email=email, password=hashed, operator=operator
+                )
+            else:
+                person_id = known["id"]
+                await people.change_person(
+                    connection, person_id, password=hashed, operator=operator or known["operator"]
+                )
+                await sessions.end_sessions(connection, person_id)
+            await self._member(connection, account_id, person_id, role, actor=COMMAND_LINE, subject=email)
+
+    async def _invite(self, connection: Connection, offer: _Offer) -> str:
+        if offer.account_id is None:
+            raise AssertionError("an invitation is into an account")
+        members = await people.members(connection, offer.account_id)
+        if any(one.email == offer.email for one in members):
+            raise MailsiftError("already_member", "This person is a member already.")
+        await sessions.forget_invitations(connection, offer.account_id, offer.email)  # the newest counts
+        await people.audit(
+            connection,
+            account_id=offer.account_id,
+            actor=offer.made_by,
+            action="member.invite",
+            subject=offer.email,
+            detail={"role": offer.role.value, **({"operator": True} if offer.operator else {})},
+        )
+        return await self._make(connection, offer)
+
+    async def _make(self, connection: Connection, offer: _Offer) -> str:
+        secret = base64.urlsafe_b64encode(self._token(_TOKEN_BYTES)).decode().rstrip("=")
+        now = self._now()
+        new = NewLink(
+            hash=digest(secret),
+            kind=offer.kind.value,
+            account_id=offer.account_id,
+            email=offer.email,
+            role=offer.role.value,
+            operator=offer.operator,
+            made_by=offer.made_by,
+            created_at=now,
+            expires_at=now + LIVES,
+        )
+        await sessions.insert_link(connection, new)
+        return secret
+
+    async def _hash(self, password: str, email: str) -> str:
+        check_password(password, email=email)
+        return await self._passwords.hash(password)
+
+    async def _use(self, connection: Connection, secret: str, kind: LinkKind) -> Row:
+        link = await sessions.use_link(connection, digest(secret), now=self._now())
+        if link is None or link["kind"] != kind:
+            raise _gone()  # which puts a link of another kind back
+        return link
+
+    async def _add(self, connection: Connection, link: Row, email: str, hashed: str) -> UUID:
+        """Return the person, made when they are new; the link may make them an operator."""
+        known = await people.person_of(connection, email)
+        if known is None:
+            if not hashed:
+                raise _gone()  # removed since the link was looked at
+            return await people.add_person(
+                connection, email=email, password=hashed, operator=link["operator"]
+            )
+        if link["operator"]:
+            await people.change_person(connection, known["id"], operator=True)
+        found: UUID = known["id"]
+        return found
+
+    async def _join(
+        self, connection: Connection, link: Row, account_id: UUID, person_id: UUID, email: str
+    ) -> str:
+        await self._member(connection, account_id, person_id, Role(link["role"]), actor=email, subject=email)
+        return await self._sessions.open(connection, person_id, account_id)
+
+    async def _member(
+        self,
+        connection: Connection,
+        account_id: UUID,
+        person_id: UUID,
+        role: Role,
+        *,
+        actor: str,
+        subject: str,
+    ) -> None:
+        await people.put_member(connection, account_id, person_id, role.value)
+        await people.audit(
+            connection,
+            account_id=account_id,
+            actor=actor,
+            action="member.join",
+            subject=subject,
+            detail={"role": role.value},
+        )
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)
+
+
+def checked_email(text: str) -> str:
+    """Return an address as people are known by.
+
+    Raises:
+        MailsiftError: `email_invalid`.
+    """
+    parsed = parse_address(text.strip())
+    if parsed.rule:
+        raise MailsiftError("email_invalid", "This is not an email address.")
+    return parsed.address.lower()
+
+
+def checked_name(text: str) -> str:
+    """Return the name of an account.
+
+    Raises:
+        MailsiftError: `account_name_invalid`.
+    """
+    name = " ".join(text.split())
+    if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+        raise MailsiftError("account_name_invalid", f"An account's name has 1 to {_LONGEST_NAME} letters.")
+    return name
+
+
+def _gone() -> MailsiftError:
+    return MailsiftError(
+        "link_gone", "This link was used, withdrawn, or its time is over. Ask for a new one."
+    )

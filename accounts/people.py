@@ -1,0 +1,180 @@
+"""People of an account: roles, the visitor of a page, memberships, retention and the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+from uuid import UUID
+
+from mailsift.jobs.views import AccountId
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.sql import people, sessions
+from mailsift.storage.sql.people import AuditRow, MemberRow
+
+LONGEST_RETENTION: Final = 10 * 366 * 86_400.0
+_DAY: Final = 86_400
+_PAGE: Final = 50
+
+
+class Role(StrEnum):
+    """What a member of an account may do; each may also do what those before it may."""
+
+    VIEWER = "viewer"  # look and download
+    MEMBER = "member"  # validate, keys, webhooks, schedules
+    OWNER = "owner"  # members and how long things are kept
+
+    def may(self, needed: Role) -> bool:
+        """Say whether this role is enough where `needed` is asked for."""
+        order = list(Role)
+        return order.index(self) >= order.index(needed)
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A person who is signed in, and the account they look at; `operator` is apart from every role."""
+
+    user_id: UUID
+    email: str
+    account_id: AccountId
+    account_name: str
+    role: Role
+    operator: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """An account a person is a member of."""
+
+    account_id: AccountId
+    name: str
+    role: Role
+
+
+class Members:
+    """What owners ask of their account, and everybody of the audit log."""
+
+    def __init__(self, *, database: Database) -> None:
+        self._database = database
+
+    async def list(self, account_id: UUID) -> Sequence[MemberRow]:
+        """Return the account's members, owners first."""
+        async with self._database.begin() as connection:
+            return await people.members(connection, account_id)
+
+    async def set_role(self, visitor: Visitor, person_id: UUID, role: Role) -> None:
+        """Give a member of the visitor's account another role.
+
+        Raises:
+            MailsiftError: `member_not_found`, `last_owner`.
+        """
+        async with self._database.begin() as connection:
+            member = await _locked(connection, visitor.account_id, person_id, stays=role is Role.OWNER)
+            await people.put_member(connection, visitor.account_id, person_id, role.value)
+            detail = {"from": member.role, "to": role.value}
+            await note(connection, visitor, "member.role", member.email, detail)
+
+    async def remove(self, visitor: Visitor, person_id: UUID) -> None:
+        """End a membership in the visitor's account, and its sessions.
+
+        Raises:
+            MailsiftError: `member_not_found`, `last_owner`.
+        """
+        async with self._database.begin() as connection:
+            member = await _locked(connection, visitor.account_id, person_id, stays=False)
+            await people.remove_member(connection, visitor.account_id, person_id)
+            await sessions.forget_invitations(connection, visitor.account_id, member.email)
+            await note(connection, visitor, "member.remove", member.email, {"role": member.role})
+
+    async def remove_person(self, email: str, *, actor: str) -> None:
+        """Delete a person with every membership and session.
+
+        Raises:
+            MailsiftError: `person_not_found`, `last_owner` of an account with other members.
+        """
+        async with self._database.begin() as connection:
+            person = await people.person_of(connection, email)
+            if person is None:
+                raise MailsiftError("person_not_found", "There is no such person.")
+            for account in await people.accounts_of(connection, person["id"]):
+                alone = len(await people.members(connection, account["id"])) == 1
+                await _locked(connection, account["id"], person["id"], stays=alone)
+            await sessions.end_sessions(connection, person["id"])
+            await people.remove_person(connection, person["id"])
+            await people.audit(
+                connection, account_id=None, actor=actor, action="person.remove", subject=email
+            )
+
+    async def everybody(self) -> Sequence[dict[str, Any]]:
+        """Return every membership: email, account, role, operator, created_at, last_sign_in."""
+        async with self._database.begin() as connection:
+            return [dict(row) for row in await people.everybody(connection)]
+
+    async def retention(self, account_id: UUID) -> float:
+        """Return how many seconds jobs of the account are kept that say nothing of it; 0 = for ever."""
+        async with self._database.begin() as connection:
+            row = await people.get_account(connection, account_id)
+        return float(row["retention_s"]) if row else 0.0
+
+    async def set_retention(self, visitor: Visitor, seconds: float) -> None:
+        """Set how long new jobs are kept that say nothing of it; 0 = for ever.
+
+        Raises:
+            MailsiftError: `bad_option`.
+        """
+        if not 0 <= seconds <= LONGEST_RETENTION:
+            raise MailsiftError("bad_option", "Jobs are kept for ten years at most.")
+        async with self._database.begin() as connection:
+            await people.set_retention(connection, visitor.account_id, seconds)
+            kept = f"{seconds / _DAY:g} days" if seconds else "for ever"
+            await note(connection, visitor, "account.retention", "", {"kept": kept})
+
+    async def log(
+        self, account_id: UUID, *, before: int | None = None, limit: int = _PAGE
+    ) -> tuple[Sequence[AuditRow], int | None]:
+        """Return a page of the account's audit log, newest first, and where the next one begins."""
+        async with self._database.begin() as connection:
+            rows = await people.audited(connection, account_id, limit=limit + 1, before=before)
+        return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
+
+    async def note(self, visitor: Visitor, action: str, subject: str = "", **detail: Any) -> None:
+        """Write down a change that a service has just made in a transaction of its own."""
+        async with self._database.begin() as connection:
+            await note(connection, visitor, action, subject, detail)
+
+
+async def _locked(connection: Connection, account_id: UUID, person_id: UUID, *, stays: bool) -> MemberRow:
+    """Return a member; no other change to the account's members is made until the transaction ends.
+
+    Raises:
+        MailsiftError: `member_not_found`; `last_owner` when the member does not stay an owner and nobody is.
+    """
+    await people.lock_account(connection, account_id)
+    members = await people.members(connection, account_id)
+    found = next((one for one in members if one.person_id == person_id), None)
+    if found is None:
+        raise MailsiftError("member_not_found", "There is no such member.")
+    if not stays and [one.person_id for one in members if one.role == Role.OWNER] == [person_id]:
+        text = "This is the account's only owner: make somebody else an owner first."
+        raise MailsiftError("last_owner", text)
+    return found
+
+
+async def note(
+    connection: Connection,
+    visitor: Visitor,
+    action: str,
+    subject: str = "",
+    detail: dict[str, Any] | None = None,
+) -> None:
+    """Write down in the visitor's account, in this transaction, what they do."""
+    await people.audit(
+        connection,
+        account_id=visitor.account_id,
+        actor=visitor.email,
+        action=action,
+        subject=subject,
+        detail=detail,
+    )

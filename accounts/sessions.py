@@ -1,0 +1,221 @@
+"""Sessions: signing in and out, and who a cookie belongs to."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from typing import Final
+from uuid import UUID
+
+from mailsift.accounts.passwords import Passwords, check_password
+from mailsift.accounts.people import Membership, Role, Visitor, note
+from mailsift.jobs.views import AccountId
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.redis.rate_limit import RateLimit, Zone
+from mailsift.storage.sql import people, sessions
+from mailsift.storage.sql.sessions import NewSession
+
+LIFETIME: Final = timedelta(days=14)
+IDLE: Final = timedelta(hours=24)
+_TOKEN_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class SignInZones:
+    """How often a password may be tried: from one address, and for one person."""
+
+    address: Zone = field(default_factory=lambda: Zone("sign_in_address", quota=30, window=300))
+    person: Zone = field(default_factory=lambda: Zone("sign_in_person", quota=10, window=900))
+
+
+class RateLimitedError(MailsiftError):
+    """Somebody tries too often; `retry_after`: after so many seconds they may try again."""
+
+    def __init__(self, code: str, message: str, *, retry_after: int) -> None:
+        super().__init__(code, message, retryable=True)
+        self.retry_after = retry_after
+
+
+class SignInLimiter:
+    """Counts tries to sign in. Closed while the limiter does not answer: guessing must stay slow."""
+
+    def __init__(self, limit: RateLimit, zones: SignInZones) -> None:
+        self._limit = limit
+        self._zones = zones
+
+    async def count_attempt(self, email: str, client: str) -> None:
+        """Count a try.
+
+        Raises:
+            MailsiftError: `rate_limited`, `sign_in_unavailable`.
+        """
+        # Redis is told of a person only by a hash
+        holders = ((self._zones.address, client), (self._zones.person, digest(email).hex()))
+        for zone, holder in holders:
+            ruling = await self._limit.take(zone, holder)
+            if ruling is None:
+                text = "Signing in is not possible at the moment: what counts the tries does not answer."
+                raise MailsiftError("sign_in_unavailable", text, retryable=True)
+            if not ruling.allowed:
+                seconds = max(1, ceil(ruling.retry_after))
+                text = f"Too many tries to sign in. Try again in {_in_words(seconds)}."
+                raise RateLimitedError("rate_limited", text, retry_after=seconds)
+
+
+class Sessions:
+    """The sessions of one installation; a session is named by a secret that only its cookie holds."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        passwords: Passwords,
+        limiter: SignInLimiter,
+        clock: Clock,
+        token: Callable[[int], bytes],
+    ) -> None:
+        self._database = database
+        self._passwords = passwords
+        self._limiter = limiter
+        self._clock = clock
+        self._token = token
+
+    async def sign_in(self, email: str, password: str, *, client: str) -> str:
+        """Return the secret of a new session.
+
+        Args:
+            email: as typed.
+            password: as typed.
+            client: address of who asks.
+
+        Raises:
+            MailsiftError: `wrong_credentials`, the same for an unknown person and a wrong password;
+                `rate_limited`, `sign_in_unavailable`, `no_account`.
+        """
+        person_id = await self.authenticate(email, password, client=client)
+        async with self._database.begin() as connection:
+            accounts = await people.accounts_of(connection, person_id)
+            if not accounts:
+                raise MailsiftError("no_account", "You are not a member of any account: ask an owner of one.")
+            account_id = accounts[0]["id"]
+            await people.audit(
+                connection, account_id=account_id, actor=normalized_email(email), action="session.create"
+            )
+            return await self.open(connection, person_id, account_id)
+
+    async def authenticate(self, email: str, password: str, *, client: str) -> UUID:
+        """Return whose address and password these are.
+
+        Raises:
+            MailsiftError: `wrong_credentials`, `rate_limited`, `sign_in_unavailable`.
+        """
+        email = normalized_email(email)
+        await self._limiter.count_attempt(email, client)
+        async with self._database.begin() as connection:
+            person = await people.person_of(connection, email)
+        if not await self._passwords.verify(person["password"] if person else None, password) or not person:
+            raise MailsiftError("wrong_credentials", "The address or the password is wrong.")
+        if self._passwords.is_outdated(person["password"]):
+            fresh = await self._passwords.hash(password)
+            async with self._database.begin() as connection:
+                await people.change_person(connection, person["id"], password=fresh)
+        found: UUID = person["id"]
+        return found
+
+    async def open(self, connection: Connection, person_id: UUID, account_id: UUID) -> str:
+        """Begin a session of a person who has proved who they are; returns its secret."""
+        secret = base64.urlsafe_b64encode(self._token(_TOKEN_BYTES)).decode().rstrip("=")
+        now = self._now()
+        new = NewSession(
+            id=digest(secret),
+            person_id=person_id,
+            account_id=account_id,
+            created_at=now,
+            seen_at=now,
+            expires_at=now + LIFETIME,
+        )
+        await sessions.insert_session(connection, new)
+        await people.change_person(connection, person_id, last_sign_in=now)
+        return secret
+
+    async def find(self, secret: str) -> Visitor | None:
+        """Return whose session it is; None when it has ended, slept too long or never was."""
+        async with self._database.begin() as connection:
+            row = await sessions.find_session(connection, digest(secret), now=self._now(), idle=IDLE)
+        if row is None:
+            return None
+        return Visitor(
+            user_id=row.person_id,
+            email=row.email,
+            account_id=AccountId(row.account_id),
+            account_name=row.account_name,
+            role=Role(row.role),
+            operator=row.operator,
+        )
+
+    async def sign_out(self, secret: str) -> None:
+        """End the session."""
+        async with self._database.begin() as connection:
+            await sessions.end_session(connection, digest(secret))
+
+    async def sign_out_everywhere(self, visitor: Visitor) -> int:
+        """End every session of the person; returns how many there were."""
+        async with self._database.begin() as connection:
+            await note(connection, visitor, "session.end_all")
+            return await sessions.end_sessions(connection, visitor.user_id)
+
+    async def change_password(self, visitor: Visitor, old: str, new: str, *, client: str) -> str:
+        """Set a new password and end every session; returns the secret of the one that goes on.
+
+        Raises:
+            MailsiftError: `wrong_credentials`, `password_weak`, `rate_limited`, `sign_in_unavailable`.
+        """
+        check_password(new, email=visitor.email)
+        await self.authenticate(visitor.email, old, client=client)
+        fresh = await self._passwords.hash(new)
+        async with self._database.begin() as connection:
+            await people.change_person(connection, visitor.user_id, password=fresh)
+            await sessions.end_sessions(connection, visitor.user_id)
+            await note(connection, visitor, "password.change")
+            return await self.open(connection, visitor.user_id, visitor.account_id)
+
+    async def accounts(self, visitor: Visitor) -> Sequence[Membership]:
+        """Return the accounts the person is a member of."""
+        async with self._database.begin() as connection:
+            rows = await people.accounts_of(connection, visitor.user_id)
+        return [Membership(AccountId(row["id"]), row["name"], Role(row["role"])) for row in rows]
+
+    async def choose_account(self, visitor: Visitor, secret: str, account_id: UUID) -> None:
+        """Look at another account of the person.
+
+        Raises:
+            MailsiftError: `account_not_found`, also when the person is no member of it.
+        """
+        async with self._database.begin() as connection:
+            rows = await people.accounts_of(connection, visitor.user_id)
+            if account_id not in {row["id"] for row in rows}:
+                raise MailsiftError("account_not_found", "There is no such account.")
+            await sessions.choose_account(connection, digest(secret), account_id)
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)
+
+
+def normalized_email(email: str) -> str:
+    """Return an address as people are known by: without spaces around it, lower-case."""
+    return email.strip().lower()
+
+
+def digest(secret: str) -> bytes:
+    """Return what is stored of a secret of 256 random bits; such a one needs no slow hash."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def _in_words(seconds: int) -> str:
+    return f"{seconds} seconds" if seconds < 90 else f"{ceil(seconds / 60)} minutes"

@@ -1,0 +1,130 @@
+"""Who asks, whether they may, and how often: the one dependency of every operation under /v1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Annotated, Final
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
+
+from mailsift.accounts.keys import Caller, KeyService, Scope, mark_of
+from mailsift.api.http.errors import RefusedError
+from mailsift.api.http.inputs import check_query
+from mailsift.storage.redis.rate_limit import RateLimit, Ruling, Zone
+
+REALM: Final = 'Bearer realm="mailsift"'
+# Documents the scheme in OpenAPI; reading the header is ours, so that every refusal looks the same.
+_SCHEME = HTTPBearer(auto_error=False, description="An API key: `svc_key_` and 38 letters or digits.")
+
+
+@dataclass(frozen=True, slots=True)
+class Zones:
+    """The quotas: of an account's requests, and of failed keys from one address."""
+
+    requests: Zone = field(default_factory=lambda: Zone("requests", quota=6_000, window=60))
+    failures: Zone = field(default_factory=lambda: Zone("failures", quota=300, window=60))
+
+
+class Authenticator:
+    """Finds the caller of a request and counts the request."""
+
+    def __init__(self, *, keys: KeyService, limit: RateLimit, zones: Zones) -> None:
+        self._keys = keys
+        self._limit = limit
+        self._zones = zones
+
+    async def authenticate(self, request: Request, scope: Scope) -> Caller:
+        """Return the caller.
+
+        Raises:
+            MailsiftError: `unauthorized`, `insufficient_scope`, `rate_limited`.
+        """
+        secret = _bearer(request)
+        caller = self._keys.remembered(secret)
+        ruling = await self._count(caller) if caller else None
+        if caller is None or ruling is None or ruling.marked:
+            # without Redis a revoked key's mark cannot be seen, so the database is asked every time
+            caller = await self._keys.find(secret)
+            if caller is None:
+                raise await self._refusal(request)
+            ruling = ruling if ruling and not ruling.marked else await self._count(caller)
+        if ruling is not None:
+            self._apply_limit(request, ruling)
+        if scope.value not in caller.scopes:
+            text = f"This key lacks the scope {scope.value}."
+            header = f'{REALM}, error="insufficient_scope", scope="{scope.value}"'
+            raise RefusedError("insufficient_scope", text, {"WWW-Authenticate": header})
+        return caller
+
+    async def _count(self, caller: Caller) -> Ruling | None:
+        return await self._limit.take(
+            self._zones.requests, str(caller.account_id), mark=mark_of(caller.key_id)
+        )
+
+    def _apply_limit(self, request: Request, ruling: Ruling) -> None:
+        """Leave the quota for the headers of the answer (draft-ietf-httpapi-ratelimit-headers)."""
+        headers = limit_headers(self._zones.requests, ruling)
+        request.state.limit_headers = headers
+        if not ruling.allowed:
+            raise quota_error(ruling, headers)
+
+    async def _refusal(self, request: Request) -> RefusedError:
+        """Refuse; the same for keys malformed, unknown, revoked and expired."""
+        peer = request.client.host if request.client else ""
+        ruling = await self._limit.take(self._zones.failures, peer)
+        if ruling is not None and not ruling.allowed:
+            return quota_error(ruling, limit_headers(self._zones.failures, ruling))
+        text = "A valid API key is needed: Authorization: Bearer svc_key_..."
+        # who brought no key is told no error (RFC 6750, section 3.1)
+        challenge = f'{REALM}, error="invalid_token"' if _bearer(request) else REALM
+        return RefusedError("unauthorized", text, {"WWW-Authenticate": challenge})
+
+
+def limit_headers(zone: Zone, ruling: Ruling) -> dict[str, str]:
+    """Return the headers that tell of a quota: `t` is until it is whole, of a spent one until some is back.
+
+    So `Retry-After` is never earlier than `t` (draft-ietf-httpapi-ratelimit-headers, section 4).
+    """
+    seconds = ceil(ruling.reset) if ruling.allowed else _retry_after_s(ruling)
+    return {
+        "RateLimit-Policy": f'"{zone.name}";q={zone.quota};w={zone.window}',
+        "RateLimit": f'"{zone.name}";r={ruling.remaining};t={seconds}',
+    }
+
+
+def _retry_after_s(ruling: Ruling) -> int:
+    """Return the whole seconds after which somebody refused may ask again."""
+    return max(1, ceil(ruling.retry_after))
+
+
+def quota_error(ruling: Ruling, headers: dict[str, str]) -> RefusedError:
+    """Return the error of a spent quota."""
+    wait = {"Retry-After": str(_retry_after_s(ruling))}
+    return RefusedError(
+        "rate_limited", "Too many requests; Retry-After says when to go on.", {**headers, **wait}
+    )
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
+class RequireScope:
+    """A dependency: the caller of an operation that needs this scope."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    async def __call__(self, request: Request, _: Annotated[object, Depends(_SCHEME)]) -> Caller:
+        """Return the caller, or raise what Authenticator.authenticate raises."""
+        return await self.authenticate(request)
+
+    async def authenticate(self, request: Request) -> Caller:
+        """Do the same for who calls it without FastAPI."""
+        authenticator: Authenticator = request.app.state.parts.authenticator
+        caller = await authenticator.authenticate(request, self._scope)
+        check_query(request)
+        return caller

@@ -1,0 +1,91 @@
+"""Pages, JSON, scripts and styles go out as gzip to who takes it; files and event streams as they are.
+
+What holds a secret beside something a stranger may choose must not be compressed (BREACH). Under /v1 there is
+no stranger: a key is in no cookie. Pages carry a CSRF token, and write it another way in every answer
+(mailsift.api.pages.cookies.mask).
+"""
+
+from __future__ import annotations
+
+import gzip
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_TYPES: Final = frozenset(
+    {
+        "application/json",
+        "application/problem+json",
+        "image/svg+xml",
+        "text/css",
+        "text/html",
+        "text/javascript",
+    }
+)
+_LEAST_BYTES: Final = 1_024
+"""What is smaller fits into one packet anyway."""
+_LEVEL: Final = 5
+
+
+class CompressionMiddleware:
+    """ASGI middleware that compresses what the application answers in one piece."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "http":
+            send = _Answer(send, accepted=accepts_gzip(Headers(scope=scope).get("accept-encoding", ""))).send
+        await self._app(scope, receive, send)
+
+
+class _Answer:
+    """An answer on its way out."""
+
+    def __init__(self, send: Send, *, accepted: bool) -> None:
+        self._send = send
+        self._accepted = accepted
+        self._start: Message | None = None
+
+    async def send(self, message: Message) -> None:
+        """Pass a message on; a start waits for the body when that may be compressed."""
+        if message["type"] == "http.response.start":
+            if _is_compressible(message):
+                MutableHeaders(raw=message["headers"]).add_vary_header("Accept-Encoding")
+                self._start = message
+                return
+        elif self._start is not None:
+            start, self._start = self._start, None
+            if self._accepted and not message.get("more_body") and len(message["body"]) >= _LEAST_BYTES:
+                message = _compress(start, message)
+            await self._send(start)
+        await self._send(message)
+
+
+def accepts_gzip(header: str) -> bool:
+    """Read Accept-Encoding (RFC 9110, section 12.5.3): gzip or anything, with a weight above 0."""
+    weights: dict[str, bool] = {}
+    for item in header.lower().split(","):
+        coding, _, weight = item.replace(" ", "").partition(";q=")
+        weights[coding] = bool(weight.strip("0.")) or not weight
+    return weights.get("gzip", weights.get("*", False))
+
+
+def _is_compressible(start: Message) -> bool:
+    start["headers"] = list(start["headers"])
+    headers = Headers(raw=start["headers"])
+    media_type = headers.get("content-type", "").partition(";")[0].strip()
+    plain = "content-encoding" not in headers and "content-range" not in headers
+    return plain and media_type in _TYPES
+
+
+def _compress(start: Message, body: Message) -> Message:
+    """Return the body as gzip, and say so in the headers."""
+    data = gzip.compress(body["body"], _LEVEL, mtime=0)
+    headers = MutableHeaders(raw=start["headers"])
+    headers["content-encoding"], headers["content-length"] = "gzip", str(len(data))
+    if (tag := headers.get("etag", "W/")) and not tag.startswith("W/"):
+        headers["etag"] = f"W/{tag}"  # the same content, not the same bytes
+    return {**body, "body": data}

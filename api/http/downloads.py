@@ -1,0 +1,215 @@
+"""Results on their way out as a file: sent as a blocking writer writes them; memory holds a pipe's worth."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import PurePosixPath
+from tempfile import TemporaryFile
+from typing import IO, Final
+from urllib.parse import quote
+
+from fastapi import Request
+from fastapi.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+from typing_extensions import override
+
+from mailsift.api.http.errors import RefusedError
+from mailsift.jobs.results.export import ExportFormat, choose_columns, export
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId
+from mailsift.pipeline.verdict import Status
+from mailsift.storage.states import JobState
+
+TYPES: Final = {
+    ExportFormat.CSV: "text/csv; charset=utf-8",
+    ExportFormat.XLSX: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ExportFormat.JSONL: "application/x-ndjson",
+    ExportFormat.PARQUET: "application/vnd.apache.parquet",
+}
+"""Media types."""
+_PIECE: Final = 1 << 16
+_RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What is wanted: rows with one of these statuses (all, when none is named), these columns (the same)."""
+
+    format: ExportFormat = ExportFormat.CSV
+    statuses: Collection[Status] = ()
+    columns: Sequence[str] = ()
+
+
+async def download(
+    request: Request, jobs: JobService, account_id: AccountId, job_id: JobId, options: ExportOptions
+) -> Response:
+    """Return the results of a job, also while it runs.
+
+    Of a completed job the answer has an ETag, is a 304 for who has it already, and a 206 for a `Range`.
+
+    Raises:
+        MailsiftError: `job_not_found`, `no_results_yet`, `unknown_column`, `too_many_rows_for_xlsx`,
+            `range_not_satisfiable`.
+    """
+    async with AsyncExitStack() as stack:
+        view = await jobs.get(account_id, job_id)
+        complete = view.state is JobState.COMPLETED
+        tag = _entity_tag(job_id, options) if complete else ""
+        if tag and tag in _tags(request.headers.get("if-none-match", "")):
+            return Response(status_code=304, headers={"ETag": tag})
+        path = await stack.enter_async_context(jobs.results(account_id, job_id))
+        chosen = choose_columns(path, options.columns) if options.columns else None
+        statuses = set(options.statuses) or None
+        write = partial(export, path, format=options.format, statuses=statuses, columns=chosen)
+        name = PurePosixPath(view.name).stem or "list"
+        headers = {
+            "Content-Disposition": attachment(f"{name}.mailsift.{options.format.value}"),
+            "Mailsift-Complete": str(complete).lower(),
+            **({"ETag": tag, "Accept-Ranges": "bytes"} if tag else {}),
+        }
+        wanted = _wanted_range(request, tag)
+        if wanted is not None:
+            return await _part(write, wanted, headers, TYPES[options.format], stack)
+        writer = PipedWriter(write)
+        await writer.open()
+        stack.push_async_callback(writer.aclose)
+        return Download(writer.pieces(), stack.pop_all(), media_type=TYPES[options.format], headers=headers)
+
+
+def _entity_tag(job_id: JobId, options: ExportOptions) -> str:
+    """Return the ETag of a completed job's results; a workbook holds the time it was made, so its is weak."""
+    what = [str(job_id), options.format, sorted(options.statuses), list(options.columns), version("mailsift")]
+    tag = f'"{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]}"'
+    return f"W/{tag}" if options.format is ExportFormat.XLSX else tag
+
+
+def _tags(header: str) -> set[str]:
+    return {tag.strip() for tag in header.split(",")}
+
+
+def _wanted_range(request: Request, tag: str) -> tuple[str, str] | None:
+    """Return the ends of the range that is asked for; None when all is sent (RFC 9110, section 14.2)."""
+    found = _RANGE.fullmatch(request.headers.get("range", ""))
+    if found is None or not any(found.groups()) or not tag or tag.startswith("W/"):
+        return None
+    return (found[1], found[2]) if request.headers.get("if-range", tag) == tag else None
+
+
+async def _part(
+    write: Callable[[IO[bytes]], object],
+    wanted: tuple[str, str],
+    headers: Mapping[str, str],
+    media_type: str,
+    stack: AsyncExitStack,
+) -> Response:
+    """Return a range: where it lies is known once everything has been written to a file."""
+    file = stack.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
+    await asyncio.to_thread(write, file)
+    size = file.seek(0, os.SEEK_END)
+    first, last = _ends(wanted, size)
+    if first > last:
+        text = f"The file has {size:,} bytes."
+        raise RefusedError("range_not_satisfiable", text, {"Content-Range": f"bytes */{size}"})
+    file.seek(first)
+    length = last - first + 1
+    place = {"Content-Range": f"bytes {first}-{last}/{size}", "Content-Length": str(length)}
+    pieces = _pieces(file, length)
+    return Download(
+        pieces, stack.pop_all(), status_code=206, media_type=media_type, headers={**headers, **place}
+    )
+
+
+def _ends(wanted: tuple[str, str], size: int) -> tuple[int, int]:
+    """Return the first and the last byte; the first is behind the last when there are none."""
+    first, last = wanted
+    if not first:
+        return max(0, size - int(last)), size - 1
+    return int(first), min(int(last or size), size - 1)
+
+
+async def _pieces(file: IO[bytes], left: int) -> AsyncIterator[bytes]:
+    while left > 0 and (piece := await asyncio.to_thread(file.read, min(left, _PIECE))):
+        left -= len(piece)
+        yield piece
+
+
+class PipedWriter:
+    """The bytes a function writes to a file, read while it runs in a thread of its own."""
+
+    def __init__(self, write: Callable[[IO[bytes]], object]) -> None:
+        self._write = write
+        self._first = b""
+
+    async def open(self) -> None:
+        """Start; returns when the first bytes are there.
+
+        Raises:
+            Exception: what the function raises before it writes anything.
+        """
+        outlet, inlet = os.pipe()
+        loop = asyncio.get_running_loop()
+        self._reader = asyncio.StreamReader(limit=_PIECE)
+        self._transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(outlet, "rb", 0)
+        )
+        self._thread = asyncio.ensure_future(asyncio.to_thread(self._run, inlet))
+        self._first = await self._reader.read(_PIECE)
+        if not self._first:
+            self._transport.close()
+            await self._thread
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield all bytes; a writer that fails half-way breaks the transfer: nobody takes it for whole."""
+        piece = self._first
+        while piece:
+            yield piece
+            piece = await self._reader.read(_PIECE)
+        await self._thread
+
+    async def aclose(self) -> None:
+        """Stop the writer: it finds nobody reading."""
+        self._transport.close()
+        with suppress(Exception):
+            await self._thread
+
+    def _run(self, inlet: int) -> None:
+        with os.fdopen(inlet, "wb") as out:
+            self._write(out)
+
+
+class Download(StreamingResponse):
+    """A file on its way out, and what has to be closed behind it, however the transfer ends."""
+
+    def __init__(
+        self,
+        pieces: AsyncIterator[bytes],
+        held: AsyncExitStack,
+        *,
+        media_type: str,
+        headers: Mapping[str, str],
+        status_code: int = 200,
+    ) -> None:
+        super().__init__(pieces, status_code, media_type=media_type, headers=headers)
+        self._held = held
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._held:
+            await super().__call__(scope, receive, send)
+
+
+def attachment(name: str) -> str:
+    """Return a Content-Disposition for a file name that may hold anything (RFC 6266, RFC 8187)."""
+    plain = "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in " ._-") else "_" for letter in name
+    )
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"

@@ -1,0 +1,182 @@
+"""What may come in: JSON read strictly (I-JSON, RFC 7493), texts that are whole, numbers that are numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from difflib import get_close_matches
+from typing import Annotated, Any, Final
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from typing_extensions import override
+
+from mailsift.pipeline.syntax.address import LONGEST
+
+
+def read_json(body: bytes) -> Any:
+    """Parse JSON; a name that stands twice in an object, NaN and Infinity are no JSON here.
+
+    Raises:
+        json.JSONDecodeError: it is none; its text says nothing of the body.
+    """
+    try:
+        return _DECODE(body.decode(json.detect_encoding(body)))
+    except (ValueError, RecursionError):  # numbers of thousands of digits, and nesting without end
+        raise json.JSONDecodeError("not JSON", "", 0) from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _refuse(_: str) -> None:
+    raise ValueError("no number")
+
+
+_DECODE: Final = json.JSONDecoder(
+    object_pairs_hook=_once, parse_constant=_refuse
+).decode  # made once, not by request
+
+
+class _StrictRequest(Request):
+    @override
+    async def json(self) -> Any:
+        return read_json(await self.body())
+
+
+class StrictRoute(APIRoute):
+    """A route whose JSON is read strictly."""
+
+    @override
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what FastAPI would call, with another way to read JSON."""
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            return await handler(_StrictRequest(request.scope, request.receive))
+
+        return handle
+
+
+def check_query(request: Request) -> None:
+    """Refuse parameters the operation does not know: `?stauts=valid` must not mean everything.
+
+    Raises:
+        RequestValidationError: it names the nearest one.
+    """
+    route = request.scope.get("route")
+    if not request.scope["query_string"] or not isinstance(route, APIRoute):
+        return
+    known = _parameters_of(route)
+    found = [
+        {"loc": ("query", name), "msg": _unknown(name, known), "type": "extra_forbidden"}
+        for name in dict.fromkeys(request.query_params)
+        if name not in known
+    ]
+    if found:
+        raise RequestValidationError(found)
+
+
+def _parameters_of(route: APIRoute) -> tuple[str, ...]:
+    described = (route.openapi_extra or {}).get("parameters", ())
+    declared = (one.alias for one in route.dependant.query_params)
+    return (*declared, *(one["name"] for one in described if one["in"] == "query"))
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    nearest = get_close_matches(name, known, 1)
+    if nearest:
+        return f"There is no such parameter; did you mean `{nearest[0]}`?"
+    return f"There is no such parameter; there are {', '.join(known)}" if known else "There are no parameters"
+
+
+BROKEN = re.compile("[\x00\ud800-\udfff]")
+# C0 and C1 controls, line and paragraph separators, direction marks (CVE-2021-42574)
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def _whole(value: str) -> str:
+    if BROKEN.search(value):
+        raise ValueError("holds a NUL or half of a surrogate pair")
+    return value
+
+
+def _printable(value: str) -> str:
+    if UNPRINTABLE.search(value):
+        raise ValueError("holds a control character")
+    return value
+
+
+# What OpenAPI says of them: the same in the words of ECMA 262.
+_WHOLE = {"pattern": r"^[^\u0000]*$"}
+_PRINTABLE = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$"}
+_URL = (
+    r"^https://([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,63}(:(443|8443))?"
+    r"(/([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*)?$"
+)
+
+Email = Annotated[
+    str, StringConstraints(max_length=LONGEST), AfterValidator(_whole), Field(json_schema_extra=_WHOLE)
+]
+"""What is to be validated; bad syntax is a verdict, not an error."""
+
+ShortText = Annotated[
+    str, StringConstraints(max_length=200), AfterValidator(_printable), Field(json_schema_extra=_PRINTABLE)
+]
+"""A name, a column, an id."""
+
+Url = Annotated[
+    str,
+    StringConstraints(max_length=2_000),
+    AfterValidator(_printable),
+    Field(json_schema_extra={"format": "uri", "pattern": _URL}),
+]
+"""Where a webhook is sent; what it may be, the service says."""
+
+
+def _whole_number(value: Any) -> Any:
+    """Let `2.0` be a whole number (JSON Schema Validation, section 6.1.1)."""
+    value = _no_boolean(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _json_whole_number(value: Any) -> Any:
+    if isinstance(value, str):
+        raise ValueError("is not a number")  # noqa: TRY004 - pydantic turns only this one into a 422
+    return _whole_number(value)
+
+
+def _no_boolean(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("is not a number")  # noqa: TRY004 - same
+    return value
+
+
+def _boolean_word(value: Any) -> Any:
+    if not isinstance(value, bool) and str(value).lower() not in {"true", "false"}:
+        raise ValueError("is neither true nor false")
+    return value
+
+
+WHOLE: Final = BeforeValidator(_json_whole_number)
+"""Makes of an `int` a Whole; goes last, for OpenAPI forgets the bounds that come after it."""
+
+Whole = Annotated[int, WHOLE]
+"""A whole number in JSON."""
+
+Count = Annotated[int, BeforeValidator(_whole_number)]
+"""A whole number, also as the text of a URL or a form."""
+
+Amount = Annotated[float, BeforeValidator(_no_boolean)]
+"""A number, also as the text of a URL or a form."""
+
+Switch = Annotated[bool, BeforeValidator(_boolean_word)]
+"""True or false, also as a word in a URL or a form."""

@@ -1,0 +1,175 @@
+"""What every request passes: an id, limits on its body, private headers, a log line without secrets."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import structlog
+from opentelemetry.trace import Span
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.contextvars import bound_contextvars
+
+from mailsift.api.http.errors import error_response
+from mailsift.api.metrics import count_request, route_of
+from mailsift.jobs.tracing import fail, open_span
+from mailsift.pipeline.errors import MailsiftError
+
+BODY_BYTES: Final = 64 * 1024
+"""What a body may have where nothing else is said."""
+
+_KEY_IN_QUERY: Final = re.compile(
+    rb"svc_key_|(?:^|&)(?:api[_-]?key|access_token|authorization)=", re.IGNORECASE
+)
+_REQUEST_ID: Final = re.compile(r"(?:req_)?[A-Za-z0-9.-]{8,64}")
+"""What is taken over from the caller, e.g. from a proxy in front; it cannot hold an address or a key."""
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+"""W3C Trace Context, section 3.2: the caller's trace, span and flags."""
+_PRIVATE: Final = {"cache-control": "private, no-store", "x-content-type-options": "nosniff"}
+_log = structlog.get_logger()
+logging.getLogger("uvicorn.access").disabled = True  # it would print query strings
+
+
+class RequestMiddleware:
+    """ASGI middleware around the whole application.
+
+    Args:
+        app: what it guards.
+        large: most bytes of the bodies of (method, path) that take more than BODY_BYTES.
+    """
+
+    def __init__(self, app: ASGIApp, large: Mapping[tuple[str, str], int]) -> None:
+        self._app = app
+        self._large = large
+        self._log = _log.bind()  # once: to find out how to log takes as long as to log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(
+            scope, receive, send, self._large.get((scope["method"], scope["path"]), BODY_BYTES)
+        )
+        with (
+            bound_contextvars(**exchange.ids),
+            open_span("request", exchange.ids, parent=exchange.parent) as span,
+        ):
+            refusal = exchange.refusal()
+            if refusal is not None:
+                await exchange.answer(refusal)
+            else:
+                await exchange.through(self._app)
+            exchange.log(span, self._log)
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
+        # A HEAD is answered as a GET without its body (RFC 9110, section 9.3.2)
+        self._method, self._head_only = scope["method"], scope["method"] == "HEAD"
+        self._scope = {**scope, "method": "GET"} if self._head_only else scope
+        self._receive, self._send, self._limit = receive, send, limit
+        self._headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        self._state: dict[str, Any] = self._scope.setdefault("state", {})
+        self._taken = self._status = 0
+        self._waits_for_100 = b"expect" in self._headers  # until somebody reads the body
+        self._since = time.monotonic()
+        asked = self._headers.get(b"x-request-id", "")
+        request_id = asked if _REQUEST_ID.fullmatch(asked) else f"req_{secrets.token_hex(12)}"
+        self._scope["request_id"] = request_id
+        self.parent = self._headers.get(b"traceparent", "")
+        self.ids = {"request_id": request_id}
+        if found := _TRACEPARENT.fullmatch(self.parent):
+            self.ids["trace"] = found[1]
+
+    def refusal(self) -> MailsiftError | None:
+        """Say why the request goes no further, if it does not."""
+        if _KEY_IN_QUERY.search(self._scope["query_string"]):
+            text = "A key belongs in the Authorization header, never in a URL: this one should be revoked."
+            return MailsiftError("key_in_query", text)
+        names = [name for name, _ in self._scope["headers"]]
+        if names.count(b"authorization") > 1:
+            return MailsiftError("bad_request", "There is more than one Authorization header.")
+        if names.count(b"host") != 1 and self._scope["http_version"] != "1.0":  # RFC 9112, section 3.2
+            return MailsiftError("bad_request", "A request names its host, once.")
+        if self._headers.get(b"content-encoding", "identity").lower() != "identity":
+            return MailsiftError("unsupported_media_type", "Bodies are taken without Content-Encoding.")
+        length = self._headers.get(b"content-length", "0")
+        if length.isdecimal() and int(length[:19]) > self._limit:
+            return self._too_large()
+        return None
+
+    async def through(self, app: ASGIApp) -> None:
+        """Let the application answer; what it did not expect is an internal error that tells nothing."""
+        try:
+            await app(self._scope, self._count, self._mark)
+        except ClientDisconnect:
+            pass
+        except Exception as error:  # noqa: BLE001 - the last net; the text of an error may hold anything
+            place = error.__traceback__
+            while place is not None and place.tb_next is not None:
+                place = place.tb_next
+            where = f"{place.tb_frame.f_code.co_qualname}:{place.tb_lineno}" if place is not None else ""
+            _log.error("request.broken", error=type(error).__qualname__, where=where)
+            if not self._status:
+                await self.answer(MailsiftError("internal_error", ""))
+
+    async def answer(self, error: MailsiftError) -> None:
+        """Send an error."""
+        await error_response(Request(self._scope), error)(self._scope, self._receive, self._mark)
+
+    def log(self, span: Span, log: structlog.typing.FilteringBoundLogger) -> None:
+        """Count it, and write the access log: never a query string, which may hold an address."""
+        seconds = time.monotonic() - self._since
+        count_request(self._scope, self._status, seconds)
+        method, route = self._method, route_of(self._scope)
+        span.update_name(f"{method} {route}")
+        span.set_attributes(
+            {"mailsift.method": method, "mailsift.route": route, "mailsift.status": self._status}
+        )
+        if self._status >= 500:
+            fail(span, str(self._status))
+        log.info(
+            "request",
+            method=method,
+            path=self._scope["path"] if self._status != 404 else "",
+            status=self._status,
+            ms=round(seconds * 1000, 1),
+        )
+
+    async def _count(self) -> Message:
+        self._waits_for_100 = False
+        message = await self._receive()
+        self._taken += len(message.get("body", b""))
+        if self._taken > self._limit:
+            raise HTTPException(413)
+        return message
+
+    async def _mark(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = message["headers"] = list(message["headers"])
+            there = {name.lower() for name, _ in headers}
+            ours = {"x-request-id": self._scope["request_id"], **_PRIVATE}
+            ours |= self._state.get("limit_headers", {})
+            if self._waits_for_100:  # nobody knows whether the body comes (RFC 9110, section 10.1.1)
+                ours["connection"] = "close"
+            for name, value in ours.items():
+                if (raw := name.lower().encode("latin-1")) not in there:
+                    headers.append((raw, value.encode("latin-1")))
+            await self._send(message)
+            if self._head_only:  # and nothing has to be made any more: whoever makes it finds nobody reading
+                await self._send({"type": "http.response.body", "body": b""})
+        elif not self._head_only:
+            await self._send(message)
+
+    def _too_large(self) -> MailsiftError:
+        return MailsiftError("content_too_large", f"A body may have {self._limit:,} bytes here.")

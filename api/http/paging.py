@@ -1,0 +1,70 @@
+"""Lists by pages, all in one style: `limit` and `cursor` come in, `next_cursor` and `has_more` go out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
+from uuid import UUID
+
+from fastapi import Query
+from pydantic import BaseModel, Field
+
+from mailsift.pipeline.errors import MailsiftError
+
+T = TypeVar("T")
+
+Limit = Annotated[int, Query(ge=1, le=100)]
+Cursor = Annotated[str, Query(max_length=1_000, description="next_cursor of the page before")]
+
+
+class PageResponse(BaseModel):
+    """What every page says beside what is on it."""
+
+    next_cursor: str = Field(description="the cursor of the next page; empty on the last one")
+    has_more: bool
+
+
+def id_of_cursor(cursor: str) -> UUID | None:
+    """Return the id of the last one seen, None at the beginning.
+
+    Raises:
+        MailsiftError: `bad_cursor`.
+    """
+    if not cursor:
+        return None
+    try:
+        return UUID(cursor)
+    except ValueError:
+        raise bad_cursor() from None
+
+
+def page_of(found: Sequence[T], limit: int, id_of: Callable[[T], UUID]) -> tuple[Sequence[T], str]:
+    """Return a page and the cursor after it.
+
+    Args:
+        found: what stands on the page and, if there is any, what comes after it.
+        limit: how many stand on a page.
+        id_of: what a cursor names.
+    """
+    page = found[:limit]
+    return page, str(id_of(page[-1])) if len(found) > limit else ""
+
+
+def after_cursor(found: Sequence[T], cursor: str, id_of: Callable[[T], UUID]) -> Sequence[T]:
+    """Return what of a whole list stands behind the cursor.
+
+    Raises:
+        MailsiftError: `bad_cursor`.
+    """
+    last = id_of_cursor(cursor)
+    if last is None:
+        return found
+    places = [place for place, one in enumerate(found) if id_of(one) == last]
+    if not places:
+        raise bad_cursor()
+    return found[places[0] + 1 :]
+
+
+def bad_cursor() -> MailsiftError:
+    """Return the error of a cursor from elsewhere."""
+    return MailsiftError("bad_cursor", "The cursor is not one of this list.")

@@ -1,0 +1,283 @@
+"""How a list comes in over HTTP: JSON, a form with a file, or the file itself as the body."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Final
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
+from starlette.datastructures import UploadFile
+
+from mailsift.api.http.inputs import Amount, Count, Email, ShortText, Switch, read_json
+from mailsift.jobs.views import JobOptions, Priority
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Mode
+
+JSON_BYTES: Final = 16 * 1024**2
+"""What a list as JSON may have; longer ones come as a file."""
+JSON_EMAILS: Final = 100_000
+_YEAR: Final = 366 * 86_400.0
+_PIECE: Final = 1 << 20
+_FORM: Final = "multipart/form-data"
+_JSON: Final = "application/json"
+RAW_TYPES: Final = (
+    "text/csv",
+    "text/plain",
+    "text/tab-separated-values",
+    "application/x-ndjson",
+    "application/jsonl",
+    "application/gzip",
+    "application/octet-stream",
+    "application/vnd.apache.parquet",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+)
+"""Media types of a file as the body; what it is the worker tells from its first bytes."""
+
+
+def _from_json(value: Any) -> Any:
+    """Take an object that came as text, in a URL or a form."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError("expected a JSON object") from None
+
+
+_TEXT: Final = TypeAdapter(ShortText).json_schema()
+Metadata = Annotated[
+    dict[ShortText, ShortText],
+    Field(max_length=20),
+    BeforeValidator(_from_json),
+    # what pydantic says of the names does not forbid others
+    WithJsonSchema(
+        {"type": "object", "maxProperties": 20, "propertyNames": _TEXT, "additionalProperties": _TEXT}
+    ),
+]
+
+
+class ListOptions(BaseModel):
+    """What to do with a list: members of the JSON, fields of the form or parameters of the URL."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    mode: Mode = Field(
+        default=Mode.DEEP, description="fast: syntax and lists; medium: and DNS; deep: and SMTP"
+    )
+    column: ShortText = Field(default="", description="address column: its name or number; found when empty")
+    name: ShortText = Field(default="", description="what people call the list")
+    metadata: Metadata = Field(
+        default_factory=dict, description="up to 20 texts by name, given back with the job"
+    )
+    max_age: Amount = Field(default=86_400.0, ge=0, le=_YEAR, description="seconds a verdict may be reused")
+    priority: Priority = Field(default=Priority.NORMAL, description="among the jobs of the account")
+    deadline: Amount = Field(
+        default=0.0, ge=0, le=_YEAR, description="seconds; then what waits is risky; 0 = none"
+    )
+    retention: Amount = Field(
+        default=0.0, ge=0, le=10 * _YEAR, description="seconds until all is deleted; 0 = as the account"
+    )
+    evidence: Switch = Field(default=False, description="write the facts behind every verdict")
+    repair: Switch = Field(
+        default=False, description="validate the address that a cell clearly means which is none"
+    )
+    preview: Count = Field(
+        default=0, ge=0, le=100_000, description="only a sample of so many addresses; 0 = all"
+    )
+
+    def options(self) -> JobOptions:
+        """Return what the engine takes."""
+        same = self.model_dump(include={field.name for field in fields(JobOptions)})
+        return JobOptions(**same, deadline_s=self.deadline, retention_s=self.retention)
+
+
+class NamedEmail(BaseModel):
+    """An address with the caller's own id."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    email: Email
+    id: ShortText = ""
+
+
+class JsonList(ListOptions):
+    """A list as JSON."""
+
+    emails: list[Email | NamedEmail] = Field(min_length=1, max_length=JSON_EMAILS)
+
+
+def _parameters() -> list[dict[str, Any]]:
+    """Describe the options as parameters of the URL."""
+    schema = ListOptions.model_json_schema(ref_template="#/components/schemas/{model}")
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "description": shape.get("description", ""),
+            **_as_written(name, shape),
+        }
+        for name, shape in schema["properties"].items()
+    ]
+
+
+def _as_written(name: str, shape: dict[str, Any]) -> dict[str, Any]:
+    """Say that an object is written as JSON, not in one of OpenAPI's styles."""
+    return {"content": {"application/json": {"schema": shape}}} if name == "metadata" else {"schema": shape}
+
+
+def _form() -> dict[str, Any]:
+    schema = ListOptions.model_json_schema(ref_template="#/components/schemas/{model}")
+    file = {"type": "string", "format": "binary", "description": "CSV, XLSX, JSON lines, Parquet or text"}
+    fields = {"file": file, **schema["properties"]}
+    described = {
+        "type": "object",
+        "required": ["file"],
+        "properties": fields,
+        "additionalProperties": False,
+    }
+    return {
+        "schema": described,
+        "encoding": {"metadata": {"contentType": "application/json"}},
+    }
+
+
+UPLOAD_OPENAPI: Final = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/JsonList"}},
+            "multipart/form-data": _form(),
+            **{
+                kind: {"schema": {"type": "string", "format": "binary", "minLength": 1}} for kind in RAW_TYPES
+            },
+        },
+    },
+    "parameters": _parameters(),
+}
+"""The body and the parameters of an upload as OpenAPI describes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A list on its way in."""
+
+    pieces: AsyncIterator[bytes]
+    options: JobOptions
+    source_name: str = ""
+
+
+@asynccontextmanager
+async def upload_of(request: Request) -> AsyncIterator[Upload]:
+    """Give the list a request carries.
+
+    Raises:
+        RequestValidationError: the options or the JSON are not what they should be.
+        MailsiftError: `unsupported_media_type`, `content_too_large`.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == _JSON:
+        yield await _json_list(request)
+    elif kind == _FORM:
+        async with request.form(max_files=1, max_fields=20, max_part_size=16_384) as form:
+            yield _form_list(form.multi_items(), request)
+    elif kind in RAW_TYPES:
+        options = _checked(dict(request.query_params), "query").options()
+        yield Upload(request.stream(), options)
+    else:
+        text = f"A list comes as {_JSON}, {_FORM} or as a file: {', '.join(RAW_TYPES)}."
+        raise MailsiftError("unsupported_media_type", text)
+
+
+async def _json_list(request: Request) -> Upload:
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length[:19]) > JSON_BYTES:  # before anything is read: it may wait for a 100
+        raise _json_too_large()
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > JSON_BYTES:
+            raise _json_too_large()
+    try:
+        found = await asyncio.to_thread(_list_of, bytes(body))
+    except ValidationError as error:
+        raise _invalid(error, "body") from None
+    except json.JSONDecodeError as error:
+        raise RequestValidationError([{"loc": ("body",), "msg": error.msg, "type": "json_invalid"}]) from None
+    lines = await asyncio.to_thread(_lines, found.emails)
+    given = _checked(dict(request.query_params), "query").model_dump(exclude_unset=True)
+    given |= found.model_dump(exclude_unset=True, exclude={"emails"})
+    return Upload(_one_piece(lines), replace(ListOptions(**given).options(), column="email"))
+
+
+def _json_too_large() -> MailsiftError:
+    text = f"A list as JSON may have {JSON_BYTES:,} bytes; send longer ones as a file."
+    return MailsiftError("content_too_large", text)
+
+
+def _list_of(body: bytes) -> JsonList:
+    """Parse a list; a member that stands twice would make half of it disappear."""
+    if any(body.count(b'"%s"' % name.encode()) > 1 for name in JsonList.model_fields):
+        read_json(body)  # refuses what really stands twice
+    return JsonList.model_validate_json(body, strict=True)
+
+
+def _lines(emails: Sequence[str | NamedEmail]) -> bytes:
+    """Write the list as JSON lines; ids stand beside the addresses when there are any."""
+    named = any(isinstance(one, NamedEmail) and one.id for one in emails)
+    rows = (
+        one if isinstance(one, NamedEmail) else NamedEmail.model_construct(email=one, id="") for one in emails
+    )
+    members = ({"email": row.email, "id": row.id} if named else {"email": row.email} for row in rows)
+    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in members)
+
+
+def _form_list(items: Sequence[tuple[str, str | UploadFile]], request: Request) -> Upload:
+    fields = {name: value for name, value in items if isinstance(value, str)}
+    files = [value for name, value in items if isinstance(value, UploadFile) and name == "file"]
+    if len(files) != 1:
+        missing = {"loc": ("body", "file"), "msg": "Field required", "type": "missing", "input": None}
+        raise RequestValidationError([missing])
+    options = _checked({**dict(request.query_params), **fields}, "body").options()
+    return Upload(_read(files[0]), options, source_name=printable_name(files[0].filename or ""))
+
+
+def _checked(values: Mapping[str, Any], where: str) -> ListOptions:
+    try:
+        return ListOptions.model_validate(values)
+    except ValidationError as error:
+        raise _invalid(error, where) from None
+
+
+def _invalid(error: ValidationError, where: str) -> RequestValidationError:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return RequestValidationError([{**one, "loc": (where, *one["loc"]), "input": None} for one in found])
+
+
+async def _one_piece(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+async def _read(file: UploadFile) -> AsyncIterator[bytes]:
+    while data := await file.read(_PIECE):
+        yield data
+
+
+def printable_name(name: str) -> str:
+    """Keep of a file's name what can be shown; it is never a path."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return "".join(letter for letter in last if letter.isprintable())[:200]

@@ -1,0 +1,47 @@
+"""What the API counts: requests by route, and how fast they are answered."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+from starlette.types import Scope
+
+from mailsift.pipeline import metrics
+from mailsift.pipeline.metrics import OTHER
+
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+REQUESTS: Final = Counter(
+    "mailsift_api_requests_total",
+    "Requests that were answered",
+    ["method", "route", "status"],
+    registry=None,
+)
+SECONDS: Final = Histogram(
+    "mailsift_api_request_seconds",
+    "How long requests took, until the last byte was handed over",
+    ["route"],
+    registry=None,
+    buckets=metrics.SECONDS,
+)
+LOOP_LAG: Final = Gauge(
+    "mailsift_api_loop_lag_seconds",
+    "How long the event loop was blocked at worst in the last 15 seconds",
+    registry=None,
+)
+
+METRICS: Final = (REQUESTS, SECONDS, LOOP_LAG)
+
+
+def count_request(scope: Scope, status: int, seconds: float) -> None:
+    """Count a request that is over; what names no route of ours is one route, whatever was asked for."""
+    route = route_of(scope)
+    method = scope["method"]
+    REQUESTS.labels(method if method in _METHODS else OTHER, route, status).inc()
+    SECONDS.labels(route).observe(seconds)
+
+
+def route_of(scope: Scope) -> str:
+    """Return the declared path of the route that served a request, `other` when none did."""
+    return str(getattr(scope.get("route"), "path", OTHER))

@@ -1,0 +1,202 @@
+"""Signing in: /login, /logout, /welcome for the first owner, /invite and /password behind one-time links."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.datastructures import FormData
+
+from mailsift.accounts.links import LinkKind, LinkView
+from mailsift.accounts.sessions import LIFETIME
+from mailsift.api.http.errors import STATUS_OF, error_headers
+from mailsift.api.pages import cookies
+from mailsift.api.pages.forms import read_form, secret_text, text
+from mailsift.api.pages.page import render, see, visitor_known
+from mailsift.api.pages.visitor import look_for_visitor
+from mailsift.api.parts import parts_of
+from mailsift.pipeline.errors import MailsiftError
+
+router = APIRouter(include_in_schema=False)
+
+_HOME: Final = "/"
+_PAGE_OF: Final = {
+    LinkKind.FIRST_OWNER: "/welcome",
+    LinkKind.INVITE: "/invite",
+    LinkKind.PASSWORD: "/password",
+}
+
+
+@router.get("/login")
+async def login(request: Request, next: str = "") -> Response:  # noqa: A002 - the name in the address
+    """Show the form to sign in."""
+    if await look_for_visitor(request) is not None:
+        return see(request, _inside(next))
+    return _login(request, next)
+
+
+@router.post("/login")
+async def sign_in(request: Request) -> Response:
+    """Sign in."""
+    form = await _form(request)
+    email, goal = text(form, "email", most=1_000), text(form, "next", most=2_000)
+    try:
+        secret = await parts_of(request).people.sessions.sign_in(
+            email, secret_text(form, "password"), client=client_of(request)
+        )
+    except MailsiftError as error:
+        return _again(error, _login(request, goal, email=email, error=error))
+    return let_in(request, secret, _inside(goal))
+
+
+@router.post("/logout")
+async def sign_out(request: Request) -> Response:
+    """Sign out; needs no role, and does nothing for who is not signed in."""
+    if await look_for_visitor(request) is not None:
+        await read_form(request)
+        await parts_of(request).people.sessions.sign_out(cookies.read(request, cookies.SESSION))
+    response = see(request, "/login", "You are signed out.")
+    cookies.drop(response, cookies.SESSION)
+    return response
+
+
+@router.get("/welcome")
+async def welcome(request: Request, token: str = "") -> Response:
+    """Show the first owner the form that makes them one."""
+    await _link_for(request, token, LinkKind.FIRST_OWNER)
+    account = await parts_of(request).people.links.suggested_account()
+    return _welcome(request, token, account=account)
+
+
+@router.post("/welcome")
+async def first_owner(request: Request) -> Response:
+    """Make the first owner."""
+    form = await _form(request)
+    token, account, email = (text(form, name, most=1_000) for name in ("token", "account", "email"))
+    try:
+        secret = await parts_of(request).people.links.accept_first_owner(
+            token, account=account, email=email, password=secret_text(form, "password")
+        )
+    except MailsiftError as error:
+        if error.code == "link_gone":
+            raise
+        return _again(error, _welcome(request, token, account=account, email=email, error=error))
+    return let_in(request, secret, _HOME)
+
+
+@router.get("/invite")
+async def invitation(request: Request, token: str = "") -> Response:
+    """Show an invitation."""
+    return _invite(request, token, await _link_for(request, token, LinkKind.INVITE))
+
+
+@router.post("/invite")
+async def accept(request: Request) -> Response:
+    """Take an invitation: as who is signed in, or with a password."""
+    form = await _form(request)
+    visitor = visitor_known(request)
+    token = text(form, "token", most=1_000)
+    links = parts_of(request).people.links
+    view = await _link_for(request, token, LinkKind.INVITE)
+    if visitor is not None and visitor.email == view.email:
+        return let_in(request, await links.join(token, visitor), _HOME)
+    try:
+        secret = await links.accept(token, password=secret_text(form, "password"), client=client_of(request))
+    except MailsiftError as error:
+        if error.code == "link_gone":
+            raise
+        return _again(error, _invite(request, token, view, error=error))
+    return let_in(request, secret, _HOME)
+
+
+@router.get("/password")
+async def forgotten(request: Request, token: str = "") -> Response:
+    """Show the form for a new password."""
+    return _password(request, token, await _link_for(request, token, LinkKind.PASSWORD))
+
+
+@router.post("/password")
+async def set_password(request: Request) -> Response:
+    """Set a new password; every session of the person ends."""
+    form = await _form(request)
+    token = text(form, "token", most=1_000)
+    view = await _link_for(request, token, LinkKind.PASSWORD)
+    try:
+        await parts_of(request).people.links.set_password(token, secret_text(form, "password"))
+    except MailsiftError as error:
+        if error.code == "link_gone":
+            raise
+        return _again(error, _password(request, token, view, error=error))
+    response = see(request, "/login", "Your new password is set. Sign in with it.")
+    cookies.drop(response, cookies.SESSION)
+    return response
+
+
+def let_in(request: Request, secret: str, goal: str, message: str = "") -> Response:
+    """Return the way into the pages with a new session."""
+    response = see(request, goal, message)
+    cookies.put(response, cookies.SESSION, secret, seconds=int(LIFETIME.total_seconds()))
+    cookies.drop(response, cookies.FORM)
+    return response
+
+
+def client_of(request: Request) -> str:
+    """Return the address of who asks; a proxy's word counts where uvicorn is told to trust it."""
+    return request.client.host if request.client else ""
+
+
+async def _form(request: Request) -> FormData:
+    await look_for_visitor(request)
+    return await read_form(request)
+
+
+async def _link_for(request: Request, token: str, kind: LinkKind) -> LinkView:
+    """Return what a link is for; one of another kind is no link for this page."""
+    if request.method == "GET":
+        await look_for_visitor(request)
+    view = await parts_of(request).people.links.find(token)
+    if view.kind is not kind:
+        raise MailsiftError("link_gone", f"This link belongs to {_PAGE_OF[view.kind]}.")
+    return view
+
+
+def _inside(goal: str) -> str:
+    """Return a path of ours to go to; another site's address, however written, becomes the first page."""
+    safe = goal.startswith("/") and not goal.startswith(("//", "/\\")) and goal.isprintable()
+    return goal if safe and goal.isascii() else _HOME
+
+
+def _again(error: MailsiftError, page: Response) -> Response:
+    """Return the form once more, with what the error says of when to come back."""
+    page.headers.update(error_headers(error))
+    return page
+
+
+def _login(request: Request, goal: str, *, email: str = "", error: MailsiftError | None = None) -> Response:
+    return _sign_in_page(request, "login.html", error, next=goal, email=email)
+
+
+def _welcome(
+    request: Request, token: str, *, account: str, email: str = "", error: MailsiftError | None = None
+) -> Response:
+    return _sign_in_page(request, "welcome.html", error, token=token, account=account, email=email)
+
+
+def _invite(request: Request, token: str, view: LinkView, *, error: MailsiftError | None = None) -> Response:
+    return _sign_in_page(request, "invite.html", error, token=token, view=view)
+
+
+def _password(
+    request: Request, token: str, view: LinkView, *, error: MailsiftError | None = None
+) -> Response:
+    return _sign_in_page(request, "password.html", error, token=token, view=view)
+
+
+def _sign_in_page(
+    request: Request, template: str, error: MailsiftError | None, **context: object
+) -> Response:
+    status = STATUS_OF.get(error.code, 500) if error else 200
+    return render(
+        request, template, status=status, error=error, keeps_cookies=cookies.keeps_cookies(request), **context
+    )

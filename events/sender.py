@@ -1,0 +1,325 @@
+"""One HTTP request to a stranger's server: the address is checked where the socket is opened."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from typing import Final
+
+import httpcore
+import httpx
+from typing_extensions import override
+
+from mailsift.events.retry import AttemptOutcome, ErrorClass, error_class, printable_text, read_directive
+from mailsift.events.webhook_url import WebhookUrl, is_this_machine, parse_webhook_url
+from mailsift.pipeline.dns.client import DnsClient
+from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.guard import AddressGuard
+
+ResolveHost = Callable[[str], Awaitable[Sequence[str]]]
+"""Returns the addresses of a name, () when it has none; raises `resolver_failed` when nobody knows."""
+
+
+class ReceiverResolver:
+    """Looks up the addresses behind a receiver's name; created inside a running loop.
+
+    No search domain and no hosts file of this machine has a say, and the client's deadline bounds every
+    question.
+
+    Args:
+        servers: "host:port", tried in order; () = those of the system.
+    """
+
+    def __init__(self, servers: Sequence[str] = ()) -> None:
+        self._client = DnsClient(servers=servers, timeout=1.0, tries=4, concurrency=50)
+
+    async def resolve(self, name: str) -> Sequence[str]:
+        """Return the addresses of a name, IPv4 first; () when it has none.
+
+        Raises:
+            MailsiftError: `resolver_failed`: no address was heard of, but for a failure of the resolver there
+                might be one.
+        """
+        answers = await asyncio.gather(self._ask(name, RecordType.A), self._ask(name, RecordType.AAAA))
+        found = [address for answer in answers for address in answer.addresses]
+        if not found and any(answer.outcome is DnsOutcome.FAILED for answer in answers):
+            raise MailsiftError("resolver_failed", "The resolver does not answer.", retryable=True)
+        return found
+
+    async def aclose(self) -> None:
+        """Release the sockets."""
+        await self._client.aclose()
+
+    async def _ask(self, name: str, record_type: RecordType) -> DnsAnswer:
+        answer: asyncio.Future[DnsAnswer] = asyncio.get_running_loop().create_future()
+
+        def arrived(found: DnsAnswer) -> None:
+            if not answer.done():  # nobody waits any more
+                answer.set_result(found)
+
+        self._client.ask(name, record_type, arrived)
+        return await answer
+
+
+_ADDRESSES: Final = 3
+
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+"""What this machine has too few of: descriptors, memory, ports."""
+_OFFLINE: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN})
+"""No way out at all, if it is IPv4: many a machine has no IPv6."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendConfig:
+    """How requests are made.
+
+    Attributes:
+        allow_http: for tests: also plain HTTP, and any port.
+        timeout_s: the whole request, name lookup to last byte, by the wall clock.
+        response_bytes: what is read of a response before the connection is closed.
+    """
+
+    allow_http: bool = False
+    timeout_s: float = 15.0
+    response_bytes: int = 16 * 1024
+    user_agent: str = "Mailsift-Webhooks/1.0"
+
+
+class _SendError(Exception):
+    def __init__(self, error: ErrorClass) -> None:
+        super().__init__(error.value)
+        self.error = error
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Opens sockets only to addresses the guard allows.
+
+    The name is resolved here and the checked address is dialled, so an answer that changes meanwhile changes
+    nothing; host header and certificate check still see the name.
+    """
+
+    def __init__(
+        self, *, guard: AddressGuard, resolve: ResolveHost, network: httpcore.AsyncNetworkBackend
+    ) -> None:
+        self._guard = guard
+        self._resolve = resolve
+        self._network = network
+
+    @override
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        ours: Exception = _SendError(ErrorClass.DNS)
+        theirs: Exception | None = None
+        for address in (await self._addresses(host))[:_ADDRESSES]:
+            try:
+                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                if _is_ours(error, address):
+                    ours = _SendError(ErrorClass.NOT_SENT)
+                else:
+                    theirs = error
+        raise theirs or ours
+
+    @override
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        raise _SendError(ErrorClass.BLOCKED)
+
+    @override
+    async def sleep(self, seconds: float) -> None:
+        await self._network.sleep(seconds)
+
+    async def _addresses(self, host: str) -> list[str]:
+        """Return the addresses to dial; one that may not be dialled spoils them all."""
+        try:
+            found = [str(ip_address(host))]
+        except ValueError:
+            found = await self._look_up(host)
+        if not all(map(self._may_dial, found)):
+            raise _SendError(ErrorClass.BLOCKED)
+        return found
+
+    async def _look_up(self, name: str) -> list[str]:
+        try:
+            return list(await self._resolve(name))
+        except MailsiftError:
+            raise _SendError(ErrorClass.NOT_SENT) from None
+
+    def _may_dial(self, address: str) -> bool:
+        return self._guard.allows(address) and not is_this_machine(address)
+
+
+class GuardedTransport(httpx.AsyncHTTPTransport):
+    """The transport of httpx over sockets that a guarded backend opens, with no proxy and no HTTP/2.
+
+    A receiver's `location` and `set-cookie` are dropped: the client would read both, and we act on neither.
+    """
+
+    def __init__(self, backend: GuardedBackend, ssl_context: ssl.SSLContext) -> None:
+        # Not the constructor above, which does nothing but make a pool without the guard.
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=ssl_context, network_backend=backend, max_keepalive_connections=0
+        )
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        for name in ("location", "set-cookie"):
+            response.headers.pop(name, None)
+        return response
+
+
+class WebhookSender:
+    """Posts to webhooks: one connection each, no redirects, no cookies, no proxy of the environment.
+
+    Args:
+        guard: says which addresses may be dialled.
+        resolve: finds the addresses of a name.
+        config: limits.
+        ssl_context: whom to trust; by default whom the system trusts.
+        own_names: names of this installation, in the spelling of a WebhookUrl; they are refused.
+        network: opens the sockets to the addresses that were checked.
+    """
+
+    def __init__(
+        self,
+        *,
+        guard: AddressGuard,
+        resolve: ResolveHost,
+        config: SendConfig | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        own_names: frozenset[str] = frozenset(),
+        network: httpcore.AsyncNetworkBackend | None = None,
+    ) -> None:
+        self._guard = guard
+        self._own_names = own_names
+        self._config = config or SendConfig()
+        self._backend = GuardedBackend(
+            guard=guard, resolve=resolve, network=network or httpcore.AnyIOBackend()
+        )
+        self._ssl = ssl_context or ssl.create_default_context()
+
+    def check(self, url: str) -> str:
+        """Return the one spelling of a URL that may be a webhook.
+
+        Raises:
+            MailsiftError: `webhook_url_invalid`, `webhook_url_blocked`.
+        """
+        return self._checked(url).url
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AttemptOutcome:
+        """Send the bytes once; never raises for what the receiver or the network does."""
+        started = time.monotonic()
+        try:
+            outcome = await self._post(self._checked(url), headers, body)
+        except MailsiftError:
+            outcome = AttemptOutcome(ErrorClass.BLOCKED)
+        except _SendError as error:
+            outcome = AttemptOutcome(error.error)
+        except httpx.InvalidURL:  # "1.2b3c4", which the library takes for a wrong IPv4 address: no such name
+            outcome = AttemptOutcome(ErrorClass.DNS)
+        except (TimeoutError, httpx.TimeoutException):
+            outcome = AttemptOutcome(ErrorClass.TIMEOUT)
+        except (httpx.TransportError, ssl.SSLError) as error:
+            outcome = AttemptOutcome(_class_of(error))
+        except OSError:  # not of the network, which the library translates: no socket to be had
+            outcome = AttemptOutcome(ErrorClass.NOT_SENT)
+        return replace(outcome, ms=round((time.monotonic() - started) * 1000))
+
+    def _checked(self, url: str) -> WebhookUrl:
+        target = parse_webhook_url(url, guard=self._guard, allow_http=self._config.allow_http)
+        if target.host in self._own_names or is_this_machine(target.host):
+            raise MailsiftError("webhook_url_blocked", "This address is that of this installation.")
+        return target
+
+    async def _post(self, target: WebhookUrl, headers: Mapping[str, str], body: bytes) -> AttemptOutcome:
+        async with (
+            asyncio.timeout(self._config.timeout_s) as limit,
+            httpx.AsyncClient(
+                transport=GuardedTransport(self._backend, self._ssl), trust_env=False
+            ) as client,
+        ):
+            request = self._request(target, headers, body)
+            async with aclosing(await client.send(request, stream=True)) as answer:
+                return _outcome_of(answer, await self._read(answer, limit))
+
+    def _request(self, target: WebhookUrl, headers: Mapping[str, str], body: bytes) -> httpx.Request:
+        """Build the request with these headers, Host and Content-Length and no others."""
+        fixed = {
+            "content-type": "application/json",
+            "user-agent": self._config.user_agent,
+            "accept-encoding": "identity",
+            "connection": "close",
+        }
+        # The library would tidy the path ("/a/../b"); it is asked for as it was registered.
+        path = {"target": target.path.encode()}
+        return httpx.Request("POST", target.url, headers={**fixed, **headers}, content=body, extensions=path)
+
+    async def _read(self, answer: httpx.Response, limit: asyncio.Timeout) -> bytes:
+        """Read the beginning of the body, as it came over the wire.
+
+        The status has been heard: a body that drips or breaks off does not change it.
+        """
+        read = bytearray()
+        deadline = limit.when()
+        left = (deadline or 0.0) - asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(left * 0.9):
+                async for piece in answer.aiter_raw():
+                    read += piece[: self._config.response_bytes - len(read)]
+                    if len(read) >= self._config.response_bytes:
+                        break
+        except (TimeoutError, httpx.TransportError):
+            pass
+        return bytes(read)
+
+
+def _outcome_of(answer: httpx.Response, body: bytes) -> AttemptOutcome:
+    headers = answer.headers
+    return AttemptOutcome(
+        error=error_class(answer.status_code),
+        status_code=answer.status_code,
+        retry_after=headers.get("retry-after", ""),
+        response="" if headers.get("content-encoding") else printable_text(body),
+        directive=read_directive(headers.get("webhook-delivery", "")),
+    )
+
+
+def _is_ours(error: BaseException, address: str) -> bool:
+    """Say whether a connection failed because of this machine."""
+    faults = _EXHAUSTED if ":" in address else _EXHAUSTED | _OFFLINE
+    return any(isinstance(one, OSError) and one.errno in faults for one in _causes(error))
+
+
+def _class_of(error: BaseException) -> ErrorClass:
+    """Find what lies below an error of the HTTP library."""
+    for below in _causes(error):
+        if isinstance(below, ssl.SSLError):
+            return ErrorClass.TLS
+        if isinstance(below, ConnectionRefusedError):
+            return ErrorClass.REFUSED
+    return ErrorClass.REFUSED if isinstance(error, httpx.ConnectError) else ErrorClass.RESET
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    below: BaseException | None = error
+    while below is not None:
+        yield below
+        below = below.__cause__ or below.__context__

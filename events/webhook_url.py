@@ -1,0 +1,162 @@
+"""Which URLs may be a webhook, at registration and at every attempt: one grammar, no host of our own."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
+from typing import Final
+from urllib.parse import urlsplit
+
+import idna
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.guard import AddressGuard
+
+LONGEST_URL = 2_048
+_PORTS = {"https": 443, "http": 80}
+_PUBLIC_PORTS = frozenset({443, 8443})
+
+# Stricter than RFC 3986: no userinfo, no fragment, no backslash, nothing that parsers read differently.
+_URL = re.compile(
+    r"(?P<scheme>https?)://"
+    r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\\\[\]%]+)"
+    r"(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<path>/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*)?"
+    r"(?P<query>\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_OWN_NAME: Final = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookUrl:
+    """Where to send: what is dialled, named and asked for is read from one parse.
+
+    Attributes:
+        host: a lower-case ASCII name, or an IP address without brackets.
+        path: with the query.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def url(self) -> str:
+        """The one spelling of this target."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}{self.path}"
+
+
+def parse_webhook_url(url: str, *, guard: AddressGuard, allow_http: bool = False) -> WebhookUrl:
+    """Read a webhook URL.
+
+    Args:
+        url: as the customer gave it, or as stored.
+        guard: refuses an IP address that may not be dialled.
+        allow_http: for tests: also plain HTTP, and any port.
+
+    Raises:
+        MailsiftError: `webhook_url_invalid`, `webhook_url_blocked`.
+    """
+    found = _URL.fullmatch(url) if len(url) <= LONGEST_URL else None
+    if found is None:
+        raise _invalid("The URL must be https://host/path, without user name, fragment or special signs.")
+    scheme = found["scheme"].lower()
+    port = int(found["port"]) if found["port"] else _PORTS[scheme]
+    if not allow_http and (scheme != "https" or port not in _PUBLIC_PORTS):
+        raise _invalid("The URL must use https and port 443 or 8443.")
+    if not 0 < port < 65_536:
+        raise _invalid("The port does not exist.")
+    host = _host(found["host"])
+    if _is_address(host) and not guard.allows(host):
+        raise MailsiftError("webhook_url_blocked", "This address is not on the public internet.")
+    return WebhookUrl(scheme, host, port, (found["path"] or "/") + (found["query"] or ""))
+
+
+def split_hosts(hosts: Iterable[str]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the names, in the spelling of a WebhookUrl, and the addresses and networks among the hosts.
+
+    Raises:
+        ValueError: one of them is none of these.
+    """
+    names, networks = set[str](), list[str]()
+    for host in hosts:
+        try:
+            networks.append(str(ip_network(host, strict=False)))
+        except ValueError:
+            name = host.lower() if host.isascii() else idna.encode(host, uts46=True).decode()
+            if not _OWN_NAME.fullmatch(name):
+                raise ValueError("expected names and addresses") from None
+            names.add(name)
+    return frozenset(names), tuple(networks)
+
+
+def host_name_in(url: str) -> frozenset[str]:
+    """Return the name in a URL; nothing when there is none, or an address."""
+    try:
+        return split_hosts([urlsplit(url).hostname or ""])[0]
+    except ValueError:
+        return frozenset()
+
+
+def is_this_machine(host: str) -> bool:
+    """Tell whether an address belongs to an interface of this machine; loopback is left to the guard.
+
+    The kernel's route to it begins at the address itself then. It is only asked for; nothing is sent.
+
+    Raises:
+        OSError: it could not be asked.
+    """
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    if address.is_loopback:
+        return False
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((host, 9))
+        except OSError:  # no route: not ours
+            return False
+        return ip_address(probe.getsockname()[0]) == address
+
+
+def _host(text: str) -> str:
+    """Return the host in its one spelling; numbers in any but the usual form are refused."""
+    if text.startswith("["):
+        if not _is_address(text[1:-1]):
+            raise _invalid("The IPv6 address is malformed.")
+        return str(ip_address(text[1:-1]))
+    if _is_address(text):
+        return text
+    try:
+        name = text.lower() if text.isascii() else idna.encode(text, uts46=True).decode()
+    except idna.IDNAError:
+        raise _invalid("The host name is malformed.") from None
+    labels = name.split(".")
+    if len(name) > 253 or len(labels) < 2 or not all(map(_LABEL.fullmatch, labels)):
+        raise _invalid("The host must be a full domain name.")
+    if _NUMBER.fullmatch(labels[-1]):
+        raise _invalid("The host must be a full domain name.")
+    return name
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _invalid(text: str) -> MailsiftError:
+    return MailsiftError("webhook_url_invalid", text)

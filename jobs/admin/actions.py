@@ -1,0 +1,281 @@
+"""What operators do: every change is written into the audit log, with it or not at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from mailsift.jobs.engine.commit import cancel_job
+from mailsift.jobs.metrics import JOBS_ENDED
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, Priority
+from mailsift.jobs.waker import Waker
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.sql import deliveries, endpoints, job_search, jobs, leases, people, workers
+from mailsift.storage.sql.job_search import JobFilter
+from mailsift.storage.states import JobTransition
+
+
+class Actions:
+    """Changes workers, leases, chunks and deliveries; `actor` says who does: an address, or `cli`."""
+
+    def __init__(self, *, database: Database, waker: Waker, clock: Clock) -> None:
+        self._database = database
+        self._waker = waker
+        self._clock = clock
+
+    async def drain(
+        self,
+        actor: str,
+        *,
+        drain: bool,
+        owners: Collection[str] = (),
+        hosts: Collection[str] = (),
+        everywhere: bool = False,
+    ) -> Sequence[str]:
+        """Let whole workers claim nothing more, or claim again, from their next heartbeat on.
+
+        Returns:
+            The processes that were told something new.
+        """
+        async with self._database.begin() as connection:
+            changed = await workers.drain(
+                connection, drain=drain, owners=owners, hosts=hosts, everywhere=everywhere
+            )
+            for owner in changed:
+                action = "worker.drain" if drain else "worker.undrain"
+                await people.audit(connection, account_id=None, actor=actor, action=action, subject=owner)
+        return changed
+
+    async def take_back(self, actor: str, tokens: Sequence[UUID] | None = None) -> int:
+        """End these leases, or all that have run out, so that somebody else claims the work at once.
+
+        Who still works on it finds the lease gone and throws its work away. Returns how many there were.
+        """
+        async with self._database.begin() as connection:
+            chosen = await leases.expired(connection) if tokens is None else tokens
+            taken = await leases.take_back(connection, chosen)
+            for job_id, n in taken:
+                await people.audit(
+                    connection,
+                    account_id=None,
+                    actor=actor,
+                    action="lease.take_back",
+                    subject=str(job_id),
+                    detail={"chunk": n},
+                )
+        await self._waker.wake(len(taken))
+        return len(taken)
+
+    async def start_afresh(self, actor: str, job_id: UUID, n: int) -> None:
+        """Let a chunk that was given up again and again be tried now, with all its attempts.
+
+        Raises:
+            MailsiftError: `chunk_not_waiting`.
+        """
+        async with self._database.begin() as connection:
+            if not await leases.start_afresh(connection, job_id, n):
+                raise MailsiftError("chunk_not_waiting", "This chunk is being worked on, or is done.")
+            await people.audit(
+                connection,
+                account_id=None,
+                actor=actor,
+                action="chunk.start_afresh",
+                subject=str(job_id),
+                detail={"chunk": n},
+            )
+        await self._waker.wake(1)
+
+    async def replay(self, actor: str, endpoint_id: UUID, *, hours: float) -> int:
+        """Make due what was given up at an endpoint in the last hours; returns how many deliveries.
+
+        Raises:
+            MailsiftError: `webhook_not_found`, `webhook_disabled`.
+        """
+        now = datetime.fromtimestamp(self._clock(), UTC)
+        async with self._database.begin() as connection:
+            endpoint = await endpoints.get(connection, endpoint_id)
+            if endpoint is None:
+                raise MailsiftError("webhook_not_found", "There is no such endpoint.")
+            if not endpoint["enabled"]:
+                raise MailsiftError("webhook_disabled", "This endpoint is disabled: nothing is sent to it.")
+            count = await deliveries.failed_again(
+                connection, endpoint_id, since=now - timedelta(hours=hours), now=now
+            )
+            await people.audit(
+                connection,
+                account_id=endpoint["account_id"],
+                actor=actor,
+                action="delivery.replay",
+                subject=str(endpoint_id),
+                detail={"deliveries": count, "hours": hours},
+            )
+        await self._waker.wake(min(count, 1))
+        return count
+
+    async def wake(self, actor: str, count: int) -> None:
+        """Send wake-ups by hand; harmless, as a worker that finds nothing goes back to sleep."""
+        async with self._database.begin() as connection:
+            await people.audit(
+                connection, account_id=None, actor=actor, action="worker.wake", detail={"count": count}
+            )
+        await self._waker.wake(count)
+
+
+class JobAction(StrEnum):
+    """What may be done."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+    RETRY = "retry"
+    RAISE = "priority_high"
+    LEVEL = "priority_normal"
+    LOWER = "priority_low"
+
+
+AT_ONCE: Final[Mapping[JobAction, int]] = dict.fromkeys(JobAction, 5_000) | {JobAction.RETRY: 50}
+"""How many jobs one order reaches: a retry reads the results of its job."""
+
+_PRIORITIES: Final = {
+    JobAction.RAISE: Priority.HIGH,
+    JobAction.LEVEL: Priority.NORMAL,
+    JobAction.LOWER: Priority.LOW,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What came of an order.
+
+    Attributes:
+        done: jobs that were changed.
+        refused: jobs that could not be, by code: most are in a state that does not allow it.
+    """
+
+    done: int
+    refused: Mapping[str, int]
+
+
+class JobActions:
+    """Changes jobs of any account; `actor` says who does: an address, or `cli`."""
+
+    def __init__(self, *, database: Database, jobs: JobService, waker: Waker) -> None:
+        self._database = database
+        self._jobs = jobs
+        self._waker = waker
+
+    async def one(self, actor: str, action: JobAction, job_id: JobId) -> None:
+        """Do it to one job.
+
+        Raises:
+            MailsiftError: `job_not_found`, `job_state_conflict`, and what a retry may raise.
+        """
+        async with self._database.begin() as connection:
+            row = await jobs.get(connection, job_id)
+        if row is None:
+            raise MailsiftError("job_not_found", "There is no such job.")
+        await self._do(actor, action, JobId(row["id"]), AccountId(row["account_id"]))
+        await self._waker.wake(1)
+
+    async def all_matching(self, actor: str, action: JobAction, wanted: JobFilter) -> Applied:
+        """Do it to every job that matches, oldest first; those it is not allowed for are counted.
+
+        Raises:
+            MailsiftError: `too_many_jobs`; nothing was done then.
+        """
+        most = AT_ONCE[action]
+        async with self._database.begin() as connection:
+            found = await job_search.ids(connection, wanted, limit=most + 1)
+        if len(found) > most:
+            text = f"More than {most:,} jobs match, the most one order may reach: narrow the filter."
+            raise MailsiftError("too_many_jobs", text)
+        done, refused = 0, Counter[str]()
+        for job_id, account_id in found:
+            try:
+                await self._do(actor, action, JobId(job_id), AccountId(account_id))
+                done += 1
+            except MailsiftError as error:
+                refused[error.code] += 1
+        await self._tell(actor, action, wanted, done)
+        await self._waker.wake(min(done, 4))
+        return Applied(done, dict(refused))
+
+    async def _do(self, actor: str, action: JobAction, job_id: JobId, account: AccountId) -> None:
+        if action is JobAction.RETRY:
+            made = await self._jobs.retry(account, job_id)
+            async with self._database.begin() as connection:
+                await _audit(connection, actor, action, job_id, account, {"job": str(made)})
+            return
+
+        async def transaction(connection: Connection) -> None:
+            if not await _CHANGES[action](connection, job_id, action):
+                raise MailsiftError("job_state_conflict", f"This job cannot be changed: {action.value}.")
+            await _audit(connection, actor, action, job_id, account, {})
+
+        await self._database.run(transaction)
+        if action is JobAction.CANCEL:
+            JOBS_ENDED.labels(JobTransition.CANCEL.target).inc()
+
+    async def _tell(self, actor: str, action: JobAction, wanted: JobFilter, done: int) -> None:
+        asked = {
+            "states": list(wanted.states),
+            "account": wanted.account,
+            "text": wanted.text,
+            "after": wanted.after.isoformat(timespec="seconds") if wanted.after else "",
+            "before": wanted.before.isoformat(timespec="seconds") if wanted.before else "",
+        }
+        detail = {"jobs": done, **{name: value for name, value in asked.items() if value}}
+        async with self._database.begin() as connection:
+            await people.audit(
+                connection, account_id=None, actor=actor, action=f"jobs.{action.value}", detail=detail
+            )
+
+
+async def _pause(connection: Connection, job_id: UUID, _: JobAction) -> bool:
+    return await jobs.pause(connection, job_id)
+
+
+async def _resume(connection: Connection, job_id: UUID, _: JobAction) -> bool:
+    return await jobs.resume(connection, job_id)
+
+
+async def _cancel(connection: Connection, job_id: UUID, _: JobAction) -> bool:
+    return await cancel_job(connection, job_id, by="an operator")
+
+
+async def _set_priority(connection: Connection, job_id: UUID, action: JobAction) -> bool:
+    return await job_search.set_priority(connection, job_id, _PRIORITIES[action])
+
+
+_CHANGES: Final[Mapping[JobAction, Callable[[Connection, UUID, JobAction], Awaitable[bool]]]] = {
+    JobAction.PAUSE: _pause,
+    JobAction.RESUME: _resume,
+    JobAction.CANCEL: _cancel,
+    **dict.fromkeys(_PRIORITIES, _set_priority),
+}
+
+
+async def _audit(
+    connection: Connection,
+    actor: str,
+    action: JobAction,
+    job_id: UUID,
+    account: UUID,
+    detail: Mapping[str, str],
+) -> None:
+    await people.audit(
+        connection,
+        account_id=account,
+        actor=actor,
+        action=f"job.{action.value}",
+        subject=str(job_id),
+        detail=detail,
+    )

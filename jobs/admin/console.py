@@ -1,0 +1,256 @@
+"""What operators look at: every question has one picture, for pages and terminal alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mailsift.jobs.admin import filters
+from mailsift.jobs.admin.alarms import Installation, alarms
+from mailsift.jobs.admin.models import AccountJob, JobDetails, JobsPage, Overview, ThrottleRow
+from mailsift.jobs.admin.rates import lane_of, throttle_rows
+from mailsift.jobs.forecasts import Forecasts
+from mailsift.jobs.rates import ProviderRates
+from mailsift.jobs.service import JobEvent
+from mailsift.jobs.views import JobId, view_of
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.syntax.address import parse_address
+from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.redis import broker_counts
+from mailsift.storage.redis.broker_counts import BrokerCounts
+from mailsift.storage.redis.connection import Client, Lifeline
+from mailsift.storage.redis.facts import FactInspector, KnownDomain
+from mailsift.storage.redis.throttle_view import LearnedPace, ThrottleInspector
+from mailsift.storage.sql import (
+    chunks,
+    job_search,
+    jobs,
+    leases,
+    people,
+    stats,
+    throttle_edits,
+    workers,
+)
+from mailsift.storage.sql.job_search import JobFilter
+from mailsift.storage.sql.leases import Lease, TroubledChunk
+from mailsift.storage.sql.people import AuditRow
+from mailsift.storage.sql.stats import EndpointRow, Outbox, ScheduleRow
+from mailsift.storage.sql.throttle_edits import ANY_SOURCE
+from mailsift.storage.sql.workers import Worker
+
+MOST_COUNTED: Final = 10_000
+STRIP_CELLS: Final = 240
+_SOME: Final = 200
+_FULLEST_LANES: Final = 8
+_LONGEST_NAME: Final = 253  # of a domain, which a provider outside the table is
+
+
+@dataclass(frozen=True, slots=True)
+class FleetConfig:
+    """What the numbers are measured against.
+
+    Attributes:
+        providers: the provider table with the overrides file.
+        sources: the labels of our own addresses, "" for the default route.
+        queue: the broker's queue of wake-ups.
+        clock: seconds since the epoch.
+    """
+
+    providers: Providers
+    sources: Sequence[str]
+    queue: str
+    clock: Clock
+
+    def check_source(self, source: str) -> None:
+        """Refuse what is none of our sources, and not ANY_SOURCE.
+
+        Raises:
+            MailsiftError: `unknown_source`.
+        """
+        if source != ANY_SOURCE and source not in self.sources:
+            raise MailsiftError("unknown_source", "There is no such source here; * means every one.")
+
+
+class Console:
+    """Reads everything across accounts; whoever calls has made sure that an operator asks."""
+
+    def __init__(
+        self, *, database: Database, redis: Client, forecasts: Forecasts, world: FleetConfig
+    ) -> None:
+        self._database = database
+        self._forecasts = forecasts
+        self._redis = redis
+        self._world = world
+        self._desk = ThrottleInspector(redis)
+        self._facts = FactInspector(redis)
+        self._lifeline = Lifeline("The operator console")
+
+    async def overview(self) -> Overview:
+        """Return whether it flows, and if not why not."""
+        throttles, counts = await asyncio.gather(self._learned(), self.broker())
+        async with self._database.begin() as connection:
+            seen = Installation(stats=await stats.snapshot(connection), throttles=throttles, broker=counts)
+            rates = await self._rates(connection, throttles)
+            fullest = await stats.lanes(connection, limit=_FULLEST_LANES)
+        left = await self._forecasts.of_all()
+        return Overview(seen.stats, counts, alarms(seen), [lane_of(lane, rates) for lane in fullest], left)
+
+    async def jobs(self, wanted: JobFilter, *, limit: int = 50, cursor: str = "") -> JobsPage:
+        """Return matching jobs of all accounts, newest first.
+
+        Raises:
+            MailsiftError: `bad_cursor`.
+        """
+        before = filters.read_cursor(cursor)
+        async with self._database.begin() as connection:
+            rows = await job_search.newest(connection, wanted, limit=limit + 1, before=before)
+            matching = await job_search.count(connection, wanted, most=MOST_COUNTED)
+        shown = [_seen(row) for row in rows[:limit]]
+        more = filters.write_cursor(shown[-1].view.created_at, shown[-1].view.id) if len(rows) > limit else ""
+        return JobsPage(shown, matching, more)
+
+    async def job(self, job_id: JobId) -> JobDetails:
+        """Return everything about one job.
+
+        Raises:
+            MailsiftError: `job_not_found`.
+        """
+        learned = await self._learned()
+        async with self._database.begin() as connection:
+            row = await job_search.get(connection, job_id)
+        if row is None:
+            raise MailsiftError("job_not_found", "There is no such job.")
+        left = await self._forecasts.of([row])
+        async with self._database.begin() as connection:
+            rates = await self._rates(connection, learned)
+            lanes = await stats.lanes(connection, job_id=job_id)
+            return JobDetails(
+                job=AccountJob(row["account_name"], view_of(row, time_left=left.get(row["id"]))),
+                priority=row["options"].get("priority", "normal"),
+                lanes=[lane_of(lane, rates) for lane in lanes],
+                strip=await stats.strip(connection, job_id, cells=STRIP_CELLS),
+                leases=await leases.held(connection, limit=_SOME, job_id=job_id),
+                troubled=await leases.troubled(connection, limit=_SOME, job_id=job_id),
+                events=[JobEvent(**event) for event in await jobs.events_of(connection, job_id)],
+                audit=await job_search.audit_of(connection, str(job_id), limit=50),
+            )
+
+    async def workers(self) -> Sequence[Worker]:
+        """Return every process that did not say goodbye; who is gone is forgotten after a day."""
+        async with self._database.begin() as connection:
+            return await workers.everybody(connection)
+
+    async def leases(self, *, limit: int = 100) -> Sequence[Lease]:
+        """Return what is leased, what ends first comes first."""
+        async with self._database.begin() as connection:
+            return await leases.held(connection, limit=limit)
+
+    async def troubled(self, *, limit: int = 100) -> Sequence[TroubledChunk]:
+        """Return chunks that were tried more than twice, open ones first."""
+        async with self._database.begin() as connection:
+            return await leases.troubled(connection, limit=limit)
+
+    async def throttles(self) -> Sequence[ThrottleRow] | None:
+        """Return the providers that are asked most, wait, or were edited; None while Redis is gone."""
+        async with self._database.begin() as connection:
+            edits = await throttle_edits.edits(connection)
+            lanes = await stats.lanes(connection, limit=_SOME)
+        waiting = {lane.lane: lane.remaining for lane in lanes if lane.lane not in chunks.SHARED_KEYS}
+        places = [(edit.provider, edit.source) for edit in edits]
+        places += [(lane, source) for lane in waiting for source in self._world.sources]
+        learned = await self._lifeline.call(lambda: self._desk.look(places))
+        if learned is None:
+            return None
+        return throttle_rows(learned, edits, waiting, self._world.providers)
+
+    async def throttle(self, provider: str, source: str) -> ThrottleRow:
+        """Return one provider at one source of ours, or at every one (ANY_SOURCE).
+
+        While Redis is gone, nothing is known to have been learned.
+
+        Raises:
+            MailsiftError: `bad_provider`, `unknown_source`.
+        """
+        key = provider_key(provider)
+        self._world.check_source(source)
+        async with self._database.begin() as connection:
+            edits = await throttle_edits.edits(connection)
+            lanes = await stats.lanes(connection, limit=_SOME)
+        found = await self._lifeline.call(lambda: self._desk.look([(key, source)]))
+        places = {(one.provider, one.source): one for one in found or ()}
+        learned = places.get((key, source), LearnedPace(key, source))
+        waiting = {lane.lane: lane.remaining for lane in lanes}
+        return throttle_rows([learned], edits, waiting, self._world.providers)[0]
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """The names of our own addresses, "" for the default route."""
+        return self._world.sources
+
+    async def facts(self, name: str) -> KnownDomain | None:
+        """Return what is remembered of a domain, or of an address's domain; None while Redis is gone.
+
+        Raises:
+            MailsiftError: `bad_domain`.
+        """
+        domain = domain_of(name)
+        return await self._lifeline.call(lambda: self._facts.look(domain))
+
+    async def deliveries(self) -> tuple[Outbox, Sequence[EndpointRow]]:
+        """Return how the deliveries of all accounts stand, and which endpoints need a look."""
+        async with self._database.begin() as connection:
+            return await stats.outbox(connection), await stats.endpoints(connection, limit=_SOME)
+
+    async def schedules(self) -> Sequence[ScheduleRow]:
+        """Return the schedules of all accounts, late ones first."""
+        async with self._database.begin() as connection:
+            return await stats.schedules(connection, limit=_SOME)
+
+    async def broker(self) -> BrokerCounts | None:
+        """Return what lies in the broker; None while it is gone."""
+        return await self._lifeline.call(lambda: broker_counts.counts(self._redis, self._world.queue))
+
+    async def audit(self, *, limit: int = 100, before: int | None = None) -> Sequence[AuditRow]:
+        """Return what was done by anybody in any account, newest first."""
+        async with self._database.begin() as connection:
+            return await people.audited(connection, None, limit=limit, before=before)
+
+    async def _learned(self) -> Sequence[LearnedPace] | None:
+        return await self._lifeline.call(self._desk.look)
+
+    async def _rates(self, connection: Connection, learned: Sequence[LearnedPace] | None) -> ProviderRates:
+        edits = await throttle_edits.edits(connection)
+        now = self._world.clock()
+        return ProviderRates(self._world.providers, self._world.sources, edits, learned or (), now=now)
+
+
+def provider_key(name: str) -> str:
+    """Return the key of a provider: one of the table, or a host's registrable domain.
+
+    Raises:
+        MailsiftError: `bad_provider`.
+    """
+    key = name.strip().lower().rstrip(".")
+    if not key or len(key) > _LONGEST_NAME or not key.isprintable() or set(key) & set(" :"):
+        raise MailsiftError("bad_provider", "A provider is a key such as google, or a host's domain.")
+    return key
+
+
+def domain_of(name: str) -> str:
+    """Return the domain as the pipeline writes it: lower case, ASCII (IDNA 2008).
+
+    Raises:
+        MailsiftError: `bad_domain`.
+    """
+    parsed = parse_address(f"postmaster@{name.strip().rpartition('@')[2].rstrip('.')}")
+    if not parsed.domain:
+        raise MailsiftError("bad_domain", "This is not the name of a domain.")
+    return parsed.domain
+
+
+def _seen(row: Row) -> AccountJob:
+    return AccountJob(row["account_name"], view_of(row))

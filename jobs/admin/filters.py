@@ -1,0 +1,89 @@
+"""Which jobs an operator means: from the words of a form or a command to a filter, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.sql.job_search import JobFilter
+from mailsift.storage.states import ENDED, JobState
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "open": tuple(state.value for state in JobState if state not in ENDED),
+    "ended": tuple(sorted(state.value for state in ENDED)),
+}
+"""Names for several states."""
+
+_AGE: Final = re.compile(r"([<>])([1-9]\d{0,4})([mhd])")
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def read_filter(words: Mapping[str, str], *, now: float) -> JobFilter:
+    """Return the filter.
+
+    Args:
+        words: `state` (a state, or one of GROUPS), `account`, `text`, and `age` such as `<24h` (younger than
+            a day) or `>7d`; each may be missing or empty.
+        now: seconds since the epoch.
+
+    Raises:
+        MailsiftError: `bad_filter`.
+    """
+    after, before = _ages(words.get("age", "").strip(), datetime.fromtimestamp(now, UTC))
+    return JobFilter(
+        states=_states(words.get("state", "").strip()),
+        account=words.get("account", "").strip()[:200],
+        text=words.get("text", "").strip()[:200],
+        after=after,
+        before=before,
+    )
+
+
+def read_cursor(cursor: str) -> tuple[datetime, UUID] | None:
+    """Return where a page begins, None for "".
+
+    Raises:
+        MailsiftError: `bad_cursor`.
+    """
+    if not cursor:
+        return None
+    created_at, _, job_id = cursor.partition("~")
+    try:
+        moment = datetime.fromisoformat(created_at)
+        place = moment, UUID(job_id)
+    except ValueError:
+        raise MailsiftError("bad_cursor", "The cursor is not one of this list.") from None
+    if moment.tzinfo is None:
+        raise MailsiftError("bad_cursor", "The cursor is not one of this list.")
+    return place
+
+
+def write_cursor(created_at: datetime, job_id: UUID) -> str:
+    """Return the cursor of what comes after this job."""
+    return f"{created_at.astimezone(UTC).isoformat().replace('+00:00', 'Z')}~{job_id}"
+
+
+def _states(word: str) -> tuple[str, ...]:
+    if not word:
+        return ()
+    if word in GROUPS:
+        return GROUPS[word]
+    if word not in set(JobState):
+        known = ", ".join([*GROUPS, *JobState])
+        raise MailsiftError("bad_filter", f"A state is one of: {known}.")
+    return (word,)
+
+
+def _ages(word: str, now: datetime) -> tuple[datetime | None, datetime | None]:
+    if not word:
+        return None, None
+    found = _AGE.fullmatch(word)
+    if found is None:
+        raise MailsiftError("bad_filter", "An age is written <24h (younger) or >7d (older).")
+    than, number, unit = found.groups()
+    moment = now - timedelta(**{_UNITS[unit]: int(number)})
+    return (moment, None) if than == "<" else (None, moment)

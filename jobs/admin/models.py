@@ -1,0 +1,154 @@
+"""What operators see: the pictures that pages and terminal show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mailsift.jobs.admin.alarms import Alarm
+from mailsift.jobs.eta import TimeLeft
+from mailsift.jobs.service import JobEvent
+from mailsift.jobs.views import JobView
+from mailsift.pipeline.providers import Provider
+from mailsift.storage.redis.broker_counts import BrokerCounts
+from mailsift.storage.redis.throttle_view import LearnedPace
+from mailsift.storage.sql import leases
+from mailsift.storage.sql.chunks import MAX_ATTEMPTS
+from mailsift.storage.sql.leases import Lease, TroubledChunk
+from mailsift.storage.sql.people import AuditRow
+from mailsift.storage.sql.stats import ChunkSpan, LaneRow, Snapshot
+from mailsift.storage.sql.throttle_edits import MOST_RAISE, ThrottleEdit, most_sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane and how fast its provider may be asked.
+
+    Attributes:
+        row: what is in it.
+        title: its name for people.
+        rate: recipients a second that are allowed there now, all sources together; None = no limit of one
+            provider.
+        seconds: how long what remains takes at least; None when there is no rate, or held without an end.
+        held: an operator holds the provider.
+    """
+
+    row: LaneRow
+    title: str
+    rate: float | None
+    seconds: float | None
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Whether it flows.
+
+    Attributes:
+        stats: the figures.
+        broker: what lies in it; None while Redis does not answer.
+        alarms: what is wrong, the worst first.
+        lanes: the fullest ones.
+        left: when everything that waits is done.
+    """
+
+    stats: Snapshot
+    broker: BrokerCounts | None
+    alarms: Sequence[Alarm]
+    lanes: Sequence[Lane]
+    left: TimeLeft
+
+
+@dataclass(frozen=True, slots=True)
+class AccountJob:
+    """A job with the name of its account."""
+
+    account: str
+    view: JobView
+
+
+@dataclass(frozen=True, slots=True)
+class JobsPage:
+    """Some jobs, newest first; `matching` counts all that match, up to MOST_COUNTED."""
+
+    jobs: Sequence[AccountJob]
+    matching: int
+    next_cursor: str
+
+
+_ERRORS: Final[Mapping[str, str]] = {
+    leases.LEASE_EXPIRED: "its worker died or hung: the lease ran out",
+    leases.TAKEN_BACK: "an operator took it back",
+    "": "nothing was said yet",
+}
+
+
+def describe_trouble(chunk: TroubledChunk) -> str:
+    """Say what happened to a chunk that was tried again and again."""
+    if chunk.state == "cancelled":
+        return "its job was cancelled"
+    if chunk.state != "done":
+        return _ERRORS.get(chunk.last_error, chunk.last_error)
+    if chunk.attempt <= MAX_ATTEMPTS:
+        return "went well in the end"
+    return "was split in two" if chunk.addresses > 1 else "its address was judged without asking anybody"
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetails:
+    """A job as operators see it."""
+
+    job: AccountJob
+    priority: str
+    lanes: Sequence[Lane]
+    strip: Sequence[ChunkSpan]
+    leases: Sequence[Lease]
+    troubled: Sequence[TroubledChunk]
+    events: Sequence[JobEvent]
+    audit: Sequence[AuditRow]
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleRow:
+    """A provider at one source (ANY_SOURCE: an edit for every one).
+
+    Attributes:
+        learned: what the throttle knows.
+        base: the provider table's row, with the overrides file.
+        now: the same as edited.
+        held: an operator holds it.
+        edit: what operators changed, and who.
+        waiting: addresses in its lane.
+    """
+
+    learned: LearnedPace
+    base: Provider
+    now: Provider
+    held: bool
+    edit: ThrottleEdit | None
+    waiting: int
+
+    @property
+    def rate(self) -> float:
+        """Recipients a second that are allowed at this moment, as edited and as learned."""
+        return 0.0 if self.held or self.learned.closed_s > 0 else self.now.rate * self.learned.share
+
+    @property
+    def highest_rate(self) -> float:
+        """The most an edit may set."""
+        return self.base.rate * MOST_RAISE
+
+    @property
+    def most_sessions(self) -> int:
+        """The most an edit may set."""
+        return most_sessions(self.base)
+
+    @property
+    def state(self) -> str:
+        """One word: held, refused (it refuses us), closed (a penalty), slowed (it was learned) or open."""
+        if self.held:
+            return "held"
+        if self.learned.closed_s > 0:
+            return "refused" if self.learned.refuses else "closed"
+        return "slowed" if self.learned.share < 1 else "open"

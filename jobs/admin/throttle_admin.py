@@ -1,0 +1,159 @@
+"""What operators do about providers and domains: limits, holds, what was learned, what is remembered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mailsift.jobs.admin.console import FleetConfig, domain_of, provider_key
+from mailsift.jobs.waker import Waker
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.redis.connection import Client, ClientError
+from mailsift.storage.redis.facts import FactInspector
+from mailsift.storage.redis.throttle_view import ThrottleInspector
+from mailsift.storage.sql import people, throttle_edits
+from mailsift.storage.sql.throttle_edits import ANY_SOURCE, MOST_RAISE, ThrottleEdit, most_sessions
+
+_LONGEST_NOTE: Final = 200
+_LONGEST_HOLD: Final = 30 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderLimits:
+    """What a provider is to be asked with; None = what its row says."""
+
+    rate: float | None
+    sessions: int | None
+    note: str = ""
+
+
+class ThrottleAdmin:
+    """Changes what the throttle allows and what is remembered; `actor` says who does."""
+
+    def __init__(self, *, database: Database, redis: Client, waker: Waker, world: FleetConfig) -> None:
+        self._database = database
+        self._waker = waker
+        self._world = world
+        self._desk = ThrottleInspector(redis)
+        self._facts = FactInspector(redis)
+
+    async def edit_limits(self, actor: str, provider: str, source: str, limits: ProviderLimits) -> None:
+        """Change how a provider is asked from a source, in all processes within seconds.
+
+        Raises:
+            MailsiftError: `bad_provider`, `unknown_source`, `bad_limit` above what the table doubled allows.
+        """
+        edit = self._edit(actor, provider, source, limits.note)
+        self._check(edit.provider, limits)
+        async with self._database.begin() as connection:
+            changed = ThrottleEdit(
+                edit.provider, edit.source, limits.rate, limits.sessions, note=edit.note, edited_by=actor
+            )
+            await throttle_edits.put(connection, changed)
+            await _audit(
+                connection,
+                actor,
+                "throttle.edit",
+                _named(edit),
+                rate=limits.rate or "as in the table",
+                sessions=limits.sessions or "as in the table",
+                **_noted(edit),
+            )
+
+    async def hold(self, actor: str, provider: str, source: str, *, seconds: float, note: str = "") -> None:
+        """Ask a provider nothing more for so many seconds, 0 = until `let_go`; sessions that run may end.
+
+        Raises:
+            MailsiftError: `bad_provider`, `unknown_source`, `bad_limit`.
+        """
+        if not 0 <= seconds <= _LONGEST_HOLD:
+            raise MailsiftError("bad_limit", "A hold lasts at most 30 days, or until somebody lets go.")
+        edit = self._edit(actor, provider, source, note)
+        async with self._database.begin() as connection:
+            await throttle_edits.hold(connection, edit, seconds=seconds)
+            await _audit(connection, actor, "throttle.hold", _named(edit), seconds=seconds, **_noted(edit))
+
+    async def let_go(self, actor: str, provider: str, source: str) -> bool:
+        """End a hold; what waits for the provider is looked at again at once. False: it was not held.
+
+        Raises:
+            MailsiftError: `bad_provider`, `unknown_source`.
+        """
+        edit = self._edit(actor, provider, source, "")
+        async with self._database.begin() as connection:
+            done = await throttle_edits.let_go(
+                connection, provider=edit.provider, source=edit.source, edited_by=actor
+            )
+            if done:
+                await _audit(connection, actor, "throttle.let_go", _named(edit))
+        await self._waker.wake(int(done))
+        return done
+
+    async def reset(self, actor: str, provider: str, source: str) -> int:
+        """Forget what was learned of a provider: pace, penalties, refusals; returns at how many sources.
+
+        Raises:
+            MailsiftError: `bad_provider`, `unknown_source`, `redis_unavailable`.
+        """
+        edit = self._edit(actor, provider, source, "")
+        sources = self._world.sources if edit.source == ANY_SOURCE else (edit.source,)
+        try:
+            known = [await self._desk.reset(edit.provider, one) for one in sources]
+        except ClientError:
+            raise _redis_gone() from None
+        async with self._database.begin() as connection:
+            await _audit(connection, actor, "throttle.reset", _named(edit))
+        return sum(known)
+
+    async def forget(self, actor: str, name: str) -> int:
+        """Forget what is remembered of a domain; returns how many facts there were.
+
+        Raises:
+            MailsiftError: `bad_domain`, `redis_unavailable`.
+        """
+        domain = domain_of(name)
+        try:
+            gone = await self._facts.forget(domain)
+        except ClientError:
+            raise _redis_gone() from None
+        async with self._database.begin() as connection:
+            await _audit(connection, actor, "facts.forget", domain, facts=gone)
+        return gone
+
+    def _edit(self, actor: str, provider: str, source: str, note: str) -> ThrottleEdit:
+        """Return the place of a change, checked."""
+        self._world.check_source(source)
+        return ThrottleEdit(
+            provider_key(provider), source, note=note.strip()[:_LONGEST_NOTE], edited_by=actor
+        )
+
+    def _check(self, provider: str, limits: ProviderLimits) -> None:
+        """Refuse what is above the hard bound, or no limit at all."""
+        row = self._world.providers.row(provider)
+        highest, most = row.rate * MOST_RAISE, most_sessions(row)
+        if limits.rate is not None and not 0 < limits.rate <= highest:
+            text = f"The rate is above 0 and at most {highest:g}, twice what the provider table allows."
+            raise MailsiftError("bad_limit", text)
+        if limits.sessions is not None and not 0 < limits.sessions <= most:
+            text = f"There is at least 1 session and at most {most}, twice what the provider table allows."
+            raise MailsiftError("bad_limit", text)
+
+
+async def _audit(connection: Connection, actor: str, action: str, subject: str, **detail: Any) -> None:
+    await people.audit(
+        connection, account_id=None, actor=actor, action=action, subject=subject, detail=detail
+    )
+
+
+def _named(edit: ThrottleEdit) -> str:
+    source = "every source" if edit.source == ANY_SOURCE else edit.source or "the default route"
+    return f"{edit.provider} at {source}"
+
+
+def _noted(edit: ThrottleEdit) -> dict[str, str]:
+    return {"note": edit.note} if edit.note else {}
+
+
+def _redis_gone() -> MailsiftError:
+    return MailsiftError("redis_unavailable", "Redis does not answer.", retryable=True)

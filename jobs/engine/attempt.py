@@ -1,0 +1,102 @@
+"""One attempt at a piece of work: its ids in every log line, a span while it lasts, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import Context, copy_context
+
+from structlog.contextvars import bind_contextvars
+
+from mailsift.jobs.engine.commit import LeaseLostError
+from mailsift.jobs.metrics import (
+    ATTEMPTS,
+    CLAIM,
+    IN_FLIGHT,
+    RUN,
+    SLOTS,
+    STEP_ATTEMPTS,
+    STEP_RUN,
+    UP,
+    count_phases,
+)
+from mailsift.jobs.tracing import Stopwatch, open_part, open_span
+from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk
+from mailsift.storage.sql.jobs import ClaimedStep
+
+
+def context_of(held: ClaimedChunk | ClaimedStep) -> Context:
+    """Return a context for a task whose log lines all carry the ids of what it works on."""
+    context = copy_context()
+    context.run(bind_contextvars, **_ids(held))
+    return context
+
+
+@contextmanager
+def attempt_at_chunk(chunk: ClaimedChunk, watch: Stopwatch) -> Iterator[None]:
+    """Count and trace the work of a chunk, from its claim on."""
+    claimed = watch.seconds.get("claim", 0.0)
+    CLAIM.observe(claimed)
+    started = time.perf_counter()
+    outcome = "stopped"
+    with open_span("chunk", {**_ids(chunk), "addresses": chunk.addresses}, earlier=claimed):
+        with open_part("claim", earlier=claimed):
+            pass
+        try:
+            yield
+            outcome = "done"
+        except Exception as error:
+            outcome = _outcome(error)
+            raise
+        finally:
+            ATTEMPTS.labels(outcome).inc()
+            RUN.observe(time.perf_counter() - started)
+            count_phases(watch.seconds)
+
+
+@contextmanager
+def attempt_at_step(step: ClaimedStep) -> Iterator[None]:
+    """Count and trace an intake or a finish."""
+    started = time.perf_counter()
+    outcome = "stopped"
+    with open_span(f"job.{step.state}", _ids(step)):
+        try:
+            yield
+            outcome = "done"
+        except Exception as error:
+            outcome = _outcome(error)
+            raise
+        finally:
+            STEP_ATTEMPTS.labels(step.state, outcome).inc()
+            STEP_RUN.labels(step.state).observe(time.perf_counter() - started)
+
+
+def show_process(*, slots: int, triage_slots: int) -> None:
+    """Show that this process works, and how much it takes at a time."""
+    UP.set(1)
+    SLOTS.labels("all").set(slots)
+    SLOTS.labels("survey").set(triage_slots)
+
+
+def show_in_flight(held: Iterable[ClaimedChunk | ClaimedStep]) -> None:
+    """Show what this process works on."""
+    kinds = [_kind(one) for one in held]
+    for kind in ("chunk", "survey", "step"):
+        IN_FLIGHT.labels(kind).set(kinds.count(kind))
+
+
+def _kind(held: ClaimedChunk | ClaimedStep) -> str:
+    if isinstance(held, ClaimedStep):
+        return "step"
+    return "survey" if held.throttle_key == TRIAGE_KEY else "chunk"
+
+
+def _ids(held: ClaimedChunk | ClaimedStep) -> dict[str, str | int]:
+    if isinstance(held, ClaimedStep):
+        return {"job": str(held.job_id), "lease": str(held.token)}
+    return {"job": str(held.job_id), "chunk": held.n, "lease": str(held.lease_token)}
+
+
+def _outcome(error: Exception) -> str:
+    return "lease_lost" if isinstance(error, LeaseLostError) else "error"

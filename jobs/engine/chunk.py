@@ -1,0 +1,257 @@
+"""The work of one chunk: read its addresses, validate them, write the segment, commit."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from mailsift.jobs.engine.commit import close_chunk
+from mailsift.jobs.metrics import POISON, count_verdicts, count_waiting
+from mailsift.jobs.tracing import Stopwatch
+from mailsift.jobs.views import JobOptions, load_options
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import WaitReason
+from mailsift.pipeline.frames import SEGMENT, WAITING
+from mailsift.pipeline.smtp.config import PATIENT_SECONDS
+from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
+from mailsift.pipeline.verdict import Result, Status
+from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.database import Database
+from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, ClaimedChunk, NewChunk
+from mailsift.storage.sql.jobs import VerdictCounts
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSizes:
+    """How deferred chunks are cut.
+
+    Attributes:
+        own_chunk: addresses of one provider that are worth chunks of their own.
+        provider_chunk: addresses in a chunk of one provider.
+        mixed_chunk: addresses in a chunk of many small providers.
+    """
+
+    own_chunk: int = 50
+    provider_chunk: int = 1_000
+    mixed_chunk: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredChunk:
+    """A chunk to be: its addresses (frames.WAITING), why they wait ("" = they do not) and for how long."""
+
+    frame: pl.DataFrame
+    throttle_key: str
+    reason: str
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkPlan:
+    """How chunks are worked.
+
+    Attributes:
+        cut: how deferred chunks are cut.
+        delays: seconds before the second, third … try at a server that said "later".
+        dns_s: seconds without news from DNS after which the slow domains come back among the slow ones.
+        brisk_s: wall-clock seconds of an SMTP session at first; slower hosts come back together.
+        patient_s: the same for the slow ones.
+        budget_s: seconds after which a chunk opens no new session.
+        max_attempts: a chunk that workers gave up more often is split.
+    """
+
+    cut: ChunkSizes = field(default_factory=ChunkSizes)
+    delays: tuple[float, ...] = (300.0, 900.0, 3600.0)
+    dns_s: float = 1.0
+    brisk_s: float = 8.0
+    patient_s: float = PATIENT_SECONDS
+    budget_s: float = 15.0
+    max_attempts: int = MAX_ATTEMPTS
+
+
+class ChunkWorker:
+    """Does chunks, one call each, many at once on one loop."""
+
+    def __init__(
+        self, *, database: Database, blobs: Blobs, validator: Validator, work_plan: WorkPlan
+    ) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._validator = validator
+        self._plan = work_plan
+
+    async def work(self, chunk: ClaimedChunk, watch: Stopwatch) -> bool:
+        """Validate the chunk and commit what came of it; the watch is told where the time went.
+
+        Returns:
+            Whether it was the job's last open chunk.
+
+        Raises:
+            LeaseLostError: the lease was lost or the job ended meanwhile; nothing was changed.
+        """
+        try:
+            with watch.phase("read"):
+                source = await self._blobs.fetch(chunk.source_key)
+                frame = await asyncio.to_thread(read_slice, source, chunk.source_offset, chunk.addresses)
+        except MailsiftError as error:
+            if error.code != "blob_not_found" or chunk.attempt <= self._plan.max_attempts:
+                raise
+            # After a restore, perhaps. It does not come back; the job fails when it cannot be finished.
+            return await self._commit(chunk, [])
+        if chunk.attempt > self._plan.max_attempts and len(frame) > 1:
+            POISON.labels("split").inc()
+            return await self._commit(chunk, halves(chunk, self._plan.max_attempts))
+        with watch.phase("sift"):
+            result = await self._validate(chunk, frame)
+        with watch.phase("store"):
+            segment_key = await self._store_segment(chunk, result.finished)
+            deferred = await self._store_deferred(chunk, group_deferred(result.waiting, self._plan.cut))
+        with watch.phase("commit"):
+            last = await self._commit(chunk, deferred, result.finished, segment_key)
+        count_verdicts(result.finished)
+        count_waiting(result.waiting)
+        return last
+
+    async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame) -> ValidationResult:
+        options = load_options(chunk.options)
+        if chunk.attempt > self._plan.max_attempts:
+            POISON.labels("given_up").inc()
+            return self._validator.give_up(frame, options.mode)
+        return await self._validator.validate(frame, self._request(chunk, options))
+
+    def _request(self, chunk: ClaimedChunk, options: JobOptions) -> ValidationRequest:
+        return ValidationRequest(
+            mode=options.mode,
+            evidence=options.evidence,
+            max_age=options.max_age,
+            probe_limit=self._plan.cut.provider_chunk,
+            delays=self._plan.delays,
+            dns_s=None if chunk.throttle_key == SLOW_KEY else self._plan.dns_s,
+            session_s=self._plan.patient_s if chunk.throttle_key == SLOW_KEY else self._plan.brisk_s,
+            budget_s=self._plan.budget_s,
+            final=chunk.deadline_passed,
+            list_id=str(chunk.job_id),
+            owner=str(chunk.account_id),
+        )
+
+    async def _store_segment(self, chunk: ClaimedChunk, finished: pl.DataFrame) -> str | None:
+        if finished.is_empty():
+            return None
+        key = JobBlobs(chunk.job_id).segment(chunk.n, chunk.lease_token)
+        await self._store(key, finished.select(*SEGMENT))
+        return key
+
+    async def _store_deferred(self, chunk: ClaimedChunk, deferred: list[DeferredChunk]) -> list[NewChunk]:
+        if not deferred:
+            return []
+        key = JobBlobs(chunk.job_id).deferred(chunk.n, chunk.lease_token)
+        await self._store(key, pl.concat([one.frame for one in deferred]))
+        chunks, offset = [], 0
+        for one in deferred:
+            size = len(one.frame)
+            chunks.append(NewChunk(size, key, offset, one.throttle_key, one.reason, one.delay))
+            offset += size
+        return chunks
+
+    async def _store(self, key: str, frame: pl.DataFrame) -> None:
+        await self._blobs.put_bytes(key, await asyncio.to_thread(_parquet, frame))
+
+    async def _commit(
+        self,
+        chunk: ClaimedChunk,
+        deferred: list[NewChunk],
+        finished: pl.DataFrame | None = None,
+        segment_key: str | None = None,
+    ) -> bool:
+        counts, warning = (
+            (VerdictCounts(), "") if finished is None else (counts_of(finished), warning_of(finished))
+        )
+        return await self._database.run(
+            lambda connection: close_chunk(
+                connection,
+                chunk,
+                segment_key=segment_key,
+                counts=counts,
+                deferred=deferred,
+                warning=warning,
+            )
+        )
+
+
+def read_slice(path: object, offset: int, length: int) -> pl.DataFrame:
+    """Read the addresses of one chunk; only the row groups that hold them are decoded."""
+    return pl.scan_parquet(str(path), glob=False).slice(offset, length).collect()
+
+
+def group_deferred(waiting: pl.DataFrame, cut: ChunkSizes) -> list[DeferredChunk]:
+    """Group the waiting addresses of one chunk.
+
+    Slow hosts come together, a busy provider gets chunks of its own, the rest is mixed. Delays that are close
+    (a factor of two) wait together for the longest of them.
+
+    Args:
+        waiting: ValidationResult.waiting.
+        cut: sizes of the chunks.
+    """
+    if waiting.is_empty():
+        return []
+    crowd = pl.len().over("throttle_key") >= cut.own_chunk
+    grouped = waiting.with_columns(
+        pl.when(pl.col("reason") == WaitReason.SLOW.value)
+        .then(pl.lit(SLOW_KEY))
+        .when(crowd)
+        .then("throttle_key")
+        .otherwise(pl.lit(MIXED_KEY))
+        .alias("throttle_key"),
+        pl.col("delay").map_elements(_bin, return_dtype=pl.Int32).alias("bin"),
+    )
+    groups = grouped.partition_by(["throttle_key", "reason", "bin"], maintain_order=True)
+    return [one for group in groups for one in _cut(group, cut)]
+
+
+def _bin(delay: float) -> int:
+    return math.ceil(math.log2(delay)) if delay > 1 else 0
+
+
+def _cut(group: pl.DataFrame, cut: ChunkSizes) -> Iterator[DeferredChunk]:
+    key, reason = group["throttle_key"][0], group["reason"][0]
+    delay = float(group.select(pl.col("delay").max()).item())
+    size = cut.mixed_chunk if key in {MIXED_KEY, SLOW_KEY} else cut.provider_chunk
+    for part in group.select(*WAITING).iter_slices(size):
+        yield DeferredChunk(part, key, reason if delay > 0 else "", delay)
+
+
+def halves(chunk: ClaimedChunk, max_attempts: int) -> list[NewChunk]:
+    """Split a chunk that keeps killing its workers; each half has one more try before it is split again."""
+    left = chunk.addresses // 2
+    return [
+        NewChunk(size, chunk.source_key, offset, chunk.throttle_key, attempt=max_attempts - 1)
+        for size, offset in (
+            (left, chunk.source_offset),
+            (chunk.addresses - left, chunk.source_offset + left),
+        )
+    ]
+
+
+def counts_of(finished: pl.DataFrame) -> VerdictCounts:
+    """Count rows by status, and the addresses they share."""
+    rows = dict(finished.group_by("status").agg(pl.col("rows").sum()).iter_rows())
+    statuses = {status.value: int(rows.get(status.value, 0)) for status in Status}
+    return VerdictCounts(**statuses, addresses=len(finished))
+
+
+def warning_of(finished: pl.DataFrame) -> str:
+    """Return the code of what makes these verdicts poorer than they could be, "" when nothing does."""
+    warning = Result.PROBE_UNAVAILABLE.value
+    return warning if warning in finished["result"] else ""
+
+
+def _parquet(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
+    return buffer.getvalue()

@@ -1,0 +1,260 @@
+"""The engine of one worker process: claim, work, keep the leases, sweep; never wait on a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from uuid import UUID
+
+import structlog
+
+from mailsift.jobs.engine.attempt import (
+    attempt_at_chunk,
+    attempt_at_step,
+    context_of,
+    show_in_flight,
+    show_process,
+)
+from mailsift.jobs.engine.chunk import ChunkWorker
+from mailsift.jobs.engine.claimer import Claimer, EngineConfig
+from mailsift.jobs.engine.commit import LeaseLostError
+from mailsift.jobs.engine.heartbeat import Heartbeat
+from mailsift.jobs.engine.maintenance import Maintenance, free_expired_leases
+from mailsift.jobs.engine.step import StepWorker
+from mailsift.jobs.tracing import Stopwatch
+from mailsift.jobs.waker import Waker
+from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.storage.database import Database, DatabaseError
+from mailsift.storage.sql import chunks, jobs
+from mailsift.storage.sql.chunks import ClaimedChunk
+from mailsift.storage.sql.jobs import ClaimedStep
+
+_log = structlog.get_logger()
+
+
+class Engine:
+    """Lives as long as its process; `drain` is called by every wake-up, what is in flight lives on."""
+
+    def __init__(
+        self,
+        *,
+        config: EngineConfig,
+        database: Database,
+        chunks: ChunkWorker,
+        steps: StepWorker,
+        maintenance: Maintenance,
+        waker: Waker,
+    ) -> None:
+        self._config = config
+        self._database = database
+        self._chunks = chunks
+        self._steps = steps
+        self._maintenance = maintenance
+        self._waker = waker
+        self._claimer = Claimer(database, config)
+        self._in_flight: dict[UUID, asyncio.Task[None]] = {}
+        self._held: dict[UUID, ClaimedChunk | ClaimedStep] = {}
+        self._outages: dict[
+            UUID, int
+        ] = {}  # by job: how often its step was given back since it last went well
+        self._heartbeat = Heartbeat(
+            owner=config.owner, worker_id=config.worker_id, slots=config.slots + 1, every=config.heartbeat_s
+        )
+        self._beating: asyncio.Task[None] | None = None
+        self._swept_at = float("-inf")
+        self._closing = False
+        self._show()
+
+    async def drain(self) -> bool:
+        """Claim and start work until there is none or the time of one wake-up is over.
+
+        Returns:
+            Whether there may be more.
+        """
+        await self._start_beating()
+        started = idle_since = time.monotonic()
+        while not self._closing and time.monotonic() - started < self._config.run_s:
+            await self._sweep_when_due()
+            if not self._heartbeat.draining:
+                await self._maintenance.start()
+            while await self._claim_one():
+                idle_since = time.monotonic()
+            if under_way := self._maintenance.in_flight.union(self._in_flight.values()):
+                idle_since = time.monotonic()
+                await asyncio.wait(
+                    under_way,
+                    timeout=self._config.poll_s,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+            elif time.monotonic() - idle_since < self._config.linger_s:
+                await asyncio.sleep(self._config.poll_s)
+            else:
+                return False
+        if not self._closing:
+            await self._waker.wake(1)
+        return not self._closing
+
+    def stop(self) -> None:
+        """Claim nothing more; `drain` returns at its next look. A signal handler may call it."""
+        self._closing = True
+
+    async def aclose(self, grace_s: float = 10.0) -> None:
+        """Stop claiming, give what is in flight a moment, and give back the work that is left."""
+        self.stop()
+        await asyncio.gather(self._close_work(grace_s), self._maintenance.aclose(grace_s))
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+            await self._heartbeat.stop(self._database)
+
+    async def _close_work(self, grace_s: float) -> None:
+        if self._in_flight:
+            await asyncio.wait(self._in_flight.values(), timeout=grace_s)
+        left = list(self._held.values())
+        for task in self._in_flight.values():
+            task.cancel()
+        await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
+        await self._steps.aclose()
+        for held in left:
+            async with self._database.begin() as connection:
+                if isinstance(held, ClaimedChunk):
+                    await chunks.release(connection, held, tried=False)
+                else:
+                    await jobs.release_step(connection, held)
+
+    async def _claim_one(self) -> bool:
+        """Claim and start one piece of work."""
+        if self._closing or self._heartbeat.draining:
+            return False
+        watch = Stopwatch()
+        claimed = await self._claimer.claim(self._held.values(), watch)
+        if isinstance(claimed, ClaimedStep):
+            self._start(claimed.token, claimed, self._do_step(claimed))
+        elif claimed is not None:
+            self._start(claimed.lease_token, claimed, self._do_chunk(claimed, watch))
+        return claimed is not None
+
+    def _forget(self, token: UUID) -> None:
+        self._in_flight.pop(token, None)
+        self._held.pop(token, None)
+        show_in_flight(self._held.values())
+
+    def _start(
+        self, token: UUID, held: ClaimedChunk | ClaimedStep, work: Coroutine[None, None, None]
+    ) -> None:
+        self._held[token] = held
+        show_in_flight(self._held.values())
+        self._in_flight[token] = task = asyncio.create_task(work, context=context_of(held))
+        task.add_done_callback(lambda _: self._forget(token))
+        self._heartbeat.claimed()
+
+    async def _do_step(self, step: ClaimedStep) -> None:
+        try:
+            with attempt_at_step(step):
+                worth = await self._steps.work(step)
+        except LeaseLostError:
+            self._outages.pop(step.job_id, None)
+            _log.info("job.step.lease_lost")
+        except Exception as error:  # noqa: BLE001 - whatever it was, the lease ends and another tries
+            _log.warning("job.step.error", **error_fields(error))
+            if is_infrastructure(error):
+                await self._release_step(step)
+        else:
+            self._outages.pop(step.job_id, None)
+            _log.info("job.step.done", step=step.state)
+            await self._waker.wake(min(worth, self._config.slots))
+
+    async def _do_chunk(self, chunk: ClaimedChunk, watch: Stopwatch) -> None:
+        try:
+            with attempt_at_chunk(chunk, watch):
+                last = await self._chunks.work(chunk, watch)
+        except LeaseLostError:
+            _log.info("chunk.lease_lost")
+        except Exception as error:  # noqa: BLE001 - whatever it was, nothing is lost: the chunk goes back
+            _log.warning("chunk.error", **error_fields(error))
+            await self._release(chunk, error)
+        else:
+            _log.info("chunk.done", lane=chunk.throttle_key, addresses=chunk.addresses, **watch.fields())
+            if last:
+                await self._waker.wake(1)
+
+    async def _release(self, chunk: ClaimedChunk, why: Exception) -> None:
+        try:
+            async with self._database.begin() as connection:
+                await chunks.release(
+                    connection,
+                    chunk,
+                    delay=float(min(60, 2**chunk.attempt)),
+                    waits_for="error",
+                    tried=not is_infrastructure(why),
+                    error=error_fields(why)["error"],
+                )
+        except Exception as error:  # noqa: BLE001 - then its lease runs out and a sweep frees it
+            _log.warning("chunk.release_error", **error_fields(error))
+
+    async def _release_step(self, step: ClaimedStep) -> None:
+        """Give back a step whose store or database was away; it costs the job no attempt.
+
+        The wait doubles with every try of this process, up to a minute.
+        """
+        outages = self._outages[step.job_id] = self._outages.get(step.job_id, 0) + 1
+        try:
+            async with self._database.begin() as connection:
+                await jobs.release_step(connection, step, delay=float(min(60, 2**outages)))
+        except Exception as error:  # noqa: BLE001 - then its lease runs out and another claims it
+            _log.warning("job.step.release_error", **error_fields(error))
+
+    async def _start_beating(self) -> None:
+        """Begin to beat; nothing is claimed before the first beat, which may forbid it."""
+        if self._beating is None:
+            self._beating = asyncio.create_task(self._keep_beating())
+            await self._beat()
+
+    async def _keep_beating(self) -> None:
+        while True:
+            await self._heartbeat.rest()
+            await self._beat()
+
+    async def _beat(self) -> None:
+        """Tell of this process and renew its leases; work whose lease is lost is stopped."""
+        before = set(self._in_flight)
+        lost: set[UUID] = set()
+        try:
+            async with self._database.begin() as connection:
+                if before:
+                    alive = await chunks.renew(connection, before, lease=self._config.lease_s)
+                    alive |= await jobs.renew_steps(connection, before, lease=self._config.lease_s)
+                    lost = before - alive
+                await self._heartbeat.send(connection, in_hand=len(before))
+        except Exception as error:  # noqa: BLE001 - the next beat tries again; the fence guards the rest
+            _log.warning("heartbeat.error", **error_fields(error))
+            return
+        self._show()
+        for token in lost.intersection(self._in_flight):
+            self._in_flight[token].cancel()
+
+    def _show(self) -> None:
+        """Show how much this process takes at a time: nothing when it is drained."""
+        if self._closing or self._heartbeat.draining:
+            show_process(slots=0, triage_slots=0)
+        else:
+            show_process(slots=self._config.slots, triage_slots=self._config.triage_slots)
+
+    async def _sweep_when_due(self) -> None:
+        if time.monotonic() - self._swept_at < self._config.sweep_s:
+            return
+        self._swept_at = time.monotonic()
+        if not self._heartbeat.draining:
+            await self._maintenance.sweep()
+        freed = await free_expired_leases(self._database)
+        self._heartbeat.swept()
+        if freed:
+            await self._waker.wake(min(freed, self._config.slots))
+
+
+def is_infrastructure(error: Exception) -> bool:
+    """Say whether the database, the blob store or the disk failed: then no address is suspected of it."""
+    return isinstance(error, DatabaseError | OSError) or (
+        isinstance(error, MailsiftError) and error.retryable
+    )

@@ -1,0 +1,143 @@
+"""What a free slot takes next: a step or a chunk, by account and virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from mailsift.jobs.tracing import Stopwatch
+from mailsift.storage.database import Database
+from mailsift.storage.sql import chunks, jobs
+from mailsift.storage.sql.chunks import JOB_CAP, TRIAGE_KEY, ClaimedChunk
+from mailsift.storage.sql.jobs import ClaimedStep, StepClaim
+from mailsift.storage.states import JobTransition
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How one process works; times in seconds.
+
+    Attributes:
+        owner: names this process in its leases; unique.
+        worker_id: names the worker whose pool this process is in; "" = it is on its own.
+        slots: chunks and steps in flight at once; one more is kept for small jobs.
+        triage_slots: how many of them may be chunks of big jobs that nobody has looked at yet: those are
+            large, and cost computing rather than waiting.
+        job_cap: chunks of one job that may be leased at once, everywhere.
+        lease_s, heartbeat_s: how long a lease lasts, and how often it is renewed and operators are heard.
+        sweep_s: how often what the dead left behind is mended.
+        run_s: how long one wake-up keeps claiming.
+        linger_s: how long an idle process keeps looking before it goes back to sleep.
+        poll_s: how often it looks while work is in flight or it lingers.
+    """
+
+    owner: str
+    worker_id: str = ""
+    slots: int = 6
+    triage_slots: int = 3
+    job_cap: int = JOB_CAP
+    lease_s: float = 60.0
+    heartbeat_s: float = 10.0
+    sweep_s: float = 5.0
+    run_s: float = 20.0
+    linger_s: float = 1.0
+    poll_s: float = 0.2
+
+    @property
+    def reading_slots(self) -> int:
+        """How many slots may read lists at once: half of them, so that chunks always go on."""
+        return max(1, self.slots // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the free slots of a process may take.
+
+    Attributes:
+        steps: whether a step.
+        reading: whether that may be an intake.
+        chunks: whether a chunk.
+        small_steps, small_chunks: only those of small jobs.
+        triage: whether a big job's chunk that nobody has looked at yet.
+    """
+
+    steps: bool
+    reading: bool
+    chunks: bool
+    small_steps: bool
+    small_chunks: bool
+    triage: bool
+
+
+def room_for(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig) -> Room:
+    """Decide what may be claimed beside what is held.
+
+    Steps never fill every slot, and reading no more than its half. What is big never fills every slot either;
+    but where steps do, and no chunk is worked on, one of a big job may be.
+    """
+    steps = [one for one in held if isinstance(one, ClaimedStep)]
+    worked = [one for one in held if isinstance(one, ClaimedChunk)]
+    reading = sum(step.state == JobTransition.TAKE_IN.target for step in steps)
+    triages = sum(chunk.throttle_key == TRIAGE_KEY and not chunk.small for chunk in worked)
+    is_free = len(held) <= config.slots
+    is_full_of_big = sum(not one.small for one in held) >= config.slots
+    return Room(
+        steps=is_free and len(steps) < config.slots,
+        reading=reading < config.reading_slots,
+        chunks=is_free,
+        small_steps=is_full_of_big,
+        small_chunks=is_full_of_big and bool(worked),
+        triage=triages < config.triage_slots,
+    )
+
+
+class Claimer:
+    """Claims for one process."""
+
+    def __init__(self, database: Database, config: EngineConfig) -> None:
+        self._database = database
+        self._config = config
+
+    async def claim(
+        self, held: Collection[ClaimedChunk | ClaimedStep], watch: Stopwatch
+    ) -> ClaimedChunk | ClaimedStep | None:
+        """Lease what is next, if a slot is free for it; the watch is told how long a chunk's claim took.
+
+        Whose account is furthest behind comes first, be it a step or a chunk. A step that has to let chunks
+        go first is taken all the same when none of them can be.
+        """
+        room = room_for(held, self._config)
+        found = await self._step(room, in_turn=True)
+        if found.step is not None:
+            return found.step
+        if room.chunks:
+            with watch.phase("claim"):
+                chunk = await self._chunk(room)
+            if chunk is not None:
+                return chunk
+        return (await self._step(room, in_turn=False)).step if found.is_due else None
+
+    async def _step(self, room: Room, *, in_turn: bool) -> StepClaim:
+        if not room.steps:
+            return StepClaim(None, is_due=False)
+        async with self._database.begin() as connection:
+            return await jobs.claim_step(
+                connection,
+                owner=self._config.owner,
+                lease=self._config.lease_s,
+                small_only=room.small_steps,
+                reading=room.reading,
+                in_turn=in_turn,
+            )
+
+    async def _chunk(self, room: Room) -> ClaimedChunk | None:
+        return await self._database.run(
+            lambda connection: chunks.claim(
+                connection,
+                owner=self._config.owner,
+                lease=self._config.lease_s,
+                job_cap=self._config.job_cap,
+                small_only=room.small_chunks,
+                triage=room.triage,
+            )
+        )

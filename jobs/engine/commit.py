@@ -1,0 +1,155 @@
+"""The transactions that end a piece of work: fenced by the lease, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+import structlog
+
+from mailsift.events.payloads import JobEnd, envelope, job_event
+from mailsift.storage.database import Connection
+from mailsift.storage.sql import chunks, events, jobs, schedules
+from mailsift.storage.sql.chunks import SHARED_KEYS, ClaimedChunk, NewChunk
+from mailsift.storage.sql.events import EventRow
+from mailsift.storage.sql.jobs import JobPlan, VerdictCounts
+from mailsift.storage.states import JobTransition
+
+_log = structlog.get_logger()
+
+
+class LeaseLostError(Exception):
+    """Somebody else holds the work now, or its job has ended: what was done is thrown away."""
+
+
+async def close_chunk(
+    connection: Connection,
+    chunk: ClaimedChunk,
+    *,
+    segment_key: str | None,
+    counts: VerdictCounts,
+    deferred: Sequence[NewChunk],
+    warning: str = "",
+) -> bool:
+    """Close a chunk: count its rows, point to its segment, insert what comes back later.
+
+    Args:
+        connection: an open transaction.
+        chunk: as claimed.
+        segment_key: blob with its verdicts, None when there are none.
+        counts: its rows that have a verdict.
+        deferred: the chunks that come back later.
+        warning: code of what the customer should know about these verdicts, or "".
+
+    Returns:
+        Whether it was the job's last open chunk, so that the job is to be finished.
+
+    Raises:
+        LeaseLostError: the lease is gone; the transaction must be rolled back.
+    """
+    counted = await jobs.count(connection, chunk.job_id, counts, added=len(deferred), warning=warning)
+    if counted is None or not await chunks.close(connection, chunk, segment_key):
+        raise LeaseLostError
+    first_free, still_open = counted
+    await chunks.insert(connection, chunk.job_id, first_free, deferred)
+    for new in deferred:
+        if new.delay > 0 and new.throttle_key not in SHARED_KEYS:
+            await chunks.hold(
+                connection,
+                chunk.job_id,
+                throttle_key=new.throttle_key,
+                delay=new.delay,
+                waits_for=new.waits_for,
+            )
+    if still_open:
+        return False
+    return await jobs.close(connection, chunk.job_id)
+
+
+async def plan_job(
+    connection: Connection, job_id: UUID, planned: JobPlan, new: Sequence[NewChunk], *, token: UUID
+) -> None:
+    """Give a job its chunks, so that they can be claimed.
+
+    Args:
+        connection: an open transaction.
+        job_id: the job.
+        planned: what intake found out about it.
+        new: its chunks.
+        token: the lease of the intake.
+
+    Raises:
+        LeaseLostError: the lease is gone; the transaction must be rolled back.
+    """
+    if not await jobs.plan(connection, job_id, planned, chunks=len(new), token=token):
+        raise LeaseLostError
+    await chunks.insert(connection, job_id, 0, new)
+    await jobs.catch_up(connection, job_id)
+
+
+async def cancel_job(connection: Connection, job_id: UUID, *, by: str = "") -> bool:
+    """End a job and its open chunks; the verdicts it has are kept. False when its state forbids it."""
+    error = ("cancelled", f"The job was cancelled{by and f' by {by}'}; the verdicts found so far are kept.")
+    ended = await end_job(connection, job_id, JobTransition.CANCEL, error=error)
+    if ended:
+        await chunks.cancel(connection, job_id)
+    return ended
+
+
+async def end_job(
+    connection: Connection,
+    job_id: UUID,
+    transition: JobTransition,
+    *,
+    token: UUID | None = None,
+    error: tuple[str, str] = ("", ""),
+) -> bool:
+    """Move a job to its terminal state and remember the one event that tells of it.
+
+    Args:
+        connection: an open transaction.
+        job_id: the job.
+        transition: COMPLETE, FAIL or CANCEL.
+        token: the lease of the step that ends the job, when one does.
+        error: stable code and sentence, empty for COMPLETE.
+
+    Returns:
+        False when the job may not end so (any more); nothing has changed then.
+    """
+    row = await jobs.end(connection, job_id, transition, token=token, error=error)
+    if row is None:
+        return False
+    await _count_run(connection, row["schedule_id"], transition)
+    end = JobEnd(
+        job_id=job_id,
+        total=row["total"],
+        processed=row["processed"],
+        valid=row["valid"],
+        invalid=row["invalid"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        error=": ".join(error) if transition is not JobTransition.COMPLETE else "",
+    )
+    event_id, (type_, data) = uuid4(), job_event(end)
+    body = envelope(event_id, type_, row["finished_at"], data)
+    await events.insert(
+        connection,
+        EventRow(
+            id=event_id,
+            account_id=row["account_id"],
+            job_id=job_id,
+            type=type_.value,
+            body=body,
+            created_at=row["finished_at"],
+            once=f"job:{job_id}:end",
+        ),
+    )
+    return True
+
+
+async def _count_run(connection: Connection, schedule_id: UUID | None, transition: JobTransition) -> None:
+    """Let a schedule know how its run ended; one that was cancelled tells nothing."""
+    if schedule_id is not None and transition is not JobTransition.CANCEL:
+        paused = await schedules.count_end(connection, schedule_id, failed=transition is JobTransition.FAIL)
+        if paused:
+            _log.warning("schedule.paused", schedule=str(schedule_id), code=schedules.RUNS_FAILED)

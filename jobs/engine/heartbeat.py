@@ -1,0 +1,118 @@
+"""A worker process reports itself with every heartbeat and hears whether it may claim."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import secrets
+import socket
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from mailsift.jobs.metrics import LOOP_LAG, MEMORY, SWEPT
+from mailsift.pipeline.clock import system_clock
+from mailsift.pipeline.errors import error_fields
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.sql import workers
+from mailsift.storage.sql.workers import ProcessReport
+
+_log = structlog.get_logger()
+
+_STEP_SECONDS: Final = 0.25  # of a rest; the loop is late by as much as a step takes longer
+_PURGE_SECONDS: Final = 600.0
+_STATM: Final = Path("/proc/self/statm")
+
+
+class Heartbeat:
+    """The heartbeat of one process; `draining` is what operators said at the last heartbeat.
+
+    Args:
+        owner: names the process in its leases.
+        worker_id: names the worker whose pool it is in; "" = it is on its own.
+        slots: chunks and steps it takes at a time; a sweeper takes none.
+        every: seconds between heartbeats.
+    """
+
+    def __init__(self, *, owner: str, worker_id: str = "", slots: int, every: float) -> None:
+        self._owner = owner
+        self._worker_id = worker_id or owner
+        self._slots = slots
+        self._every = every
+        self._version = version("mailsift")
+        self._claimed_at: float | None = None
+        self._swept_at: float | None = None
+        self._purged_at = float("-inf")
+        self.lag_s = 0.0
+        self.draining = False
+
+    def claimed(self) -> None:
+        """Remember that something was claimed just now."""
+        self._claimed_at = time.monotonic()
+
+    def swept(self) -> None:
+        """Remember that the dead's leases were looked for just now."""
+        self._swept_at = time.monotonic()
+        SWEPT.set(system_clock())
+
+    async def rest(self) -> None:
+        """Sleep until the next heartbeat is due and measure how late the loop comes."""
+        worst, until = 0.0, time.monotonic() + self._every
+        while (left := until - time.monotonic()) > 0:
+            step, began = min(_STEP_SECONDS, left), time.monotonic()
+            await asyncio.sleep(step)
+            worst = max(worst, time.monotonic() - began - step)
+        self.lag_s = worst
+
+    async def send(self, connection: Connection, *, in_hand: int) -> None:
+        """Tell of this process and hear whether it may claim; now and then forget those long gone."""
+        report = ProcessReport(
+            owner=self._owner,
+            worker_id=self._worker_id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=self._version,
+            slots=self._slots,
+            in_hand=in_hand,
+            lag_s=self.lag_s,
+            rss_bytes=resident_bytes(),
+            beat_s=self._every,
+            claimed_ago=_age(self._claimed_at),
+            swept_ago=_age(self._swept_at),
+        )
+        LOOP_LAG.set(report.lag_s)
+        MEMORY.set(report.rss_bytes)
+        self.draining = await workers.report(connection, report)
+        if time.monotonic() - self._purged_at > _PURGE_SECONDS:
+            self._purged_at = time.monotonic()
+            await workers.purge(connection)
+
+    async def stop(self, database: Database) -> None:
+        """Say that this process ends; a database that is away will find it gone."""
+        try:
+            async with database.begin() as connection:
+                await workers.say_goodbye(connection, self._owner)
+        except Exception as error:  # noqa: BLE001 - then it is shown as gone
+            _log.warning("goodbye.error", **error_fields(error))
+
+
+def process_name() -> str:
+    """Return a name for this process that no other has."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def resident_bytes() -> int:
+    """Return the memory this process holds; where no /proc tells it, the most it has ever held."""
+    try:
+        pages = int(_STATM.read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError, ValueError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return pages * resource.getpagesize()
+
+
+def _age(at: float | None) -> float | None:
+    return None if at is None else time.monotonic() - at

@@ -1,0 +1,211 @@
+"""What is done beside lists: webhooks, periodic tasks, and what dead workers and crashes left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+import structlog
+from structlog.contextvars import bound_contextvars
+
+from mailsift.events.delivery import Deliverer
+from mailsift.jobs.engine.heartbeat import Heartbeat
+from mailsift.jobs.metrics import IN_FLIGHT, LEASES_EXPIRED
+from mailsift.jobs.tracing import open_span
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import error_fields
+from mailsift.storage.blobs.local_files import clear_abandoned, clear_old
+from mailsift.storage.blobs.store import Blobs
+from mailsift.storage.database import Database
+from mailsift.storage.sql import leases
+from mailsift.storage.sql.deliveries import ClaimedDelivery
+from mailsift.storage.sql.stats import claimable
+
+KEPT_SECONDS = 86_400.0
+"""How long a file that nobody touches stays; whatever is being worked on is touched."""
+MOST_WAKE_UPS = 32
+"""Wake-ups that lie ready at most: a worker's processes wake one another once a few of them are up."""
+_LOOK_SECONDS = 3_600.0
+
+_log = structlog.get_logger()
+
+
+class Maintenance:
+    """Lives as long as its engine; chunks never take its slots, and it never takes theirs.
+
+    Args:
+        deliverer: makes the attempts of deliveries that are due.
+        periodic: tasks that every sweep starts, each once at a time, by what is logged when one fails.
+        slots: attempts in flight at once.
+    """
+
+    def __init__(
+        self, *, deliverer: Deliverer, periodic: Mapping[str, Callable[[], Awaitable[object]]], slots: int = 8
+    ) -> None:
+        self._deliverer = deliverer
+        self._periodic = periodic
+        self._slots = slots
+        self._sending: dict[UUID, asyncio.Task[None]] = {}
+        self._doing: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def in_flight(self) -> set[asyncio.Task[None]]:
+        """What is being sent."""
+        return set(self._sending.values())
+
+    async def start(self) -> bool:
+        """Claim what is due and begin to send it; says whether there was anything."""
+        free = self._slots - len(self._sending)
+        claimed = await self._deliverer.claim(free) if free > 0 else []
+        for one in claimed:
+            task = asyncio.create_task(_watched(self._send(one), "webhook.error"))
+            self._sending[one.lease_token] = task
+            task.add_done_callback(partial(self._forget, one.lease_token))
+            IN_FLIGHT.labels("delivery").set(len(self._sending))
+        return bool(claimed)
+
+    async def _send(self, one: ClaimedDelivery) -> None:
+        ids = {"delivery": str(one.id), "endpoint": str(one.endpoint_id), "lease": str(one.lease_token)}
+        with bound_contextvars(**ids), open_span("webhook.delivery", ids):
+            await self._deliverer.deliver(one)
+
+    def _forget(self, token: UUID, _task: asyncio.Task[None]) -> None:
+        self._sending.pop(token, None)
+        IN_FLIGHT.labels("delivery").set(len(self._sending))
+
+    async def sweep(self) -> None:
+        """Free what dead workers held, and begin what else is due, without waiting for it."""
+        if freed := await self._deliverer.sweep():
+            LEASES_EXPIRED.labels("delivery").inc(freed)
+            _log.warning("sweep.deliveries_freed", deliveries=freed)
+        for event, task in self._periodic.items():
+            if event not in self._doing or self._doing[event].done():
+                self._doing[event] = asyncio.create_task(_watched(task(), event))
+
+    async def aclose(self, grace_s: float) -> None:
+        """Give what is under way a moment, and give back the deliveries that are left."""
+        tasks = self.in_flight.union(self._doing.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+        left = list(self._sending)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if left:
+            await self._deliverer.release(left)
+
+
+class Tidier:
+    """Deletes old files of one machine; every process with files of its own has one.
+
+    Args:
+        blobs: keeps copies of blobs, and uploads that are under way.
+        scratch: holds files that live as long as one call.
+        clock: the time.
+    """
+
+    def __init__(self, *, blobs: Blobs, scratch: Path, clock: Clock) -> None:
+        self._blobs = blobs
+        self._scratch = scratch
+        self._clock = clock
+        self._looked_at = float("-inf")
+
+    async def sweep(self) -> int:
+        """Delete what dead processes left, and what is old, at most once an hour; returns how many."""
+        now = self._clock()
+        if now - self._looked_at < _LOOK_SECONDS:
+            return 0
+        self._looked_at = now
+        before = now - KEPT_SECONDS
+        copies = await self._blobs.clear_old_copies(before=before)
+        left = await asyncio.to_thread(clear_abandoned, self._scratch)
+        return copies + left + await asyncio.to_thread(clear_old, self._scratch, before=before)
+
+
+class Sweeper:
+    """What every worker does beside its chunks; any number of both may run side by side.
+
+    Args:
+        database: where the leases are.
+        maintenance: webhooks, schedules and retention.
+        top_up: sees to it that so many wake-ups lie ready; never raises.
+        heartbeat: tells operators that it is up, and what they say to it.
+        sweep_s: seconds between two looks.
+        poll_s: the same while webhooks are being sent.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        maintenance: Maintenance,
+        top_up: Callable[[int], Awaitable[None]],
+        heartbeat: Heartbeat,
+        sweep_s: float,
+        poll_s: float = 0.2,
+    ) -> None:
+        self._database = database
+        self._maintenance = maintenance
+        self._top_up = top_up
+        self._heartbeat = heartbeat
+        self._sweep_s = sweep_s
+        self._poll_s = poll_s
+        self._swept_at = float("-inf")
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Look again and again until told to stop; what cannot be done now is done at the next look."""
+        stopped = asyncio.create_task(stop.wait())
+        try:
+            while not stop.is_set():
+                try:
+                    await self._look()
+                except Exception as error:  # noqa: BLE001 - the database may be away; it comes back
+                    _log.warning("sweeper.error", **error_fields(error))
+                sending = self._maintenance.in_flight
+                await asyncio.wait(
+                    {stopped, *sending},
+                    timeout=self._poll_s if sending else self._sweep_s,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+        finally:
+            stopped.cancel()
+            await self._heartbeat.stop(self._database)
+
+    async def _look(self) -> None:
+        if time.monotonic() - self._swept_at >= self._sweep_s:
+            self._swept_at = time.monotonic()
+            await self._sweep()
+        if not self._heartbeat.draining:
+            await self._maintenance.start()
+
+    async def _sweep(self) -> None:
+        self._heartbeat.swept()
+        if not self._heartbeat.draining:
+            await self._maintenance.sweep()
+        await free_expired_leases(self._database)
+        async with self._database.begin() as connection:
+            waiting = await claimable(connection, most=MOST_WAKE_UPS)
+            await self._heartbeat.send(connection, in_hand=0)
+        await self._top_up(waiting)
+
+
+async def free_expired_leases(database: Database) -> int:
+    """Make the chunks of dead workers ready again; returns how many."""
+    async with database.begin() as connection:
+        freed = await leases.free_expired(connection)
+    if freed:
+        LEASES_EXPIRED.labels("chunk").inc(freed)
+        _log.warning("sweep.leases_freed", chunks=freed)
+    return freed
+
+
+async def _watched(work: Awaitable[object], event: str) -> None:
+    """Wait for the work; whatever goes wrong, its lease runs out and it is done again."""
+    try:
+        await work
+    except Exception as error:  # noqa: BLE001 - see above
+        _log.warning(event, **error_fields(error))

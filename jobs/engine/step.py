@@ -1,0 +1,169 @@
+"""The two steps around the chunks: take a list in, and finish a job."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from mailsift.jobs.engine.commit import LeaseLostError, end_job, plan_job
+from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.process import StandingReader, take_in
+from mailsift.jobs.metrics import JOBS_ENDED
+from mailsift.jobs.results.breakdown import breakdown_of_segments
+from mailsift.jobs.results.join import join_results
+from mailsift.jobs.results.previews import sample
+from mailsift.jobs.views import JobId, load_options
+from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.pipeline.facts import Mode
+from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.database import Database
+from mailsift.storage.sql import chunks
+from mailsift.storage.sql.chunks import NewChunk
+from mailsift.storage.sql.jobs import ClaimedStep, JobPlan
+from mailsift.storage.states import JobTransition
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """How lists are cut and when a step is given up.
+
+    Attributes:
+        chunk_addresses: addresses a chunk holds at first, by mode.
+        small_rows: a job with at most so many rows never waits behind a bigger one.
+        max_attempts: workers that may die over one step before the job fails.
+        limits: what a list may be at most.
+        overrides: the operator's lists, "" for none.
+    """
+
+    limits: IntakeLimits
+    chunk_addresses: tuple[tuple[Mode, int], ...] = (
+        (Mode.FAST, 50_000),
+        (Mode.MEDIUM, 20_000),
+        (Mode.DEEP, 5_000),
+    )
+    small_rows: int = 1_000
+    max_attempts: int = 3
+    overrides: str = ""
+
+
+class StepWorker:
+    """Does intake and finish, each fenced by the step's lease."""
+
+    def __init__(self, *, database: Database, blobs: Blobs, step_plan: StepPlan, scratch: Path) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._plan = step_plan
+        self._scratch = scratch
+        self._reader = StandingReader()
+
+    async def aclose(self) -> None:
+        """End the process that reads small lists."""
+        await self._reader.aclose()
+
+    async def work(self, step: ClaimedStep) -> int:
+        """Do the step; a list that cannot be taken in fails its job with a stable code.
+
+        Returns:
+            How many wake-ups it is worth: one a new chunk, one for the news of a job's end.
+
+        Raises:
+            LeaseLostError: somebody else does the step now, or the job has been cancelled.
+        """
+        if step.attempt > self._plan.max_attempts:
+            await self._fail(step, MailsiftError(f"{step.state}_crashed", "The work kept dying."))
+            return 1
+        try:
+            if step.state == JobTransition.TAKE_IN.target:
+                return await self._take_in(step)
+            await self._finish(step)
+        except MailsiftError as error:
+            if error.retryable:
+                raise
+            await self._fail(step, error)
+        return 1
+
+    async def _take_in(self, step: ClaimedStep) -> int:
+        options = load_options(step.options)
+        size = dict(self._plan.chunk_addresses)[options.mode]
+        source = await self._blobs.fetch(JobBlobs(step.job_id).source)
+        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="intake-") as scratch:
+            taken = await take_in(
+                source,
+                Path(scratch),
+                options=IntakeOptions(
+                    column=options.column,
+                    chunk_addresses=size,
+                    repair=options.repair,
+                    overrides=self._plan.overrides,
+                ),
+                limits=self._plan.limits,
+                reader=self._reader if step.small else None,
+            )
+            whole = taken
+            if options.preview:
+                taken = await asyncio.to_thread(
+                    sample, Path(scratch), taken, size=options.preview, chunk=size
+                )
+            await self._blobs.put_file(JobBlobs(step.job_id).rows, Path(scratch) / "rows.parquet")
+            await self._blobs.put_file(JobBlobs(step.job_id).addresses, Path(scratch) / "addresses.parquet")
+        planned = JobPlan(
+            address_column=taken.column,
+            total=taken.rows,
+            addresses=taken.addresses,
+            list_rows=whole.rows,
+            list_addresses=whole.addresses,
+            small=taken.rows <= self._plan.small_rows,
+        )
+        key = JobBlobs(step.job_id).addresses
+        new = [NewChunk(piece.addresses, key, piece.offset) for piece in taken.chunks]
+        await self._database.run(
+            lambda connection: plan_job(connection, step.job_id, planned, new, token=step.token)
+        )
+        return len(new)
+
+    async def _finish(self, step: ClaimedStep) -> None:
+        async with self._database.begin() as connection:
+            keys = await chunks.segments(connection, step.job_id)
+        await write_results(self._blobs, step, keys, self._scratch)
+        try:
+            await breakdown_of_segments(self._blobs, JobId(step.job_id), keys)
+        except Exception as error:  # noqa: BLE001 - the results are there; it is counted up when asked for
+            _log.warning("finish.no_breakdown", job=str(step.job_id), **error_fields(error))
+        async with self._database.begin() as connection:
+            if not await end_job(connection, step.job_id, JobTransition.COMPLETE, token=step.token):
+                raise LeaseLostError
+        JOBS_ENDED.labels(JobTransition.COMPLETE.target).inc()
+        # Only after the commit: the results hold everything these held.
+        await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/segments")
+        await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/residual")
+
+    async def _fail(self, step: ClaimedStep, error: MailsiftError) -> None:
+        async with self._database.begin() as connection:
+            ended = await end_job(
+                connection,
+                step.job_id,
+                JobTransition.FAIL,
+                token=step.token,
+                error=(error.code, error.message),
+            )
+        if not ended:
+            raise LeaseLostError
+        JOBS_ENDED.labels(JobTransition.FAIL.target).inc()
+
+
+async def write_results(blobs: Blobs, step: ClaimedStep, segment_keys: Sequence[str], scratch: Path) -> None:
+    """Join the verdicts with the rows of the list and store the result."""
+    rows = await blobs.fetch(JobBlobs(step.job_id).rows)
+    segments = await blobs.fetch_all(segment_keys)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="finish-") as folder:
+        out = Path(folder) / "results.parquet"
+        evidence = load_options(step.options).evidence
+        await asyncio.to_thread(join_results, rows, segments, out, evidence=evidence)
+        await blobs.put_file(JobBlobs(step.job_id).results, out)

@@ -1,0 +1,217 @@
+"""Time left: pure functions from what waits, for whom and how fast that goes, to seconds and to words.
+
+The slowest decides. A provider takes what its rate leaves this job: from every source of ours the addresses
+that fall to it, one after the other, with those of other jobs in line. What nobody has looked at yet falls to
+providers as what was looked at did; what needs no provider goes at the rate that was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+TRIAGE_LINE: Final = "triage"
+MIXED_LINE: Final = "mixed"
+"""Keys of the lines that are no provider's: addresses nobody has looked at, and those at many small hosts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePace:
+    """How a provider may be asked from one source of ours.
+
+    Attributes:
+        rate: recipients a second, as edited and as learned.
+        opens_s: seconds until it may be asked at all; infinite while an operator holds it without an end.
+        burst: recipients that may go at once, beyond the rate, because nobody asked for a while.
+        held: an operator holds it.
+        lost_s: seconds lost for every recipient, because nobody is there at the moment the rate allows more.
+    """
+
+    rate: float
+    opens_s: float = 0.0
+    burst: int = 0
+    held: bool = False
+    lost_s: float = 0.0
+
+    def seconds(self, recipients: float) -> float:
+        """Return what it takes to ask for so many, `burst` not counted."""
+        return recipients * (1 / self.rate + self.lost_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Addresses that may go on in so many seconds: greylisting and "later" have their times."""
+
+    addresses: float
+    ready_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class InLine:
+    """Another job's addresses for the same provider; `first`: a small job's, which never wait behind ours."""
+
+    addresses: float
+    first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderBacklog:
+    """What waits for one provider.
+
+    Attributes:
+        key: its throttle key.
+        sources: its pace at each of our sources; addresses fall to all of them alike.
+        mine: what of this job waits there.
+        others: what of other jobs does.
+    """
+
+    key: str
+    sources: Sequence[SourcePace]
+    mine: Sequence[Batch] = ()
+    others: Sequence[InLine] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobLoad:
+    """Everything that a job's time depends on.
+
+    Attributes:
+        providers: what waits for each, and those that what nobody has looked at may fall to.
+        triage: addresses nobody has looked at yet.
+        triage_rate: how many of them a second are looked at.
+        mix: the share of looked-at addresses that fell to a provider, by key; the rest needed none.
+        mixed: what waits for many small providers.
+        mixed_rate: how many of these a second get their verdict.
+        working: somebody is there to work.
+    """
+
+    providers: Sequence[ProviderBacklog] = ()
+    triage: float = 0.0
+    triage_rate: float = 1.0
+    mix: Mapping[str, float] = field(default_factory=dict)
+    mixed: Sequence[Batch] = ()
+    mixed_rate: float = 1.0
+    working: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class EtaLine:
+    """One thing a job waits for.
+
+    Attributes:
+        key: a provider's throttle key, TRIAGE_LINE or MIXED_LINE.
+        addresses: of this job.
+        rate: addresses a second there, all sources and jobs together; 0 = held.
+        seconds: until the last of them has its verdict; None = nobody can say.
+        jobs: other jobs in line.
+        starts_s: seconds until the last of them may be asked, 0 = at once.
+    """
+
+    key: str
+    addresses: int
+    rate: float
+    seconds: float | None
+    jobs: int = 0
+    starts_s: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """Say it in words."""
+        name = {TRIAGE_LINE: "not looked at yet", MIXED_LINE: "many small providers"}.get(self.key, self.key)
+        said = f"{name}: {self.addresses:,} {'address' if self.addresses == 1 else 'addresses'}"
+        said += ", held by an operator" if not self.rate else f" at {self.rate:.3g}/s"
+        if self.jobs:
+            said += f", {self.jobs} other {'job' if self.jobs == 1 else 'jobs'} in line"
+        if self.starts_s >= 1:
+            said += f", the last of them not before {math.ceil(self.starts_s / 60)} min"
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """When a job ends: in so many seconds (None = nobody can say), and what decides, the slowest first."""
+
+    seconds: float | None
+    lines: tuple[EtaLine, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """The line that decides, in words; "" when nothing waits."""
+        return self.lines[0].text if self.lines else ""
+
+
+def time_left(load: JobLoad) -> TimeLeft:
+    """Return when all of a job's addresses have their verdicts.
+
+    Args:
+        load: what waits, for whom and how fast that goes.
+    """
+    triage_s = load.triage / load.triage_rate if load.triage else 0.0
+    lines = [
+        _provider_line(queue, load.triage * load.mix.get(queue.key, 0.0), triage_s)
+        for queue in load.providers
+    ]
+    if load.triage:
+        lines.append(EtaLine(TRIAGE_LINE, round(load.triage), load.triage_rate, triage_s))
+    if load.mixed:
+        pace = SourcePace(load.mixed_rate)
+        seconds = _drain(pace, load.mixed, 1, 0.0)
+        lines.append(
+            EtaLine(MIXED_LINE, _count(load.mixed), load.mixed_rate, seconds, starts_s=_last(load.mixed))
+        )
+    waiting = sorted((line for line in lines if line.addresses), key=_slowest_first)
+    if not waiting:
+        return TimeLeft(0.0)
+    return TimeLeft(waiting[0].seconds if load.working else None, tuple(waiting))
+
+
+def in_line(mine: float, others: Sequence[InLine]) -> float:
+    """Return how many addresses of other jobs are asked before the last of so many of ours.
+
+    Jobs take turns at a provider: of one that has more than we have only as many go before our last.
+    """
+    return sum(other.addresses if other.first else min(other.addresses, mine) for other in others)
+
+
+def _provider_line(queue: ProviderBacklog, arriving: float, arriving_s: float) -> EtaLine:
+    """Return a provider's line; what arrives from triage does so until `arriving_s`."""
+    batches = [*queue.mine, *([Batch(arriving)] if arriving else [])]
+    mine = sum(batch.addresses for batch in batches)
+    ahead = in_line(mine, queue.others)
+    ends = [_drain(source, batches, len(queue.sources), ahead) for source in queue.sources]
+    seconds = max([*ends, arriving_s if arriving else 0.0])
+    return EtaLine(
+        queue.key,
+        round(mine),
+        sum(source.rate for source in queue.sources if not source.held),
+        seconds if math.isfinite(seconds) else None,
+        jobs=sum(other.addresses > 0 for other in queue.others),
+        starts_s=_last(queue.mine),
+    )
+
+
+def _drain(source: SourcePace, batches: Sequence[Batch], sources: int, ahead: float) -> float:
+    """Return when a source has asked its part of what is ahead and of the batches, each in its time."""
+    if not math.isfinite(source.opens_s):
+        return math.inf
+    at = source.opens_s + source.seconds(max(0.0, ahead / sources - source.burst))
+    credit = max(0.0, source.burst - ahead / sources)
+    for batch in sorted(batches, key=lambda one: one.ready_s):
+        part = batch.addresses / sources
+        at = max(at, batch.ready_s) + source.seconds(max(0.0, part - credit))
+        credit = max(0.0, credit - part)
+    return at
+
+
+def _count(batches: Sequence[Batch]) -> int:
+    return round(sum(batch.addresses for batch in batches))
+
+
+def _last(batches: Sequence[Batch]) -> float:
+    return max((batch.ready_s for batch in batches), default=0.0)
+
+
+def _slowest_first(line: EtaLine) -> tuple[float, str]:
+    return -math.inf if line.seconds is None else -line.seconds, line.key

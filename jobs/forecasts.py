@@ -1,0 +1,197 @@
+"""When jobs end: asks the database and Redis what jobs.eta wants to know."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from mailsift.jobs.eta import Batch, InLine, JobLoad, ProviderBacklog, TimeLeft, time_left
+from mailsift.jobs.rates import ProviderRates
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.providers import Providers
+from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.redis.connection import Client, Lifeline
+from mailsift.storage.redis.throttle_view import ThrottleInspector
+from mailsift.storage.sql import stats, throttle_edits
+from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
+from mailsift.storage.sql.stats import ProgressRow, QueueRow, Queues
+from mailsift.storage.states import CLAIMABLE, JobState
+
+FRESH_S: Final = 2.0
+"""How old the picture of the whole installation may be: many look at their jobs at the same time."""
+TRIAGE_RATES: Final = {Mode.FAST: 100_000.0, Mode.MEDIUM: 4_000.0, Mode.DEEP: 2_000.0}
+"""Addresses a second that are looked at, as long as nothing was measured."""
+MIXED_RATE_A_SLOT: Final = 30.0
+"""Addresses a second at many small providers for each chunk at a time, as long as nothing was measured."""
+BYTES_AN_ADDRESS: Final = 30
+"""What an address takes of a list that nobody has read: with a few other columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What all jobs wait for and how fast providers may be asked, at one moment."""
+
+    queues: Queues
+    rates: ProviderRates
+    taken_at: float
+
+
+class Forecasts:
+    """Says when jobs end, the same to API, pages, operators and terminal.
+
+    Args:
+        database: where the jobs are.
+        redis: where the throttle is; without it nothing is known to have been learned.
+        providers: the table with the overrides file.
+        sources: the labels of our own addresses.
+        clock: seconds since the epoch.
+        monotonic: seconds; for how long a picture is used.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        redis: Client,
+        providers: Providers,
+        sources: Sequence[str],
+        clock: Clock,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._throttle = ThrottleInspector(redis)
+        self._providers = providers
+        self._sources = sources
+        self._clock = clock
+        self._monotonic = monotonic
+        self._lifeline = Lifeline("The forecast")
+        self._picture: Picture | None = None
+
+    async def picture(self) -> Picture:
+        """Return what all jobs wait for, at most FRESH_S old."""
+        now = self._monotonic()
+        if self._picture is None or now - self._picture.taken_at > FRESH_S:
+            self._picture = await self._look(now)
+        return self._picture
+
+    async def of(self, rows: Iterable[Row]) -> dict[UUID, TimeLeft]:
+        """Return the time left of those of these jobs (columns of the table) that may be worked on."""
+        active = [row for row in rows if row["state"] in CLAIMABLE]
+        if not active:
+            return {}
+        picture = await self.picture()
+        async with self._database.begin() as connection:
+            return {row["id"]: await _of_job(connection, row, picture) for row in active}
+
+    async def of_all(self) -> TimeLeft:
+        """Return when everything that waits now is done, whoever's it is; lists that nobody read included."""
+        picture = await self._look(self._monotonic())
+        size = Counter[UUID]()
+        for row in picture.queues.rows:
+            size[row.job_id] += row.addresses
+        async with self._database.begin() as connection:
+            largest = await stats.jobs_in_line(
+                connection, [job_id for job_id, _ in size.most_common(_LARGEST)]
+            )
+            found = [await _of_job(connection, row, picture) for row in largest]
+        unread = picture.queues.unread_bytes / BYTES_AN_ADDRESS
+        working = picture.queues.slots > 0
+        found.append(time_left(JobLoad(triage=unread, triage_rate=TRIAGE_RATES[Mode.DEEP], working=working)))
+        return max(found, key=lambda left: math.inf if left.seconds is None else left.seconds)
+
+    async def _look(self, now: float) -> Picture:
+        async with self._database.begin() as connection:
+            queues = await stats.queues(connection)
+            edits = await throttle_edits.edits(connection)
+        keys = sorted({row.throttle_key for row in queues.rows} - set(SHARED_KEYS))
+        places = [(key, source) for key in keys for source in self._sources]
+        learned = await self._lifeline.call(lambda: self._throttle.look(places)) if places else ()
+        rates = ProviderRates(self._providers, self._sources, edits, learned or (), now=self._clock())
+        return Picture(queues, rates, now)
+
+
+_LARGEST: Final = 20
+"""Jobs that are looked at for the end of everything: each of them has the others in line."""
+
+
+async def _of_job(connection: Connection, row: Row, picture: Picture) -> TimeLeft:
+    if row["state"] == JobState.QUEUED and not row["started_at"]:
+        progress: Sequence[ProgressRow] = ()
+    else:
+        progress = await stats.progress(connection, row["id"])
+    mode = Mode(row["options"]["mode"])
+    return time_left(load_of(row["id"], picture.queues, picture.rates, progress, mode))
+
+
+def load_of(
+    job_id: UUID, queues: Queues, rates: ProviderRates, progress: Sequence[ProgressRow], mode: Mode
+) -> JobLoad:
+    """Return everything that a job's time depends on.
+
+    Args:
+        job_id: the job.
+        queues: what all jobs wait for.
+        rates: how fast providers may be asked.
+        progress: how the job got on; empty for one that has not begun.
+        mode: how far it looks.
+    """
+    known = {row.throttle_key: row for row in progress}
+    mine = [row for row in queues.rows if row.job_id == job_id]
+    if not mine:
+        return JobLoad(working=queues.slots > 0)
+    mix = _mix(known)
+    keys = dict.fromkeys([*(row.throttle_key for row in mine), *mix])
+    triage = sum(row.addresses for row in mine if row.throttle_key == TRIAGE_KEY)
+    mixed = [row for row in mine if row.throttle_key in SHARED_KEYS and row.throttle_key != TRIAGE_KEY]
+    return JobLoad(
+        providers=[
+            ProviderBacklog(
+                key,
+                rates.paces(key),
+                [Batch(row.addresses, row.ready_s) for row in mine if row.throttle_key == key],
+                _others(queues.rows, mine, key),
+            )
+            for key in keys
+            if key not in SHARED_KEYS
+        ],
+        triage=triage,
+        triage_rate=_measured(known, (TRIAGE_KEY,)) or TRIAGE_RATES[mode],
+        mix=mix,
+        mixed=[Batch(row.addresses, row.ready_s) for row in mixed],
+        mixed_rate=_measured(known, SHARED_KEYS[1:]) or MIXED_RATE_A_SLOT * max(1, queues.slots),
+        working=queues.slots > 0,
+    )
+
+
+def _mix(known: dict[str, ProgressRow]) -> dict[str, float]:
+    """Return the share of the addresses triage looked at that each provider's are."""
+    looked_at = known[TRIAGE_KEY].worked if TRIAGE_KEY in known else 0
+    if not looked_at:
+        return {}
+    return {
+        key: row.from_triage / looked_at
+        for key, row in known.items()
+        if row.from_triage and key not in SHARED_KEYS
+    }
+
+
+def _measured(known: dict[str, ProgressRow], keys: Sequence[str]) -> float:
+    """Return how many addresses a second got on there, 0 when nothing did."""
+    found = [known[key] for key in keys if key in known and known[key].recent]
+    return sum(row.recent for row in found) / max(1.0, *(row.recent_s for row in found), 1.0)
+
+
+def _others(rows: Iterable[QueueRow], mine: Sequence[QueueRow], key: str) -> list[InLine]:
+    """Return the other jobs in line at a provider; a small job has none but small ones before it."""
+    job_id, small = mine[0].job_id, mine[0].small
+    waiting = Counter[tuple[UUID, bool]]()
+    for row in rows:
+        if row.job_id != job_id and row.throttle_key == key and (row.small or not small):
+            waiting[row.job_id, row.small] += row.addresses
+    return [InLine(addresses, first and not small) for (_, first), addresses in waiting.items()]

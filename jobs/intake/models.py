@@ -1,0 +1,77 @@
+"""What an intake is asked for, may use and gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeOptions:
+    """What the customer asked for.
+
+    Attributes:
+        column: name of the address column or its number, counted from 1; "" to find it.
+        chunk_addresses: distinct addresses in one chunk.
+        repair: judge the address that a cell clearly means which is none.
+        overrides: the operator's lists (mailsift.pipeline.overrides), "" for none; repair minds them.
+    """
+
+    column: str = ""
+    chunk_addresses: int = 5_000
+    repair: bool = False
+    overrides: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeLimits:
+    """How big a list may be and what reading it may cost.
+
+    Attributes:
+        bytes: size of the file, and of what it decompresses to.
+        rows: rows of the list.
+        columns: columns of the list.
+        line_bytes: one line, one quoted cell or one JSON element.
+        memory_bytes: address space of the reading process (about three times what it really fills).
+        seconds: time to read the file.
+        threads: processor cores to use.
+    """
+
+    bytes: int = 2**30
+    rows: int = 10_000_000
+    columns: int = 200
+    line_bytes: int = 65_536
+    memory_bytes: int = 8 * 2**30
+    seconds: float = 600.0
+    threads: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSlice:
+    """One chunk of the addresses: numbers `offset` to `offset + addresses`, carried by `rows` rows."""
+
+    offset: int
+    addresses: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What was found in the file.
+
+    Attributes:
+        rows: rows of the list; blank lines do not count, rows with a blank address do.
+        addresses: distinct addresses among them.
+        duplicates: rows whose address an earlier row has too.
+        column: the address column's name.
+        format: csv, txt, jsonl, json, xlsx or parquet.
+        encoding: of a text file as Python names it, else "".
+        chunks: slices of the addresses, in order, none empty.
+    """
+
+    rows: int
+    addresses: int
+    duplicates: int
+    column: str
+    format: str
+    encoding: str
+    chunks: tuple[ChunkSlice, ...]

@@ -1,0 +1,255 @@
+"""Read a customer's file in a child process, so that no file can hurt the process that asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
+from mailsift.pipeline.errors import MailsiftError
+
+_IMPORT_ROOT = Path(__file__).parents[2]
+_RAISED_BY_THE_FILE = frozenset(
+    {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGALRM}
+)
+"""Signals a reading process ends itself with: out of memory, a defect of a reader, its time is up."""
+_DEAF = ("/bin/sh", "-c", 'trap "" INT TERM HUP; exec "$@"', "sh")
+"""Before a command: it goes on whoever asks it to stop. From its first moment: an interpreter that is just
+starting ends with status 1 when it is interrupted, as it does over a defect."""
+_COMMAND = (
+    *_DEAF,
+    sys.executable,
+    "-P",
+    "-m",
+    "mailsift.jobs.intake.child",
+)  # -P: imports nothing from here
+
+_ORDINARY_ERRORS = frozenset(
+    {
+        "empty_file",
+        "no_address_column",
+        "column_not_found",
+        "unsupported_format",
+        "binary_file",
+        "bad_encoding",
+    }
+)
+"""What customers' mistakes are called; whatever else was found, a fresh process is the better one."""
+_ORDINARY_ROWS = 50_000  # a small file may unpack to a big one
+
+
+async def take_in(
+    source: Path,
+    workdir: Path,
+    *,
+    options: IntakeOptions,
+    limits: IntakeLimits,
+    reader: StandingReader | None = None,
+) -> Intake:
+    """Read the list in `source` and write `rows.parquet` and `addresses.parquet` into `workdir`.
+
+    `rows.parquet` holds the original columns in the original order, and the address of each row and its
+    number (mailsift.jobs.columns); `addresses.parquet` is frames.ADDRESSES, one row group for each chunk.
+
+    Args:
+        source: the customer's file, of whatever name; it is only read.
+        workdir: an existing folder for the two files and for scratch files.
+        options: what the customer asked for.
+        limits: how big the list may be and what reading it may cost.
+        reader: reads it, when it is small; None = a process that is started for this list.
+
+    Raises:
+        MailsiftError: `empty_file`, `unsupported_format`, `binary_file`, `bad_encoding`, `bad_gzip`,
+            `bad_json`, `bad_xlsx`, `bad_parquet`, `bad_csv`, `unclosed_quote`, `compression_bomb`,
+            `file_too_large`, `too_many_rows`, `too_many_columns`, `line_too_long`, `no_address_column`,
+            `column_not_found`, `intake_timeout`, `intake_crashed`. Messages name lines and column names,
+            never the file's content. `intake_crashed` is retryable when the process was stopped from outside.
+    """
+    request = {"source": str(source), "workdir": str(workdir), "options": asdict(options)}
+    answer = await (reader.ask if reader else ask_child)("take_in", request, limits)
+    chunks = tuple(ChunkSlice(*chunk) for chunk in answer.pop("chunks"))
+    return Intake(**answer, chunks=chunks)
+
+
+async def ask_child(work: str, request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:
+    """Let a process of its own do a piece of work (mailsift.jobs.intake.child).
+
+    Args:
+        work: its name there.
+        request: what it is asked, as JSON types.
+        limits: what it may use.
+
+    Raises:
+        MailsiftError: what the process found, `intake_timeout`, `intake_crashed`.
+    """
+    child = _start_child(limits)
+    begun = threading.Event()
+    try:
+        asked = _dump_request(work, request, limits)
+        answer = await asyncio.to_thread(_ask, child, asked, limits.seconds, begun)
+    finally:
+        child.kill()  # when this task is cancelled; otherwise the child has ended
+        await asyncio.to_thread(child.wait)
+        if not begun.is_set():  # cancelled while every thread was busy: nobody else closes the pipes
+            child.__exit__(None, None, None)
+    return _parse_answer(child.returncode, answer)
+
+
+def _start_child(limits: IntakeLimits) -> subprocess.Popen[bytes]:
+    """Start a process that reads; it has its three pipes and nothing else of ours.
+
+    A plain Popen, because asyncio's child watchers depend on the loop and its thread.
+    """
+    return subprocess.Popen(  # noqa: S603 - ours; forks in milliseconds
+        _COMMAND,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # a panic's message may quote the file
+        env=_environment(limits),
+        start_new_session=True,  # what the terminal or a supervisor tells our group is not for it
+    )
+
+
+def _dump_request(work: str, request: Mapping[str, Any], limits: IntakeLimits) -> bytes:
+    return json.dumps({**request, "work": work, "limits": asdict(limits)}).encode() + b"\n"
+
+
+def _ask(child: subprocess.Popen[bytes], request: bytes, seconds: float, begun: threading.Event) -> bytes:
+    """Hand over the request and wait for the answer."""
+    begun.set()
+    with child:
+        try:
+            return child.communicate(request, seconds)[0]
+        except subprocess.TimeoutExpired:
+            child.kill()
+            text = f"Reading the file took longer than {seconds:g} seconds."
+            raise MailsiftError("intake_timeout", text) from None
+
+
+def _environment(limits: IntakeLimits) -> Mapping[str, str]:
+    """Return all the child may know of the world; settings and their secrets stay with the parent."""
+    return {
+        "PYTHONPATH": str(_IMPORT_ROOT),
+        "PYTHONUTF8": "1",
+        "POLARS_MAX_THREADS": str(limits.threads),
+        "RUST_BACKTRACE": "0",  # resolving symbols takes seconds, and nobody reads them
+    }
+
+
+def _parse_answer(returncode: int, answer: bytes) -> dict[str, Any]:
+    """Turn the child's last words into an answer or the error it found.
+
+    Only what the file itself did to the child would come again. Any other signal comes from outside
+    (a shutdown, Ctrl-C, no memory left elsewhere) and says nothing about the file.
+    """
+    if returncode < 0 and -returncode not in _RAISED_BY_THE_FILE:
+        raise MailsiftError("intake_crashed", "The process that read the file was stopped.", retryable=True)
+    if returncode != 0:
+        text = "The process that read the file died; the file may need more memory than is allowed."
+        raise MailsiftError("intake_crashed", text)
+    return _unwrap(json.loads(answer))
+
+
+def _unwrap(found: dict[str, Any]) -> dict[str, Any]:
+    """Return what was found, or raise the error that it is."""
+    if "code" in found:
+        raise MailsiftError(found["code"], found["message"], retryable=found.get("retryable", False))
+    return found
+
+
+class StandingReader:
+    """Reads small lists, one at a time, in a process that stays: its start is most of what one costs.
+
+    The process has the limits of any other for every list, is replaced after so many, and after any list that
+    was more than ordinary. A list it does not survive, or is slow over, is judged alone, in a process of its
+    own; so no list pays for what another one has done.
+
+    Args:
+        lists: how many one process reads.
+        patience: seconds it may take over a list.
+    """
+
+    def __init__(self, *, lists: int = 100, patience: float = 10.0) -> None:
+        self._lists = lists
+        self._patience = patience
+        self._turn = asyncio.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._read = 0
+
+    async def ask(self, work: str, request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:
+        """Do as `ask_child` does; `limits` must be the same at every call."""
+        async with self._turn:
+            found = await self._ask_standing(_dump_request(work, request, limits), limits)
+        if found is None or found.get("code") == "intake_crashed":
+            _clear(Path(request["workdir"]))
+            return await ask_child(work, request, limits)
+        return _unwrap(found)
+
+    async def aclose(self) -> None:
+        """End the process."""
+        child, self._child, self._read = self._child, None, 0
+        if child is not None:
+            child.kill()
+            with suppress(BrokenPipeError):  # what it was asked when it died is still in the pipe
+                await asyncio.to_thread(child.__exit__, None, None, None)  # closes its pipes and waits
+
+    async def _ask_standing(self, asked: bytes, limits: IntakeLimits) -> dict[str, Any] | None:
+        """Return the answer; None when there is none, and whenever the process is replaced over it."""
+        if self._child is None:
+            self._child = _start_child(limits)
+        found = None
+        try:
+            found = await _converse(self._child, asked, min(self._patience, limits.seconds))
+            self._read += 1
+        finally:
+            if found is None or not _is_ordinary(found) or self._read >= self._lists:
+                await self.aclose()
+        return found
+
+
+async def _converse(child: subprocess.Popen[bytes], asked: bytes, patience: float) -> dict[str, Any] | None:
+    """Ask a process that stays; None when it dies or keeps silent."""
+    if child.stdin is None or child.stdout is None:
+        raise AssertionError("started with pipes")
+    loop, heard, pipe = asyncio.get_running_loop(), bytearray(), child.stdout.fileno()
+    over = loop.create_future()
+
+    def hear() -> None:
+        piece = os.read(pipe, 65_536)
+        heard.extend(piece)
+        if (not piece or piece.endswith(b"\n")) and not over.done():
+            over.set_result(None)
+
+    loop.add_reader(pipe, hear)
+    try:
+        child.stdin.write(asked)  # shorter than what a pipe holds, and it is empty
+        child.stdin.flush()
+        async with asyncio.timeout(patience):
+            await over
+    except OSError:  # it has died, or the time is over
+        return None
+    finally:
+        loop.remove_reader(pipe)
+    found: dict[str, Any] | None = json.loads(heard) if heard.endswith(b"\n") else None
+    return found
+
+
+def _is_ordinary(found: Mapping[str, Any]) -> bool:
+    """Say whether the process that found this may read another list."""
+    return found.get("code", "empty_file") in _ORDINARY_ERRORS and found.get("rows", 0) <= _ORDINARY_ROWS
+
+
+def _clear(workdir: Path) -> None:
+    """Remove what a process has left of its work."""
+    for path in workdir.iterdir():
+        path.unlink()

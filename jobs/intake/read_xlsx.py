@@ -1,0 +1,449 @@
+"""Read XLSX workbooks as a stream (ECMA-376 part 1, SpreadsheetML).
+
+No cell costs more than itself, wherever it says it is, and every cell comes back as it is stored. Readers
+that fill the rectangle between the outermost cells need gigabytes for a workbook of three cells, and some
+round numbers to nine decimals and drop the errors.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
+from xml.parsers import expat
+
+import polars as pl
+
+from mailsift.jobs.columns import column_id
+from mailsift.jobs.intake.models import IntakeLimits
+from mailsift.jobs.intake.sniff import check_workbook, too_many_columns, too_many_rows
+from mailsift.jobs.intake.table import SourceTable
+from mailsift.pipeline.errors import MailsiftError
+
+_BLOCK = 1 << 18
+_BATCH = 20_000
+_WORKBOOK: Final = "xl/workbook.xml"
+_MOST_ROWS: Final = 1_048_576
+_MOST_LETTERS: Final = 3  # of a column: XFD
+_EXACT: Final = 2**53  # whole numbers up to here are exact
+_REFERENCE = re.compile(r"\$?([A-Za-z]+)\$?([0-9]{1,7})")
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")  # ST_Xstring, section 22.9.2.19
+_SURROGATES: Final = range(0xD800, 0xE000)
+_BOOLEANS: Final = {"0": "false", "1": "true"}
+
+# Number formats of the standard that show a moment (section 18.8.30).
+_DATE_FORMATS: Final = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})
+_ELAPSED_FORMAT: Final = 46
+_NO_CODE = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!(?:h+|m+|s+)\])[^\]]*\]', re.IGNORECASE)
+_ELAPSED = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
+_DATE_CODE = re.compile(r"[dmhysg]", re.IGNORECASE)
+
+
+def read_xlsx(path: Path, limits: IntakeLimits) -> SourceTable:
+    """Read the first sheet that has cells, all as text; blank rows are skipped.
+
+    A number is written with the fewest digits that mean it, a date as `2024-02-29 01:02:03` without a time at
+    midnight, a time of day as `01:02:03`, an elapsed time with as many hours as it has, an error as `#N/A`.
+
+    Raises:
+        MailsiftError: `bad_xlsx` among those of `take_in`.
+    """
+    check_workbook(path, limits)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            frame = _first_sheet(_Parts(archive), limits)
+    except (zipfile.BadZipFile, expat.ExpatError, zlib.error, OSError, EOFError):
+        raise _bad("The workbook is damaged or of an unknown kind.") from None
+    except (NotImplementedError, RuntimeError):  # how it is packed, or that it has a password
+        raise _bad("The workbook is packed in a way that is not supported.") from None
+    return SourceTable(frame.lazy(), None, "xlsx")
+
+
+def _first_sheet(parts: _Parts, limits: IntakeLimits) -> pl.DataFrame:
+    book = _Workbook()
+    _parse(parts, _WORKBOOK, start=book.begin)
+    related = _Relations()
+    _parse(parts, "xl/_rels/workbook.xml.rels", start=related.begin)
+    styles, strings = _Styles(), _Strings()
+    if part := related.of_kind("styles"):
+        _parse(parts, part, start=styles.begin, end=styles.end)
+    if part := related.of_kind("sharedStrings"):
+        _parse(parts, part, start=strings.begin, end=strings.end, text=strings.text)
+    kinds = styles.kinds()
+    for sheet in book.sheets:
+        reader = _Sheet(strings.found, kinds, epoch=book.epoch, limits=limits)
+        _parse(parts, related.targets.get(sheet, ""), start=reader.begin, end=reader.end, text=reader.text)
+        frame = reader.frame()
+        if frame.height:
+            return frame
+    if not book.sheets:
+        raise _bad("The workbook has no sheets.")
+    raise MailsiftError("empty_file", "The workbook has no cells.")
+
+
+class _Parts:
+    """The parts of a package, by names that tell neither case nor slashes apart."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        entries = archive.infolist()
+        self._entries = {_part_name(entry.filename): entry for entry in entries}
+        if len(self._entries) < len(entries):  # programs do not agree which one counts
+            raise _bad("The workbook has two parts of one name.")
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        entry = self._entries.get(_part_name(name))
+        if entry is None:
+            raise _bad("A part of the workbook is missing.")
+        with self._archive.open(entry) as file:
+            while block := file.read(_BLOCK):
+                yield block
+
+
+def _part_name(name: str) -> str:
+    return name.replace("\\", "/").lower()
+
+
+_Begin = Callable[[str, dict[str, str]], None]
+
+
+def _parse(
+    parts: _Parts,
+    name: str,
+    *,
+    start: _Begin,
+    end: Callable[[str], None] | None = None,
+    text: Callable[[str], None] | None = None,
+) -> None:
+    """Hand the elements of a part over, by their names without a prefix."""
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = _refuse_doctype
+    parser.StartElementHandler = lambda tag, attributes: start(tag.rpartition(":")[2], attributes)
+    if end is not None:
+        parser.EndElementHandler = lambda tag: end(tag.rpartition(":")[2])
+    if text is not None:
+        parser.CharacterDataHandler = text
+    for block in parts.blocks(name):
+        parser.Parse(block, False)  # noqa: FBT003 - expat's own
+    parser.Parse(b"", True)  # noqa: FBT003 - same
+
+
+def _refuse_doctype(*_: object) -> None:
+    """Refuse what may define entities; no workbook has one."""
+    raise _bad("The workbook has a document type, which no workbook has.")
+
+
+class _Workbook:
+    """Which sheets there are, and the day their dates count from."""
+
+    def __init__(self) -> None:
+        self.sheets: list[str] = []
+        self.epoch = datetime(1899, 12, 30)  # noqa: DTZ001 - sheets have no zones
+
+    def begin(self, name: str, attributes: dict[str, str]) -> None:
+        if name == "sheet":
+            ids = [value for key, value in attributes.items() if key.endswith(":id")]
+            self.sheets += ids[:1]
+        elif name == "workbookPr" and attributes.get("date1904") in {"1", "true"}:
+            self.epoch = datetime(1904, 1, 1)  # noqa: DTZ001 - same
+
+
+class _Relations:
+    """Where the parts are that a workbook names."""
+
+    def __init__(self) -> None:
+        self.targets: dict[str, str] = {}
+        self._kinds: dict[str, str] = {}
+
+    def begin(self, name: str, attributes: dict[str, str]) -> None:
+        if name == "Relationship":
+            target = posixpath.normpath(posixpath.join("/xl", attributes.get("Target", ""))).lstrip("/")
+            self.targets[attributes.get("Id", "")] = target
+            self._kinds[attributes.get("Type", "").rpartition("/")[2]] = target
+
+    def of_kind(self, kind: str) -> str:
+        """Return the part of a kind, "" where there is none."""
+        return self._kinds.get(kind, "")
+
+
+class _Strings:
+    """The texts that cells share; readings of Asian names (`rPh`) are no part of them."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._parts: list[str] = []
+        self._reading = self._takes = False
+
+    def begin(self, name: str, _: dict[str, str]) -> None:
+        if name == "si":
+            self._parts = []
+        elif name == "rPh":
+            self._reading = True
+        elif name == "t":
+            self._takes = not self._reading
+
+    def text(self, text: str) -> None:
+        if self._takes:
+            self._parts.append(text)
+
+    def end(self, name: str) -> None:
+        if name == "si":
+            self.found.append(_unescaped("".join(self._parts)))
+        elif name == "rPh":
+            self._reading = False
+        elif name == "t":
+            self._takes = False
+
+
+@dataclass
+class _Styles:
+    """How cells show their numbers."""
+
+    _codes: dict[str, str] = field(default_factory=dict)
+    _formats: list[str] = field(default_factory=list)
+    _in_cells: bool = False
+
+    def begin(self, name: str, attributes: dict[str, str]) -> None:
+        if name == "numFmt":
+            self._codes[attributes.get("numFmtId", "")] = attributes.get("formatCode", "")
+        elif name == "cellXfs":
+            self._in_cells = True
+        elif name == "xf" and self._in_cells:
+            self._formats.append(attributes.get("numFmtId", "0"))
+
+    def end(self, name: str) -> None:
+        if name == "cellXfs":
+            self._in_cells = False
+
+    def kinds(self) -> dict[str, _Shows]:
+        """Return what a moment is shown by, for the styles that show one."""
+        shown = {str(place): self._shows(number) for place, number in enumerate(self._formats)}
+        return {style: shows for style, shows in shown.items() if shows is not None}
+
+    def _shows(self, number: str) -> _Shows | None:
+        if number in self._codes:
+            code = _NO_CODE.sub("", self._codes[number].partition(";")[0])
+            if _ELAPSED.search(code):
+                return _elapsed
+            return _moment if _DATE_CODE.search(code) and "General" not in code else None
+        if number == str(_ELAPSED_FORMAT):
+            return _elapsed
+        return _moment if number.isdecimal() and int(number) in _DATE_FORMATS else None
+
+
+_Shows = Callable[[float, datetime], str]
+
+
+def _moment(days: float, epoch: datetime) -> str:
+    """Write days since the epoch as a date, a time of day, or both; to the millisecond, as sheets do."""
+    since = _duration(days)
+    if 0 <= days < 1:
+        return _clock(since)
+    if epoch.year == 1899 and days < 60:  # where sheets count a 29 February 1900
+        since += timedelta(days=1)
+    return (epoch + since).isoformat(" ").removesuffix(" 00:00:00").removesuffix("000")
+
+
+def _elapsed(days: float, _: datetime) -> str:
+    return _clock(_duration(days))
+
+
+def _duration(days: float) -> timedelta:
+    return timedelta(milliseconds=round(days * 86_400_000))
+
+
+def _clock(since: timedelta) -> str:
+    seconds, thousandths = divmod(round(since.total_seconds() * 1000), 1000)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{text}.{thousandths:03}" if thousandths else text
+
+
+class _Sheet:
+    """The rows of one sheet, as its elements come."""
+
+    def __init__(
+        self,
+        strings: Sequence[str],
+        kinds: Mapping[str, _Shows],
+        *,
+        epoch: datetime,
+        limits: IntakeLimits,
+    ) -> None:
+        self._strings, self._kinds, self._epoch, self._limits = strings, kinds, epoch, limits
+        self._rows = 0
+        self._batch: list[list[str | None]] = []
+        self._frames: list[pl.DataFrame] = []
+        self._row: list[str | None] = []
+        self._number = self._column = 0
+        self._type = self._style = ""
+        self._text: list[str] | None = None  # of the cell; None while it has none
+        self._takes = self._reading = False
+
+    def begin(self, name: str, attributes: dict[str, str]) -> None:
+        match name:
+            case "c":
+                self._begin_cell(attributes)
+            case "v" | "t":
+                self._takes = not self._reading
+                if self._text is None:
+                    self._text = []
+            case "row":
+                self._begin_row(int(attributes["r"]) if attributes.get("r", "").isdecimal() else None)
+            case "rPh":
+                self._reading = True
+            case _:
+                pass
+
+    def text(self, text: str) -> None:
+        if self._takes and self._text is not None:
+            self._text.append(text)
+
+    def end(self, name: str) -> None:
+        match name:
+            case "v" | "t":
+                self._takes = False
+            case "c":
+                self._end_cell()
+            case "row":
+                self._end_row()
+            case "rPh":
+                self._reading = False
+            case _:
+                pass
+
+    def frame(self) -> pl.DataFrame:
+        """Return all rows that hold something, from the first column that does."""
+        self._end_row()
+        self._flush()
+        if not self._frames:
+            return pl.DataFrame()
+        frame = pl.concat(self._frames, how="diagonal")
+        filled = [place for place, column in enumerate(frame) if column.null_count() < frame.height]
+        used = frame[:, filled[0] : filled[-1] + 1]
+        return used.rename({name: column_id(place) for place, name in enumerate(used.columns)})
+
+    def _begin_row(self, number: int | None) -> None:
+        self._end_row()
+        self._step_to(self._number + 1 if number is None else number)
+        self._column = 0
+
+    def _step_to(self, number: int) -> None:
+        if not self._number < number <= _MOST_ROWS:
+            raise _bad("The rows of the sheet are not in order, or more than a sheet can have.")
+        self._number = number
+
+    def _begin_cell(self, attributes: dict[str, str]) -> None:
+        self._column += 1
+        if reference := attributes.get("r"):
+            self._go_to(reference)
+        if self._column > self._limits.columns:
+            raise too_many_columns(self._limits.columns)
+        self._type, self._style = attributes.get("t", "n"), attributes.get("s", "")
+        self._text, self._takes = None, False
+
+    def _go_to(self, reference: str) -> None:
+        """Go where a cell says it is, which may be in a later row than the one around it."""
+        found = _REFERENCE.fullmatch(reference)
+        if found is None:
+            raise _bad("A cell of the sheet says that it is nowhere.")
+        self._column = _column_number(found[1])
+        if (number := int(found[2])) != self._number:
+            self._end_row()
+            self._step_to(number)
+
+    def _end_cell(self) -> None:
+        if self._text is not None:
+            row = self._row
+            row += [None] * (self._column - len(row))
+            row[self._column - 1] = self._value("".join(self._text))
+        self._text = None
+
+    def _value(self, text: str) -> str | None:
+        match self._type:
+            case "s":
+                return self._shared(text.strip())
+            case "n":
+                return self._shown(text.strip()) or None
+            case "b":
+                return _BOOLEANS.get(text.strip(), text)
+            case _:  # text of its own or of a formula, an error, a date in ISO 8601
+                return _unescaped(text)
+
+    def _shared(self, place: str) -> str | None:
+        if not place:
+            return None
+        if not place.isdecimal() or len(place) > 9 or int(place) >= len(self._strings):
+            raise _bad("A cell of the sheet names a text that is not there.")
+        return self._strings[int(place)]
+
+    def _shown(self, text: str) -> str:
+        """Write a number, or the moment it stands for."""
+        shows = self._kinds.get(self._style)
+        if shows is None:
+            return _number(text)
+        try:
+            return shows(float(text), self._epoch)
+        except (ValueError, OverflowError):  # no number, or no day of ours
+            return _number(text)
+
+    def _end_row(self) -> None:
+        row, self._row = self._row, []
+        if not any(cell is not None for cell in row):
+            return
+        self._rows += 1
+        if self._rows > self._limits.rows + 1:  # one more is allowed: the header
+            raise too_many_rows(self._limits.rows)
+        self._batch.append(row)
+        if len(self._batch) == _BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        rows, self._batch = self._batch, []
+        columns = zip_longest(*rows)
+        if rows:
+            texts = (pl.Series(str(n), column, dtype=pl.String) for n, column in enumerate(columns))
+            self._frames.append(pl.DataFrame(list(texts)))
+
+
+def _column_number(letters: str) -> int:
+    """Return the number of a column, counted from 1: that of AA is 27."""
+    if len(letters) > _MOST_LETTERS:
+        raise _bad("A cell of the sheet lies beyond the last column that a sheet can have.")
+    number = 0
+    for letter in letters.upper():
+        number = number * 26 + ord(letter) - 64
+    return number
+
+
+def _number(text: str) -> str:
+    """Write a stored number with the fewest digits that mean the same binary64."""
+    if text.isdecimal() and text.isascii() and len(text) < 16 and not text.startswith("0"):
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    if value.is_integer() and abs(value) <= _EXACT:
+        return str(int(value))
+    return repr(value) if value - value == 0 else text  # neither infinite nor no number
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(_unescaped_character, text) if "_x" in text else text
+
+
+def _unescaped_character(found: re.Match[str]) -> str:
+    code = int(found[1], 16)
+    return found[0] if code in _SURROGATES else chr(code)
+
+
+def _bad(text: str) -> MailsiftError:
+    return MailsiftError("bad_xlsx", text)

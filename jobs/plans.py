@@ -1,0 +1,268 @@
+"""What a list will take before it is started: time, probes by provider, and what nobody can tell yet."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from mailsift.jobs.drafts import Drafts
+from mailsift.jobs.eta import (
+    MIXED_LINE,
+    TRIAGE_LINE,
+    Batch,
+    InLine,
+    JobLoad,
+    ProviderBacklog,
+    TimeLeft,
+    time_left,
+)
+from mailsift.jobs.forecasts import MIXED_RATE_A_SLOT, TRIAGE_RATES, Forecasts, Picture
+from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.process import ask_child
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.pipeline.dns.codec import decode_domain
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import DomainState, Mode
+from mailsift.pipeline.ports import FactCache, FactKind
+from mailsift.pipeline.providers import Providers
+from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.states import JobState
+
+MOST_DOMAINS: Final = 5_000
+"""Domains of a list that are looked up in the cache: the largest."""
+UNKNOWN_LINE: Final = ""
+"""The key of addresses whose mail servers nobody knows yet."""
+_COUNTS_AT_ONCE: Final = 2
+_COUNT_SECONDS: Final = 60.0
+_OWN_QUEUE: Final = 50  # as mailsift.jobs.engine.chunk.ChunkSizes.own_chunk: fewer go with the small ones
+_UNREAD: Final = frozenset({JobState.UPLOADING, JobState.INTAKE})
+
+_BY_DOMAIN: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("gmail.com", "googlemail.com"), "google"),
+    **dict.fromkeys(("msn.com", "passport.com"), "outlook"),
+    **dict.fromkeys(("ymail.com", "rocketmail.com", "aol.com", "verizon.net", "sky.com"), "yahoo"),
+    **dict.fromkeys(("icloud.com", "me.com", "mac.com"), "icloud"),
+    **dict.fromkeys(("web.de", "mail.com"), "gmx"),
+    **dict.fromkeys(("proton.me", "protonmail.com", "pm.me"), "protonmail"),
+    **dict.fromkeys(("163.com", "126.com", "yeah.net"), "netease"),
+    **dict.fromkeys(("mail.ru", "bk.ru", "list.ru", "inbox.ru"), "mailru"),
+    **dict.fromkeys(("orange.fr", "wanadoo.fr"), "orange"),
+    **dict.fromkeys(("libero.it", "virgilio.it", "iol.it"), "libero"),
+    "yahoo.co.jp": "yahoo_japan",
+    "qq.com": "qq",
+    "naver.com": "naver",
+    "free.fr": "free",
+    "sfr.fr": "sfr",
+    "laposte.net": "laposte",
+    "t-online.de": "tonline",
+    "comcast.net": "comcast",
+    "cox.net": "cox",
+    "seznam.cz": "seznam",
+    "fastmail.com": "fastmail",
+}
+_BY_LABEL: Final = {
+    **dict.fromkeys(("hotmail", "outlook", "live"), "outlook"),
+    "yahoo": "yahoo",
+    "gmx": "gmx",
+    "yandex": "yandex",
+}
+"""Free-mail domains in many countries, by their first label."""
+
+
+@dataclass(frozen=True, slots=True)
+class DomainCounts:
+    """How many distinct addresses a list has, and at which domains; `others`: at those not named."""
+
+    addresses: int
+    domains: Mapping[str, int]
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListPlan:
+    """What a list will take.
+
+    Attributes:
+        addresses: distinct ones without a verdict.
+        probes: mailboxes to ask for, by provider, the most first; what is alone at its host is MIXED_LINE,
+            UNKNOWN_LINE what no mail server is known for yet.
+        left: when it would end if it began now, and what decides.
+    """
+
+    addresses: int
+    probes: Mapping[str, int]
+    left: TimeLeft
+
+    @property
+    def unknown(self) -> int:
+        """How many addresses nobody can say anything about before DNS is asked."""
+        return self.probes.get(UNKNOWN_LINE, 0)
+
+
+class Planner:
+    """Says what lists will take; every call names the account it speaks for."""
+
+    def __init__(  # noqa: PLR0913 - what a plan depends on, one argument each
+        self,
+        *,
+        jobs: JobService,
+        drafts: Drafts,
+        blobs: Blobs,
+        forecasts: Forecasts,
+        cache: FactCache,
+        providers: Providers,
+        limits: IntakeLimits,
+        scratch: Path,
+    ) -> None:
+        self._jobs = jobs
+        self._drafts = drafts
+        self._blobs = blobs
+        self._forecasts = forecasts
+        self._cache = cache
+        self._providers = providers
+        self._limits = replace(limits, seconds=_COUNT_SECONDS)
+        self._scratch = scratch
+        self._counting = asyncio.Semaphore(_COUNTS_AT_ONCE)
+
+    async def plan(self, account_id: AccountId, job_id: JobId, mode: Mode = Mode.DEEP) -> ListPlan:
+        """Return what a job still takes, or what an uploaded list would take in a mode.
+
+        Raises:
+            MailsiftError: `job_not_found`, or what mailsift.jobs.intake.process.take_in says of the list.
+        """
+        try:
+            view = await self._jobs.get(account_id, job_id)
+        except MailsiftError as error:
+            if error.code != "job_not_found":
+                raise
+            await self._known_draft(account_id, job_id, error)
+            return await self._stored(job_id, "", mode)
+        if view.state in _UNREAD:
+            return await self._stored(job_id, view.options.column, view.mode)
+        return _of_job(view)
+
+    async def plan_file(self, source: Path, column: str, mode: Mode) -> ListPlan:
+        """Return what a file would take.
+
+        Raises:
+            MailsiftError: what mailsift.jobs.intake.process.take_in says of the list.
+        """
+        return await self._of_counts(await self._count(source, column), mode)
+
+    async def _known_draft(self, account_id: AccountId, job_id: JobId, unknown: MailsiftError) -> None:
+        try:
+            await self._drafts.get(account_id, job_id)
+        except MailsiftError:
+            raise unknown from None
+
+    async def _stored(self, job_id: JobId, column: str, mode: Mode) -> ListPlan:
+        """Plan a stored list; what was counted in its usual column is remembered."""
+        keys = JobBlobs(job_id)
+        counts = None if column else await self._remembered(keys.domain_counts)
+        if counts is None:
+            counts = await self._count(await self._blobs.fetch(keys.source), column)
+            if not column:
+                await self._blobs.put_bytes(keys.domain_counts, json.dumps(asdict(counts)).encode())
+        return await self._of_counts(counts, mode)
+
+    async def _remembered(self, key: str) -> DomainCounts | None:
+        try:
+            stored = await self._blobs.fetch(key)
+            return DomainCounts(**json.loads(await asyncio.to_thread(stored.read_bytes)))
+        except FileNotFoundError:
+            return None
+        except MailsiftError as error:
+            if error.code != "blob_not_found":
+                raise
+            return None
+
+    async def _count(self, source: Path, column: str) -> DomainCounts:
+        options = IntakeOptions(column=column, chunk_addresses=100_000)
+        request: dict[str, Any] = {"source": str(source), "options": asdict(options), "most": MOST_DOMAINS}
+        async with self._counting:
+            with tempfile.TemporaryDirectory(dir=self._scratch, prefix="plan-") as folder:
+                counted = await ask_child("count_domains", {**request, "workdir": folder}, self._limits)
+        return DomainCounts(**counted)
+
+    async def _of_counts(self, counts: DomainCounts, mode: Mode) -> ListPlan:
+        probes = await self._probes(counts) if mode is Mode.DEEP else {}
+        load = load_of_list(counts.addresses, probes, await self._forecasts.picture(), mode)
+        return ListPlan(counts.addresses, probes, time_left(load))
+
+    async def _probes(self, counts: DomainCounts) -> dict[str, int]:
+        facts = await self._cache.get(FactKind.DOMAIN, list(counts.domains))
+        probes = Counter({UNKNOWN_LINE: counts.others})
+        for domain, addresses in counts.domains.items():
+            fact = decode_domain(domain, facts[domain]) if domain in facts else None
+            if fact is None or fact.state is DomainState.UNAVAILABLE:
+                probes[provider_by_name(domain)] += addresses
+            elif fact.state is DomainState.ROUTED:
+                probes[fact.provider] += addresses
+        return merge_small(probes, self._providers)
+
+
+def provider_by_name(domain: str) -> str:
+    """Return the provider everybody knows a free-mail domain to be at, UNKNOWN_LINE for other domains."""
+    return _BY_DOMAIN.get(domain) or _BY_LABEL.get(domain.partition(".")[0], UNKNOWN_LINE)
+
+
+def merge_small(probes: Mapping[str, int], providers: Providers) -> dict[str, int]:
+    """Return mailboxes to ask for by provider, the most first.
+
+    Small hosts count together; providers whose answers tell nothing are not asked.
+    """
+    merged = Counter[str]()
+    for key, addresses in probes.items():
+        if key == UNKNOWN_LINE or providers.row(key).informative:
+            merged[key if addresses >= _OWN_QUEUE or key == UNKNOWN_LINE else MIXED_LINE] += addresses
+    return {key: addresses for key, addresses in merged.most_common() if addresses}
+
+
+def load_of_list(addresses: int, probes: Mapping[str, int], picture: Picture, mode: Mode) -> JobLoad:
+    """Return everything that the time of a list that has not begun depends on.
+
+    What nobody knows the mail servers of counts as if it were at many small hosts.
+    """
+    queues = picture.queues
+    small = sum(probes.get(key, 0) for key in (MIXED_LINE, UNKNOWN_LINE))
+    providers = [key for key in probes if key not in {MIXED_LINE, UNKNOWN_LINE}]
+    waiting = {key: Counter[tuple[object, bool]]() for key in providers}
+    for row in queues.rows:
+        if row.throttle_key in waiting:
+            waiting[row.throttle_key][row.job_id, row.small] += row.addresses
+    return JobLoad(
+        providers=[
+            ProviderBacklog(
+                key,
+                picture.rates.paces(key, rested=not waiting[key]),
+                [Batch(probes[key])],
+                [InLine(count, first) for (_, first), count in waiting[key].items()],
+            )
+            for key in providers
+        ],
+        triage=addresses,
+        triage_rate=TRIAGE_RATES[mode],
+        mixed=[Batch(small)] if small else [],
+        mixed_rate=MIXED_RATE_A_SLOT * max(1, queues.slots),
+    )
+
+
+def _of_job(view: JobView) -> ListPlan:
+    """Return the plan of a job whose list was read: what it waits for."""
+    left = view.time_left or TimeLeft(0.0 if view.finished_at else None)
+    if view.finished_at is not None:
+        left = replace(left, seconds=0.0)
+    probes = {line.key: line.addresses for line in left.lines if line.key != TRIAGE_LINE}
+    return ListPlan(max(0, view.addresses - _finished(view)), probes, left)
+
+
+def _finished(view: JobView) -> int:
+    """Return about how many addresses have a verdict: rows are counted, and some share an address."""
+    return round(view.processed * view.addresses / view.total) if view.total else 0

@@ -1,0 +1,63 @@
+"""How fast providers may be asked now: the table, what operators changed and what was learned, together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mailsift.jobs.eta import SourcePace
+from mailsift.pipeline.ports import Ask
+from mailsift.pipeline.providers import Providers
+from mailsift.storage.redis.local_throttle import SLOWEST_RATE
+from mailsift.storage.redis.throttle_view import LearnedPace
+from mailsift.storage.sql.throttle_edits import EditBook, ThrottleEdit
+
+LATE_S: Final = 2.5
+"""Who was sent away comes back after the time a session's recipients take, and on average half a sweep later
+(mailsift.jobs.engine.claim.EngineConfig.sweep_s): what the rate would allow beyond its burst is lost."""
+
+
+class ProviderRates:
+    """What providers allow from each of our sources.
+
+    Args:
+        providers: the table with the overrides file.
+        sources: the labels of our own addresses.
+        edits: what operators changed.
+        learned: what the throttle knows.
+        now: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        providers: Providers,
+        sources: Sequence[str],
+        edits: Sequence[ThrottleEdit],
+        learned: Sequence[LearnedPace],
+        *,
+        now: float,
+    ) -> None:
+        self._providers = providers
+        self._sources = sources
+        self._book = EditBook(edits)
+        self._learned = {(one.provider, one.source): one for one in learned}
+        self._now = now
+
+    def paces(self, provider: str, *, rested: bool = False) -> tuple[SourcePace, ...]:
+        """Return the pace of a provider at each of our sources; `rested`: nobody has asked it for a while."""
+        return tuple(self._pace(Ask(provider, source, "", 1), rested=rested) for source in self._sources)
+
+    def _pace(self, ask: Ask, *, rested: bool) -> SourcePace:
+        base = self._providers.row(ask.provider)
+        row = self._book.row(base, ask)
+        known = self._learned.get((ask.provider, ask.source)) or LearnedPace(ask.provider, ask.source)
+        rate = max(row.rate * known.share, min(row.rate, SLOWEST_RATE))
+        burst = max(1, int(row.burst * known.share))
+        hold_s = self._book.hold_seconds(ask, self._now)
+        return SourcePace(
+            rate=rate,
+            opens_s=max(known.closed_s, hold_s),
+            burst=burst if rested else 0,
+            held=hold_s > 0,
+            lost_s=max(0.0, base.recipients / base.rate + LATE_S - burst / rate) / burst,
+        )

@@ -1,0 +1,186 @@
+"""Look at the results of a job while it runs and after: row by row, and what they amount to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from mailsift.jobs.results.breakdown import Breakdown, breakdown_of_results, count_up
+from mailsift.jobs.results.pages import (
+    Files,
+    ResultsPage,
+    RowFilter,
+    WholeRow,
+    column_of,
+    read_page,
+    read_row,
+)
+from mailsift.jobs.results.segments import SoFar
+from mailsift.jobs.views import AccountId, JobId
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.database import Database, Row
+from mailsift.storage.sql import chunks
+from mailsift.storage.sql.jobs import owned
+from mailsift.storage.states import JobState
+
+T = TypeVar("T")
+
+_AT_ONCE = 2  # threads that read for somebody; bounds the memory of the process
+_REMEMBERED = 8  # jobs without final results whose verdicts are kept in memory
+_FRESH_SECONDS = 5.0
+_PAUSE_FACTOR = 20.0  # a breakdown that took long is counted again the later
+
+
+@dataclass(slots=True)
+class _Running:
+    """What is remembered of a job without final results."""
+
+    so_far: SoFar
+    taken: dict[str, Path] = field(default_factory=dict)
+    breakdown: Breakdown | None = None
+    again_at: float = 0.0
+
+
+class Browser:
+    """Reads the results of one installation's jobs; every call names the account it speaks for."""
+
+    def __init__(
+        self, *, database: Database, blobs: Blobs, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._monotonic = monotonic
+        self._running: OrderedDict[JobId, _Running] = OrderedDict()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._taking = asyncio.Lock()
+
+    async def page(
+        self, account_id: AccountId, job_id: JobId, wanted: RowFilter, *, after: int = -1, limit: int = 50
+    ) -> ResultsPage:
+        """Return some of the rows that match, as they stand now.
+
+        Args:
+            account_id: whose job.
+            job_id: the job.
+            wanted: which rows.
+            after: those behind this row of the list; -1 for the first ones.
+            limit: at most so many.
+
+        Raises:
+            MailsiftError: `job_not_found`, `no_results_yet`.
+        """
+        return await self._ask(
+            account_id, job_id, lambda files: read_page(files, wanted, after=after, limit=limit)
+        )
+
+    async def row(self, account_id: AccountId, job_id: JobId, row: int) -> WholeRow:
+        """Return all of one row, counted from 0.
+
+        Raises:
+            MailsiftError: `job_not_found`, `no_results_yet`, `row_not_found`.
+        """
+        found = await self._ask(account_id, job_id, lambda files: read_row(files, row))
+        if found is None:
+            raise MailsiftError("row_not_found", "The list has no such row, or it has no verdict yet.")
+        return found
+
+    async def breakdown(self, account_id: AccountId, job_id: JobId) -> Breakdown:
+        """Return what the verdicts so far amount to; of a job that runs it may be some seconds old.
+
+        Raises:
+            MailsiftError: `job_not_found`, `no_results_yet`.
+        """
+        return await self._look(account_id, job_id, self._breakdown)
+
+    async def _breakdown(self, row: Row) -> Breakdown:
+        job_id = JobId(row["id"])
+        if row["state"] == JobState.COMPLETED:
+            return await self._kept(job_id)
+        running = await self._so_far(row)
+        breakdown = running.breakdown
+        if breakdown is None or self._monotonic() >= running.again_at:
+            started = self._monotonic()
+            addresses = await self._blobs.fetch(JobBlobs(job_id).addresses)
+            breakdown = (await self._thread(lambda: count_up(addresses, running.so_far)))[0]
+            now = self._monotonic()
+            running.again_at = now + max(_FRESH_SECONDS, _PAUSE_FACTOR * (now - started))
+            running.breakdown = breakdown
+        return breakdown
+
+    async def _kept(self, job_id: JobId) -> Breakdown:
+        """Return the breakdown of a complete job; one that has none is counted up now."""
+        kept = await self._if_there(JobBlobs(job_id).breakdown)
+        if kept is not None:
+            return Breakdown.read(await asyncio.to_thread(kept.read_bytes))
+        return await breakdown_of_results(self._blobs, job_id)
+
+    async def _ask(self, account_id: AccountId, job_id: JobId, read: Callable[[Files], T]) -> T:
+        async def reading(row: Row) -> T:
+            files = await self._files(row)
+            return await self._thread(lambda: read(files))
+
+        return await self._look(account_id, job_id, reading)
+
+    async def _look(self, account_id: AccountId, job_id: JobId, look: Callable[[Row], Awaitable[T]]) -> T:
+        """Look at a job, and once more when it completes meanwhile: its segments are gone then."""
+        row = await self._owned(account_id, job_id)
+        try:
+            return await look(row)
+        except Exception:
+            again = await self._owned(account_id, job_id)
+            if again["state"] == row["state"] or again["state"] != JobState.COMPLETED:
+                raise
+        return await look(again)
+
+    async def _owned(self, account_id: AccountId, job_id: JobId) -> Row:
+        async with self._database.begin() as connection:
+            return await owned(connection, account_id, job_id)
+
+    async def _files(self, row: Row) -> Files:
+        keys = JobBlobs(row["id"])
+        running = None if row["state"] == JobState.COMPLETED else await self._so_far(row)
+        rows, addresses = [await self._blobs.fetch(key) for key in (keys.rows, keys.addresses)]
+        column = await self._thread(lambda: column_of(rows, row["address_column"]))
+        if running is not None:
+            return Files(
+                rows, addresses, column, segments=tuple(running.taken.values()), so_far=running.so_far
+            )
+        self._running.pop(row["id"], None)
+        results, domains = await self._blobs.fetch(keys.results), await self._if_there(keys.domains)
+        return Files(rows, addresses, column, results=results, domains=domains)
+
+    async def _so_far(self, row: Row) -> _Running:
+        """Bring up to date what is remembered of a job: segments never change, new ones are added."""
+        async with self._database.begin() as connection:
+            keys = await chunks.segments(connection, row["id"])
+        if not keys:
+            raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
+        async with self._taking:
+            if row["id"] not in self._running:
+                self._running[row["id"]] = _Running(await self._thread(lambda: SoFar(row["addresses"])))
+            running = self._running[row["id"]]
+            self._running.move_to_end(row["id"])
+            while len(self._running) > _REMEMBERED:
+                self._running.popitem(last=False)
+            fresh = {key: await self._blobs.fetch(key) for key in keys if key not in running.taken}
+            await self._thread(lambda: running.so_far.take(list(fresh.values())))
+            running.taken.update(fresh)
+            return running
+
+    async def _if_there(self, key: str) -> Path | None:
+        try:
+            return await self._blobs.fetch(key)
+        except MailsiftError as error:
+            if error.code != "blob_not_found":
+                raise
+            return None
+
+    async def _thread(self, work: Callable[[], T]) -> T:
+        async with self._slots:
+            return await asyncio.to_thread(work)

@@ -1,0 +1,234 @@
+"""Hand results out: CSV and XLSX that are safe to open, JSONL and Parquet that are exact."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any
+
+import polars as pl
+import xlsxwriter
+
+from mailsift.jobs.columns import VERDICT_PREFIX, distinct_names, read_names
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.verdict import Status
+
+
+class ExportFormat(StrEnum):
+    """What results can be had as; the value is the file name's extension."""
+
+    CSV = "csv"
+    XLSX = "xlsx"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+_EXTENSIONS = {**{f".{kind}": kind for kind in ExportFormat}, ".ndjson": ExportFormat.JSONL}
+
+# A spreadsheet takes a cell that starts with one of these as a formula, or hides how it starts (OWASP, "CSV
+# Injection"); `=1+1@example.com` is a valid address. What reads a file may take U+FEFF away first.
+_MARK = "\ufeff"
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", _MARK)
+_FORMULA = f"^[{''.join(map(re.escape, _FORMULA_STARTS))}]"
+# Where semicolons or tabs part the cells, as they do for Excel in much of Europe, our commas and quotes mean
+# nothing: there a cell begins inside a text, too.
+_INNER = rf'([;\t\r\n]"*)([=+\-@＝＋－＠{_MARK}])'
+_DEFUSED = "${1}'${2}"
+_BATCH = 16_384
+_SHEET_ROWS = 1_048_576
+_EXACT = 2**53  # spreadsheets keep numbers as binary64
+
+
+def format_of(path: Path) -> ExportFormat:
+    """Return the format a file's extension asks for.
+
+    Raises:
+        MailsiftError: `unknown_export_format`.
+    """
+    try:
+        return _EXTENSIONS[path.suffix.lower()]
+    except KeyError:
+        known = ", ".join(_EXTENSIONS)
+        raise MailsiftError("unknown_export_format", f"The output file must end in {known}.") from None
+
+
+def export(
+    results: Path,
+    out: IO[bytes] | Path,
+    *,
+    format: ExportFormat,  # noqa: A002 - the word for it
+    statuses: Collection[Status] | None = None,
+    columns: Sequence[str] | None = None,
+) -> int:
+    """Write results with the customer's column names, in the customer's row order.
+
+    In CSV and XLSX a text cell or column name that a spreadsheet would take for a formula gets an apostrophe
+    in front (in CSV also what follows a semicolon, tab or line end within it), and names may repeat as they
+    did in the customer's file. A sheet's cell holds 32,767 characters; what is longer is cut off. JSONL and
+    Parquet hold every value unchanged, but for infinite numbers and what is no number, which JSON cannot hold
+    (RFC 8259 section 6): in JSONL they are null. A repeated or blank name is made distinct
+    (mailsift.jobs.columns.distinct_names). Blocks; memory does not grow with the rows.
+
+    Args:
+        results: a results file (mailsift.jobs.results.join).
+        out: the file to write; an open one is left open.
+        format: what to write.
+        statuses: keep only rows with one of these; None keeps all.
+        columns: keep only these, in this order, as choose_columns gives them; None keeps all.
+
+    Returns:
+        Rows written.
+
+    Raises:
+        MailsiftError: `too_many_rows_for_xlsx`.
+    """
+    frame = pl.scan_parquet(results, glob=False)
+    if statuses is not None:
+        frame = frame.filter(pl.col(f"{VERDICT_PREFIX}status").is_in([status.value for status in statuses]))
+    rows = int(frame.select(pl.len()).collect(engine="streaming").item())
+    if format is ExportFormat.XLSX and rows >= _SHEET_ROWS:
+        text = (
+            f"A sheet holds {_SHEET_ROWS - 1:,} rows below its header; these are {rows:,}. CSV has no limit."
+        )
+        raise MailsiftError("too_many_rows_for_xlsx", text)
+    ids = read_names(results)
+    if columns is not None:
+        frame, ids = frame.select(columns), {id_: ids[id_] for id_ in columns if id_ in ids}
+    if isinstance(out, Path):
+        with out.open("wb") as file:
+            _WRITERS[format](frame, ids, file)
+    else:
+        _WRITERS[format](frame, ids, out)
+    return rows
+
+
+def choose_columns(results: Path, wanted: Sequence[str]) -> list[str]:
+    """Return the ids of the columns that are meant: the customer's names, or ours with or without the prefix.
+
+    Raises:
+        MailsiftError: `unknown_column`.
+    """
+    ids = read_names(results)
+    ours = [name for name in pl.read_parquet_schema(results) if name not in ids]
+    known = {name.removeprefix(VERDICT_PREFIX): name for name in ours} | {name: name for name in ours}
+    known |= {name: id_ for id_, name in reversed(ids.items())}  # of equal names the first is meant
+    if not set(wanted) <= set(known):
+        raise MailsiftError("unknown_column", "The results have no column of one of these names.")
+    return list(dict.fromkeys(known[name] for name in wanted))
+
+
+def _write_csv(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
+    schema = frame.collect_schema()
+    header = io.StringIO()
+    titles = (re.sub(_INNER, r"\1'\2", name) for name in _safe_header(schema, names))
+    csv.writer(header, lineterminator="\r\n").writerow(titles)  # it quotes what ends its own lines
+    out.write(header.getvalue().removesuffix("\r\n").encode() + b"\n")
+    out.flush()
+    _cells(frame, sheet=False).sink_csv(out, include_header=False, engine="streaming")
+
+
+def _write_jsonl(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
+    schema = frame.collect_schema()
+    base64 = [_plain(name, dtype) for name, dtype in schema.items() if dtype == pl.Binary]
+    _renamed(frame.with_columns(base64), names).sink_ndjson(out, engine="streaming")
+
+
+def _write_parquet(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
+    _renamed(frame, names).sink_parquet(out, engine="streaming")
+
+
+def _write_xlsx(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
+    schema = frame.collect_schema()
+    cells = _cells(frame, sheet=True)
+    with xlsxwriter.Workbook(out, {"constant_memory": True}) as book:
+        book.use_zip64()
+        sheet = book.add_worksheet("Results")
+        for place, name in enumerate(_safe_header(schema, names)):
+            sheet.write_string(0, place, name)
+        cells.sink_batches(_SheetRows(sheet), chunk_size=_BATCH, maintain_order=True, engine="streaming")
+
+
+class _SheetRows:
+    """Appends batches of rows to a worksheet below its header."""
+
+    def __init__(self, sheet: Any) -> None:
+        self._row = 0
+        # Never the library's `write`, which guesses: text that looks like a formula or a link becomes one.
+        self._put: dict[type, Callable[[int, int, Any], Any]] = {
+            str: sheet.write_string,
+            bool: sheet.write_boolean,
+            int: self._put_number,
+            float: self._put_number,
+        }
+        self._sheet = sheet
+
+    def __call__(self, batch: pl.DataFrame) -> None:
+        for values in batch.iter_rows():
+            self._row += 1
+            for place, value in enumerate(values):
+                if value is not None:
+                    self._put[type(value)](self._row, place, value)
+
+    def _put_number(self, row: int, place: int, value: float) -> None:
+        if -_EXACT <= value <= _EXACT:
+            self._sheet.write_number(row, place, value)
+        else:  # too great to be exact, infinite or not a number
+            self._sheet.write_string(row, place, str(value))
+
+
+def _plain(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Expr:
+    """Turn values that neither CSV nor a sheet can hold into text: JSON for nested ones, base64 for bytes."""
+    column = pl.col(name)
+    if dtype.is_nested():
+        text = pl.struct(column.alias("v")).struct.json_encode()
+        text = text.str.strip_prefix('{"v":').str.strip_suffix("}").alias(name)
+        return pl.when(column.is_not_null()).then(text)
+    if dtype == pl.Binary:
+        return column.bin.encode("base64")
+    if dtype == pl.Duration:
+        return column.dt.to_string("iso")
+    if isinstance(dtype, pl.Categorical | pl.Enum) or (sheet and (dtype.is_temporal() or dtype.is_decimal())):
+        return column.cast(pl.String)
+    return column
+
+
+def _cells(frame: pl.LazyFrame, *, sheet: bool) -> pl.LazyFrame:
+    """Make every value fit for CSV or a sheet; no text is left that a spreadsheet takes for a formula."""
+    plain = frame.select(_plain(name, dtype, sheet=sheet) for name, dtype in frame.collect_schema().items())
+    texts = [name for name, dtype in plain.collect_schema().items() if dtype == pl.String]
+    return plain.with_columns(_safe(name, pl.col(name) if sheet else _parted(name)) for name in texts)
+
+
+def _safe(name: str, text: pl.Expr) -> pl.Expr:
+    starts = pl.col(name).str.contains(_FORMULA)
+    return pl.when(starts).then(pl.concat_str(pl.lit("'"), text)).otherwise(text).alias(name)
+
+
+def _parted(name: str) -> pl.Expr:
+    text = pl.col(name)
+    return pl.when(text.str.contains(_INNER)).then(text.str.replace_all(_INNER, _DEFUSED)).otherwise(text)
+
+
+def _safe_header(schema: pl.Schema, names: Mapping[str, str]) -> list[str]:
+    return [
+        "'" + name if name.startswith(_FORMULA_STARTS) else name
+        for name in (names.get(id_, id_) for id_ in schema)
+    ]
+
+
+def _renamed(frame: pl.LazyFrame, names: Mapping[str, str]) -> pl.LazyFrame:
+    """Give the columns the customer's names, each made distinct from ours and each other."""
+    ours = [name for name in frame.collect_schema() if name not in names]
+    return frame.rename(dict(zip(names, distinct_names(list(names.values()), ours), strict=True)))
+
+
+_WRITERS: Mapping[ExportFormat, Callable[[pl.LazyFrame, Mapping[str, str], IO[bytes]], None]] = {
+    ExportFormat.CSV: _write_csv,
+    ExportFormat.XLSX: _write_xlsx,
+    ExportFormat.JSONL: _write_jsonl,
+    ExportFormat.PARQUET: _write_parquet,
+}

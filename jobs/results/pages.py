@@ -1,0 +1,307 @@
+"""Rows of the results of a job, a page at a time: find them among a million, read the few that are shown.
+
+Every call blocks for milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from mailsift.jobs.columns import (
+    ADDRESS,
+    ADDRESS_N,
+    JUDGED_ADDRESS,
+    REPAIRED,
+    VERDICT_PREFIX,
+    cell_text,
+    column_id,
+    read_names,
+)
+from mailsift.jobs.results.segments import SoFar, height, verdicts_of
+from mailsift.pipeline.frames import VERDICTS
+from mailsift.pipeline.single import with_repair
+from mailsift.pipeline.verdict import Status
+
+_WINDOW = 65_536  # rows looked through at a time: bounds the memory
+_GAP = 4_096  # rows this near each other are read together
+_SHOWN = ("status", "result", "score", "reason", "suggestion", "smtp_code")
+_STATUS, _RESULT = f"{VERDICT_PREFIX}status", f"{VERDICT_PREFIX}result"
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where a job's rows and verdicts lie on this disk.
+
+    Attributes:
+        rows, addresses: what intake wrote (mailsift.jobs.intake).
+        column: place of the address column among the customer's, from 0.
+        results: the joined results, when the job is complete (mailsift.jobs.results.join).
+        domains: the table of domains beside them (mailsift.jobs.results.breakdown.DOMAINS), where it is kept.
+        segments, so_far: the verdicts so far, and the same by address number, while it is not.
+    """
+
+    rows: Path
+    addresses: Path
+    column: int
+    results: Path | None = None
+    domains: Path | None = None
+    segments: Sequence[Path] = ()
+    so_far: SoFar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """Which rows; what is empty does not narrow.
+
+    Attributes:
+        statuses, result: of the verdict.
+        domain: of the address, as the canonical form writes it (ASCII, lower case).
+        provider: who runs its mail server.
+        text: part of the cell with the address, upper or lower case alike.
+        at_start: the cell starts with `text`.
+    """
+
+    statuses: frozenset[Status] = frozenset()
+    result: str = ""
+    domain: str = ""
+    provider: str = ""
+    text: str = ""
+    at_start: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """One row of the list with its verdict.
+
+    Attributes:
+        row: its number, from 0.
+        address: the cell as the list has it.
+        judged: the canonical address that was judged, "" for a cell that is none or where it was not kept.
+    """
+
+    row: int
+    address: str
+    judged: str
+    status: Status
+    result: str
+    score: int
+    reason: str
+    suggestion: str
+    smtp_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsPage:
+    """Some of the rows that match.
+
+    Attributes:
+        rows: in the list's order.
+        matches: how many rows match in all.
+        first: place of the first one among the matches, from 0.
+        previous, next: pass one of them as `after` for the page before or after this; None where none is.
+    """
+
+    rows: tuple[ResultRow, ...]
+    matches: int
+    first: int
+    previous: int | None
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRow:
+    """A row with the customer's cells as text, its 13 fields and its evidence, {} when none was kept.
+
+    `address` and `judged` are as in ResultRow.
+    """
+
+    row: int
+    address: str
+    judged: str
+    cells: tuple[tuple[str, str], ...]
+    verdict: dict[str, Any]
+    evidence: dict[str, Any]
+
+
+def column_of(rows: Path, name: str) -> int:
+    """Return the place of the column with this name; of equal names the first is meant."""
+    return list(read_names(rows).values()).index(name)
+
+
+def read_page(files: Files, wanted: RowFilter, *, after: int, limit: int) -> ResultsPage:
+    """Return the matching rows behind row number `after` (-1: from the start), at most `limit`."""
+    found = _matches(files, wanted)
+    first = int(found.search_sorted(after, side="right"))
+    numbers = found.slice(first, limit).to_list()
+    before = found.slice(max(0, first - limit - 1), 1).to_list() if first > limit else [-1]
+    more = first + limit < len(found)
+    return ResultsPage(
+        rows=tuple(_read(files, numbers)),
+        matches=len(found),
+        first=first,
+        previous=before[0] if first else None,
+        next=numbers[-1] if more else None,
+    )
+
+
+def read_row(files: Files, row: int) -> WholeRow | None:
+    """Return one row, None when there is none of this number or it has no verdict yet."""
+    cells = pl.scan_parquet(files.results or files.rows, glob=False).slice(row, 1).collect()
+    if not cells.height:
+        return None
+    names = read_names(files.results or files.rows)
+    if files.results is None:
+        fields = [*VERDICTS, "evidence"]
+        verdict = verdicts_of(files.segments, cells[ADDRESS_N].to_list(), fields)
+    else:
+        ours = [name for name in cells.columns if name not in names]
+        verdict = cells.select(pl.col(name).alias(name.removeprefix(VERDICT_PREFIX)) for name in ours)
+    if not verdict.height:
+        return None
+    values = verdict.row(0, named=True)
+    judged, repaired = cells.select(_judged(files), _repaired(files)).row(0)
+    texts = cells.select(cell_text(id_, cells.schema[id_]) for id_ in names).row(0)
+    return WholeRow(
+        row=row,
+        address=texts[files.column],
+        judged=judged,
+        cells=tuple(zip(names.values(), texts, strict=True)),
+        verdict=with_repair({name: values[name] for name in VERDICTS}, judged if repaired else ""),
+        evidence=json.loads(values.get("evidence") or "{}"),
+    )
+
+
+def _matches(files: Files, wanted: RowFilter) -> pl.Series:
+    """Return the numbers of all rows that match, ascending."""
+    members = _members(files, wanted)
+    size = height(files.results or files.rows)
+    if members is None and wanted == RowFilter():
+        return pl.int_range(size, dtype=pl.UInt32, eager=True)
+    masks = [_mask(files, wanted, members, start) for start in range(0, size, _WINDOW)]
+    return pl.concat(masks).arg_true() if masks else pl.Series(dtype=pl.UInt32)
+
+
+def _members(files: Files, wanted: RowFilter) -> pl.Series | None:
+    """Say for each address number whether it may match; None when the address number decides nothing."""
+    masks = []
+    if files.so_far is not None:
+        masks.append(files.so_far.with_verdict(wanted.statuses, wanted.result))
+    if wanted.domain:
+        masks.append(pl.concat([*_of_domain(files.addresses, wanted.domain)]))
+    if wanted.provider:
+        masks.append(_of_provider(files, wanted.provider))
+    if not masks:
+        return None
+    first, *others = masks
+    for other in others:
+        first = first & other
+    return first
+
+
+def _of_domain(addresses: Path, domain: str) -> Iterator[pl.Series]:
+    scan = pl.scan_parquet(addresses, glob=False).select(pl.col("domain") == domain)
+    for start in range(0, max(1, height(addresses)), _WINDOW):
+        yield scan.slice(start, _WINDOW).collect().to_series()
+
+
+def _of_provider(files: Files, provider: str) -> pl.Series:
+    if files.so_far is not None:
+        return files.so_far.at_provider(provider)
+    if files.domains is None:
+        return pl.repeat(value=False, n=height(files.addresses), eager=True)
+    theirs = (pl.col("provider") == provider).repeat_by("addresses").explode()
+    return pl.scan_parquet(files.domains, glob=False).select(theirs).collect().to_series()
+
+
+def _mask(files: Files, wanted: RowFilter, members: pl.Series | None, start: int) -> pl.Series:
+    """Say for each row of a window whether it matches."""
+    masks = []
+    if members is not None:
+        numbers = _window(files.rows, start, pl.col(ADDRESS_N))
+        masks.append(members.gather(numbers))
+    conditions = [*_of_cell(wanted, files.column)]
+    if files.results is not None:
+        conditions += _of_verdict(wanted)
+    if conditions:
+        masks.append(_window(files.results or files.rows, start, pl.all_horizontal(conditions)))
+    first, *others = masks
+    return first & others[0] if others else first
+
+
+def _window(path: Path, start: int, expression: pl.Expr) -> pl.Series:
+    scan = pl.scan_parquet(path, glob=False).slice(start, _WINDOW)
+    return scan.select(expression).collect().to_series()
+
+
+def _of_cell(wanted: RowFilter, column: int) -> Iterator[pl.Expr]:
+    if wanted.text:
+        begin = r"^\s*" if wanted.at_start else ""
+        cell = pl.col(column_id(column)).cast(pl.String).fill_null("")
+        yield cell.str.contains(f"(?i){begin}{re.escape(wanted.text)}")
+
+
+def _of_verdict(wanted: RowFilter) -> Iterator[pl.Expr]:
+    if wanted.statuses:
+        yield pl.col(_STATUS).is_in([status.value for status in wanted.statuses])
+    if wanted.result:
+        yield pl.col(_RESULT) == wanted.result
+
+
+def _read(files: Files, numbers: list[int]) -> Iterator[ResultRow]:
+    """Read rows by their numbers, which ascend."""
+    cell = column_id(files.column)
+    if files.results is None:
+        cells = _cells(files.rows, numbers, [cell, _judged(files), _repaired(files), ADDRESS_N])
+        verdicts = verdicts_of(files.segments, cells[ADDRESS_N].to_list(), _SHOWN)
+        cells = cells.join(verdicts, left_on=ADDRESS_N, right_on="n", how="left", maintain_order="left")
+        cells = cells.drop(ADDRESS_N)
+    else:
+        shown = [VERDICT_PREFIX + name for name in _SHOWN]
+        cells = _cells(files.results, numbers, [cell, _judged(files), _repaired(files), *shown])
+    text = cell_text(cell, cells.schema[cell])
+    for row, values in zip(numbers, cells.with_columns(text).iter_rows(), strict=True):
+        address, judged, repaired, *fields = values
+        verdict = dict(zip(_SHOWN, fields, strict=True))
+        verdict = with_repair(verdict, judged if repaired else "") | {"status": Status(verdict["status"])}
+        yield ResultRow(row=row, address=address, judged=judged, **verdict)
+
+
+def _judged(files: Files) -> pl.Expr:
+    """Return the column with the judged addresses, blanks for a list of an older release."""
+    path, name = (files.results, JUDGED_ADDRESS) if files.results else (files.rows, ADDRESS)
+    return (pl.col(name) if name in pl.read_parquet_schema(path) else pl.lit("")).alias("judged")
+
+
+def _repaired(files: Files) -> pl.Expr:
+    """Say which rows were repaired and do not say so yet: the joined results do."""
+    kept = files.results is None and REPAIRED in pl.read_parquet_schema(files.rows)
+    return (pl.col(REPAIRED) if kept else pl.lit(value=False)).alias(REPAIRED)
+
+
+def _cells(path: Path, numbers: list[int], columns: Sequence[str | pl.Expr]) -> pl.DataFrame:
+    scan = pl.scan_parquet(path, glob=False).select(columns)
+    if not numbers:
+        return scan.head(0).collect()
+    near = [
+        scan.slice(run[0], run[-1] - run[0] + 1).collect()[[number - run[0] for number in run]]
+        for run in _runs(numbers)
+    ]
+    return pl.concat(near)
+
+
+def _runs(numbers: list[int]) -> Iterator[list[int]]:
+    """Split ascending numbers where they lie far apart."""
+    run = [numbers[0]]
+    for number in numbers[1:]:
+        if number - run[-1] > _GAP:
+            yield run
+            run = []
+        run.append(number)
+    yield run

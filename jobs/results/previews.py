@@ -1,0 +1,117 @@
+"""A preview: a sample of the list instead of all of it, and what it says about the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import sqrt
+from pathlib import Path
+
+import polars as pl
+
+from mailsift.jobs.columns import ADDRESS_N, names_metadata, read_names
+from mailsift.jobs.intake.models import ChunkSlice, Intake
+from mailsift.jobs.views import JobView
+
+_Z = 1.959964  # of the normal distribution, for 95 %
+_START = 0.5  # of the first step: the same list gives the same sample
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of all addresses have a status: what the sample says, and where the truth is with 95 %."""
+
+    share: float
+    low: float
+    high: float
+
+
+def sample(folder: Path, taken: Intake, *, size: int, chunk: int) -> Intake:
+    """Cut a list that was taken in down to a sample, in place.
+
+    Every so-manieth address of the list sorted by domain is taken: every domain is represented by its weight,
+    which makes the sample a stratified one.
+
+    Args:
+        folder: holds `rows.parquet` and `addresses.parquet` (mailsift.jobs.intake).
+        taken: what is in them.
+        size: addresses of the sample.
+        chunk: addresses of a chunk.
+
+    Returns:
+        What is in them afterwards: `taken` itself when the list is not larger than the sample.
+    """
+    if taken.addresses <= size:
+        return taken
+    step = taken.addresses / size
+    chosen = [int((place + _START) * step) for place in range(size)]
+    table = pl.DataFrame({"n": chosen, "place": range(size)}, schema={"n": pl.UInt32, "place": pl.UInt32})
+    addresses = (
+        pl.scan_parquet(folder / "addresses.parquet", glob=False)
+        .join(table.lazy(), on="n", how="inner")
+        .sort("place")
+        .collect(engine="streaming")
+    )
+    addresses = addresses.with_columns(pl.col("place").alias("n")).drop("place")
+    _replace(addresses.lazy(), folder / "addresses.parquet", {}, chunk)
+    source = folder / "rows.parquet"
+    rows = (
+        pl.scan_parquet(source, glob=False)
+        .join(table.lazy(), left_on=ADDRESS_N, right_on="n", how="inner", maintain_order="left")
+        .with_columns(pl.col("place").alias(ADDRESS_N))
+        .drop("place")
+    )
+    _replace(rows, source, names_metadata(list(read_names(source).values())), 65_536)
+    count = int(addresses["rows"].sum())
+    slices = addresses.select("n", "rows").iter_slices(chunk)
+    return replace(
+        taken,
+        rows=count,
+        addresses=size,
+        duplicates=count - size,
+        chunks=tuple(ChunkSlice(int(part["n"][0]), part.height, int(part["rows"].sum())) for part in slices),
+    )
+
+
+def estimate_of(view: JobView) -> dict[str, Share]:
+    """Return the shares of the whole list that an ended preview says, by status; {} when it says nothing."""
+    if not view.options.preview or view.finished_at is None or not view.processed:
+        return {}
+    counts = {"valid": view.valid, "risky": view.risky, "invalid": view.invalid}
+    return estimate(counts, view.list_rows or view.total)
+
+
+def estimate(counts: Mapping[str, int], population: int) -> dict[str, Share]:
+    """Return the shares of the whole list, by status, with Wilson's 95 % interval.
+
+    The interval is narrowed for samples that are a good part of the list (finite population correction).
+
+    Args:
+        counts: rows of the sample by status.
+        population: rows of the whole list.
+    """
+    n = sum(counts.values())
+    if not n:
+        return {}
+    left = (population - n) / (population - 1) if population > 1 else 0.0
+    z2 = _Z**2 * max(0.0, left)
+    return {name: _wilson(count / n, n, z2) for name, count in counts.items()}
+
+
+def _wilson(share: float, n: int, z2: float) -> Share:
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+    return Share(share, max(0.0, middle - half), min(1.0, middle + half))
+
+
+def _replace(frame: pl.LazyFrame, path: Path, metadata: dict[str, str], group: int) -> None:
+    fresh = path.with_suffix(".sample")
+    frame.sink_parquet(
+        fresh,
+        row_group_size=group,
+        compression_level=1,
+        statistics=False,
+        metadata=metadata or None,
+        engine="streaming",
+    )
+    fresh.replace(path)

@@ -1,0 +1,60 @@
+"""The rows of an ended job that are worth another look, as a new list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from mailsift.jobs.columns import VERDICT_PREFIX, distinct_names, read_names
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.verdict import Result, Status
+
+UNKNOWN_RESULTS = frozenset(
+    {
+        Result.DEFERRED,
+        Result.NOT_ASKED,
+        Result.PROBE_BLOCKED,
+        Result.UNREACHABLE,
+        Result.DNS_UNAVAILABLE,
+        Result.PROBE_UNAVAILABLE,
+    }
+)
+"""Results that say nothing about the mailbox and may be different another time."""
+
+
+def rows_to_retry(results: Path, out: Path, column: str) -> str:
+    """Write the original columns of the rows that ended unknown as a Parquet file.
+
+    Args:
+        results: the job's results (mailsift.jobs.results.join).
+        out: the file to write.
+        column: name of the address column in the list; the first one of that name.
+
+    Returns:
+        The name of the address column in `out`, where every name is distinct.
+
+    Raises:
+        MailsiftError: `nothing_to_retry` when no row ended unknown.
+    """
+    unknown = pl.col(f"{VERDICT_PREFIX}result").is_in(sorted(UNKNOWN_RESULTS))
+    return _write_rows(results, out, column, unknown)
+
+
+def risky_rows(results: Path, out: Path, column: str) -> str:
+    """Write the original columns of the rows that ended risky; arguments and answer as in `rows_to_retry`.
+
+    Raises:
+        MailsiftError: `nothing_to_retry` when no row ended risky.
+    """
+    return _write_rows(results, out, column, pl.col(f"{VERDICT_PREFIX}status") == Status.RISKY.value)
+
+
+def _write_rows(results: Path, out: Path, column: str, keep: pl.Expr) -> str:
+    names = read_names(results)
+    fresh = dict(zip(names, distinct_names(list(names.values()), []), strict=True))
+    rows = pl.scan_parquet(results, glob=False).filter(keep).select(*names).rename(fresh).collect()
+    if rows.is_empty():
+        raise MailsiftError("nothing_to_retry", "No row of this job is worth another look.")
+    rows.write_parquet(out)
+    return next(fresh[key] for key, name in names.items() if name == column)

@@ -1,0 +1,125 @@
+"""What others may say and see of a schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from mailsift.jobs.schedules.timetable import CatchUp, Timetable
+from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options
+from mailsift.storage.database import Row
+
+_SHOWN_RUNS = 5
+
+
+class Recheck(StrEnum):
+    """What of the list is asked again."""
+
+    ALL = "all"  # every address, whatever is remembered
+    STALE = "stale"  # every address whose verdict is older than the options' max_age
+    RISKY = "risky"  # the rows that ended risky the last time
+
+
+class Overlap(StrEnum):
+    """What happens when a slot comes while the run before has not ended."""
+
+    SKIP = "skip"
+    QUEUE = "queue"
+    CANCEL_PREVIOUS = "cancel_previous"
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleSpec:
+    """What a schedule does.
+
+    Attributes:
+        cron: five fields.
+        zone: IANA name of the time zone the cron line is read in.
+        name: "" = the list's.
+        options: None = those of the list's job.
+        jitter_seconds: every run starts up to so much after its slot, always the same for the same slot.
+        ends_at: no later slot is run; None = for ever.
+        pause_after_failures: failed runs in a row after which the schedule pauses itself; 0 = never.
+    """
+
+    cron: str
+    zone: str = "UTC"
+    name: str = ""
+    recheck: Recheck = Recheck.ALL
+    overlap: Overlap = Overlap.SKIP
+    catch_up: CatchUp = CatchUp.LATEST
+    options: JobOptions | None = None
+    jitter_seconds: int = 0
+    ends_at: datetime | None = None
+    pause_after_failures: int = 5
+
+    def timetable(self, schedule_id: UUID) -> Timetable:
+        """Return when the schedule with this id runs."""
+        return Timetable(self.cron, self.zone, schedule_id, self.jitter_seconds, self.ends_at)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleView:
+    """A schedule as it stands; times are UTC.
+
+    Attributes:
+        source_job_id: the job whose list it is; None when that was deleted.
+        next_runs: when the next five runs start; () while it is paused or has ended.
+        last_run_at: the slot that was run last.
+        last_error: code of what kept the last slot from being run or paused the schedule, else "".
+        failures: failed runs in a row.
+    """
+
+    id: UUID
+    account_id: AccountId
+    source_job_id: JobId | None
+    spec: ScheduleSpec
+    enabled: bool
+    next_runs: tuple[datetime, ...]
+    last_run_at: datetime | None
+    last_error: str
+    failures: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run of a schedule: its job, and the slot it was made for; None when somebody said "now"."""
+
+    job: JobView
+    scheduled_for: datetime | None
+
+
+def timetable_of(row: Row) -> Timetable:
+    """Return when the schedule of a row runs."""
+    return Timetable(row["cron"], row["zone"], row["id"], row["jitter_seconds"], row["ends_at"])
+
+
+def schedule_view(row: Row, now: datetime) -> ScheduleView:
+    """Return a schedule's row as others may see it at this time."""
+    starts = timetable_of(row).starts(row["next_run_at"], now=now, count=_SHOWN_RUNS)
+    return ScheduleView(
+        id=row["id"],
+        account_id=AccountId(row["account_id"]),
+        source_job_id=JobId(row["source_job_id"]) if row["source_job_id"] else None,
+        spec=ScheduleSpec(
+            cron=row["cron"],
+            zone=row["zone"],
+            name=row["name"],
+            recheck=Recheck(row["recheck"]),
+            overlap=Overlap(row["overlap"]),
+            catch_up=CatchUp(row["catch_up"]),
+            options=load_options(row["options"]),
+            jitter_seconds=row["jitter_seconds"],
+            ends_at=row["ends_at"],
+            pause_after_failures=row["pause_after_failures"],
+        ),
+        enabled=row["enabled"],
+        next_runs=starts if row["enabled"] else (),
+        last_run_at=row["last_run_at"],
+        last_error=row["last_error"],
+        failures=row["failures"],
+        created_at=row["created_at"],
+    )

@@ -1,0 +1,182 @@
+"""The runs of schedules: which are due, from what list, each slot once."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import structlog
+
+from mailsift.jobs.metrics import SCHEDULE_RUNS, count_missed
+from mailsift.jobs.results.retry import risky_rows
+from mailsift.jobs.schedules.models import Overlap, Recheck, timetable_of
+from mailsift.jobs.schedules.timetable import CatchUp, Due, Timetable
+from mailsift.jobs.service import JobService, read_pieces
+from mailsift.jobs.submissions import insert_stored
+from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
+from mailsift.jobs.waker import Waker
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.sql import jobs, schedules
+from mailsift.storage.sql.jobs import NewJob
+
+LEASE = timedelta(minutes=10)
+"""How long the making of one run may take before another worker tries."""
+
+_AWAY = frozenset({"blob_not_found", "job_not_found", "schedule_source_gone"})
+
+_log = structlog.get_logger()
+
+
+class _LeaseLostError(Exception):
+    """Somebody else makes this run, or the schedule has been changed."""
+
+
+class ScheduleRuns:
+    """Makes due slots into jobs; any number of them may try at the same time."""
+
+    def __init__(
+        self, *, database: Database, blobs: Blobs, jobs: JobService, waker: Waker, clock: Clock, scratch: Path
+    ) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._jobs = jobs
+        self._waker = waker
+        self._clock = clock
+        self._scratch = scratch
+
+    async def run_due(self) -> int:
+        """Make every due slot into a job; returns how many jobs there are now more."""
+        made = 0
+        while (claimed := await self._claim()) is not None:
+            made += await self._work(claimed)
+        return made
+
+    async def start_now(self, row: Row) -> JobId:
+        """Run a schedule at once, beside its slots.
+
+        Raises:
+            MailsiftError: `schedule_source_gone`, `no_results_yet`, `nothing_to_retry`, or what the blob
+                store says.
+        """
+        new = await self._make(row)
+
+        async def transaction(connection: Connection) -> None:
+            await insert_stored(connection, new)
+            await schedules.attach(connection, new.id, row["id"], None)
+
+        await self._database.run(transaction)
+        await self._waker.wake(1)
+        return JobId(new.id)
+
+    async def _claim(self) -> Row | None:
+        now = self._now()
+        async with self._database.begin() as connection:
+            return await schedules.claim(connection, now=now, until=now + LEASE)
+
+    async def _work(self, row: Row) -> int:
+        """Do what a claimed schedule is due for; returns how many jobs it made."""
+        times = timetable_of(row)
+        plan = times.due(CatchUp(row["catch_up"]), slot=times.slot(row["next_run_at"]), now=self._now())
+        if plan.slot is None:
+            await self._skip(row, times, plan, "missed")
+            return 0
+        if not await self._may_start(row):
+            await self._skip(row, times, plan, "still_running")
+            return 0
+        try:
+            new = await self._make(row)
+        except MailsiftError as error:
+            if error.retryable and error.code != "no_results_yet":
+                raise  # the lease runs out and the slot is tried again
+            await self._skip(row, times, plan, error.code)
+            return 0
+        return await self._commit(row, new, times, plan)
+
+    async def _may_start(self, row: Row) -> bool:
+        async with self._database.begin() as connection:
+            running = await schedules.open_runs(connection, row["id"])
+        if Overlap(row["overlap"]) is not Overlap.CANCEL_PREVIOUS:
+            return not running
+        for job_id in running:
+            try:
+                await self._jobs.cancel(AccountId(row["account_id"]), JobId(job_id))
+            except MailsiftError as error:  # it is about to end by itself
+                if error.code != "job_state_conflict":
+                    raise
+        return True
+
+    async def _skip(self, row: Row, times: Timetable, plan: Due, code: str) -> None:
+        async with self._database.begin() as connection:
+            await schedules.settle(
+                connection,
+                row,
+                following=plan.next,
+                last_error=code,
+                pause=code in _AWAY or times.is_over(plan.next),
+            )
+        count_missed(code)
+        _log.info("schedule.skipped", schedule=str(row["id"]), code=code)
+
+    async def _commit(self, row: Row, new: NewJob, times: Timetable, plan: Due) -> int:
+        async def transaction(connection: Connection) -> None:
+            settled = await schedules.settle(
+                connection,
+                row,
+                following=plan.next,
+                last_run_at=plan.slot,
+                pause=times.is_over(plan.next),
+            )
+            if not settled:
+                raise _LeaseLostError
+            await insert_stored(connection, new)
+            await schedules.attach(connection, new.id, row["id"], plan.slot)
+
+        try:
+            await self._database.run(transaction)
+        except _LeaseLostError:
+            await self._blobs.delete_prefix(JobBlobs(new.id).prefix)
+            return 0
+        SCHEDULE_RUNS.inc()
+        _log.info("schedule.run", schedule=str(row["id"]), job=str(new.id))
+        await self._waker.wake(1)
+        return 1
+
+    async def _make(self, row: Row) -> NewJob:
+        """Store the list of a run and return its job, not yet inserted."""
+        if row["source_job_id"] is None:
+            raise MailsiftError("schedule_source_gone", "The list of this schedule was deleted.")
+        async with self._database.begin() as connection:
+            source = await jobs.get(connection, row["source_job_id"])
+            last = await schedules.last_completed(connection, row["id"])
+        if source is None:
+            raise MailsiftError("schedule_source_gone", "The list of this schedule was deleted.")
+        options = replace(load_options(row["options"]), name=row["name"], preview=0)
+        if Recheck(row["recheck"]) is Recheck.RISKY:
+            return await self._risky(last or source, options)
+        if Recheck(row["recheck"]) is Recheck.ALL:
+            options = replace(options, max_age=0.0)
+        path = await self._blobs.fetch(JobBlobs(source["id"]).source)
+        return await self._store(path, source, options, name=source["source_name"])
+
+    async def _risky(self, base: Row, options: JobOptions) -> NewJob:
+        """Make a list of the rows that ended risky."""
+        account, job_id = AccountId(base["account_id"]), JobId(base["id"])
+        async with self._jobs.results(account, job_id) as results:
+            with tempfile.TemporaryDirectory(dir=self._scratch, prefix="schedule-") as folder:
+                path = Path(folder) / "risky.parquet"
+                column = await asyncio.to_thread(risky_rows, results, path, base["address_column"])
+                again = replace(options, column=column, max_age=0.0)
+                return await self._store(path, base, again, name=path.name)
+
+    async def _store(self, path: Path, base: Row, options: JobOptions, *, name: str) -> NewJob:
+        account, parent = AccountId(base["account_id"]), JobId(base["id"])
+        return await self._jobs.store(account, read_pieces(path), options, source_name=name, parent=parent)
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)

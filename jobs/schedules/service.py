@@ -1,0 +1,190 @@
+"""What people ask of schedules: make, look, change, pause, resume, run now, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from mailsift.jobs.schedules.models import RunView, ScheduleSpec, ScheduleView, schedule_view, timetable_of
+from mailsift.jobs.schedules.runs import ScheduleRuns
+from mailsift.jobs.schedules.timetable import check_cron
+from mailsift.jobs.views import AccountId, JobId, dump_options, load_options, view_of
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.sql import schedules
+from mailsift.storage.sql.jobs import owned
+from mailsift.storage.sql.schedules import NewSchedule, Slot
+
+MAX_SCHEDULES = 100
+
+
+class ScheduleService:
+    """The schedules of one installation; every call of people names the account it speaks for."""
+
+    def __init__(self, *, database: Database, runs: ScheduleRuns, clock: Clock) -> None:
+        self._database = database
+        self._runs = runs
+        self._clock = clock
+
+    async def create(self, account_id: AccountId, job_id: JobId, spec: ScheduleSpec) -> ScheduleView:
+        """Run the list of a job again by the clock.
+
+        Raises:
+            MailsiftError: `job_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`,
+                `schedule_ended`, `schedule_limit`.
+        """
+        check_cron(spec.cron, spec.zone)
+        now, schedule_id = self._now(), uuid4()
+        first = spec.timetable(schedule_id).upcoming(now)
+        async with self._database.begin() as connection:
+            source = await owned(connection, account_id, job_id)
+            if len(await schedules.of_account(connection, account_id)) >= MAX_SCHEDULES:
+                raise MailsiftError("schedule_limit", f"An account has at most {MAX_SCHEDULES} schedules.")
+            new = NewSchedule(
+                id=schedule_id,
+                account_id=account_id,
+                source_job_id=job_id,
+                options=dump_options(spec.options or load_options(source["options"])),
+                created_at=now,
+                **_columns(replace(spec, name=spec.name or source["name"]), first),
+            )
+            await schedules.insert(connection, new)
+            return await self._view(connection, account_id, new.id)
+
+    async def list(self, account_id: AccountId) -> Sequence[ScheduleView]:
+        """Return the account's schedules, oldest first."""
+        now = self._now()
+        async with self._database.begin() as connection:
+            rows = await schedules.of_account(connection, account_id)
+            return [schedule_view(row, now) for row in rows]
+
+    async def get(self, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
+        """Return a schedule with its next five runs.
+
+        Raises:
+            MailsiftError: `schedule_not_found`, also when it belongs to somebody else.
+        """
+        async with self._database.begin() as connection:
+            return await self._view(connection, account_id, schedule_id)
+
+    async def runs(
+        self, account_id: AccountId, schedule_id: UUID, *, limit: int = 20, after: UUID | None = None
+    ) -> Sequence[RunView]:
+        """Return the runs of a schedule, newest first; `after` is the job of the last one seen.
+
+        Raises:
+            MailsiftError: `schedule_not_found`, `bad_cursor` when no run of it has this job.
+        """
+        async with self._database.begin() as connection:
+            await _owned(connection, account_id, schedule_id)
+            before = await schedules.place_of_run(connection, schedule_id, after) if after else None
+            if after is not None and before is None:
+                raise MailsiftError("bad_cursor", "The cursor is not one of this list.")
+            rows = await schedules.runs(connection, schedule_id, limit=limit, before=before)
+            return [RunView(view_of(row), row["scheduled_for"]) for row in rows]
+
+    async def update(
+        self, account_id: AccountId, schedule_id: UUID, change: Callable[[ScheduleSpec], ScheduleSpec]
+    ) -> ScheduleView:
+        """Replace what a schedule does by what `change` makes of it.
+
+        Raises:
+            MailsiftError: `schedule_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`,
+                `schedule_ended` when no run would be left of a schedule that is not paused.
+        """
+        async with self._database.begin() as connection:
+            before = await self._view(connection, account_id, schedule_id)
+            spec = change(before.spec)
+            check_cron(spec.cron, spec.zone)
+            times, now = spec.timetable(schedule_id), self._now()
+            upcoming = times.upcoming(now) if before.enabled else times.following(now)
+            values = _columns(spec, upcoming)
+            if spec.options is not None:
+                values["options"] = dump_options(spec.options)
+            await schedules.change(connection, schedule_id, **values)
+            return await self._view(connection, account_id, schedule_id)
+
+    async def pause(self, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
+        """Run nothing until `resume`.
+
+        Raises:
+            MailsiftError: `schedule_not_found`.
+        """
+        async with self._database.begin() as connection:
+            await _owned(connection, account_id, schedule_id)
+            await schedules.change(connection, schedule_id, enabled=False)
+            return await self._view(connection, account_id, schedule_id)
+
+    async def resume(self, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
+        """Go on with the next slot; what was missed meanwhile is not caught up.
+
+        Raises:
+            MailsiftError: `schedule_not_found`, `schedule_ended`.
+        """
+        async with self._database.begin() as connection:
+            row = await _owned(connection, account_id, schedule_id)
+            upcoming = timetable_of(row).upcoming(self._now())
+            await schedules.change(
+                connection,
+                schedule_id,
+                enabled=True,
+                next_run_at=upcoming.at,
+                starts_at=upcoming.starts_at,
+                failures=0,
+                last_error="",
+            )
+            return await self._view(connection, account_id, schedule_id)
+
+    async def delete(self, account_id: AccountId, schedule_id: UUID) -> None:
+        """Delete a schedule; its jobs stay.
+
+        Raises:
+            MailsiftError: `schedule_not_found`.
+        """
+        async with self._database.begin() as connection:
+            await _owned(connection, account_id, schedule_id)
+            await schedules.delete(connection, schedule_id)
+
+    async def run_now(self, account_id: AccountId, schedule_id: UUID) -> JobId:
+        """Make a run at once, beside those of the clock and whatever still runs.
+
+        Raises:
+            MailsiftError: `schedule_not_found`, `schedule_source_gone`, `nothing_to_retry`.
+        """
+        async with self._database.begin() as connection:
+            row = await _owned(connection, account_id, schedule_id)
+        return await self._runs.start_now(row)
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)
+
+    async def _view(self, connection: Connection, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
+        return schedule_view(await _owned(connection, account_id, schedule_id), self._now())
+
+
+async def _owned(connection: Connection, account_id: UUID, schedule_id: UUID) -> Row:
+    row = await schedules.get(connection, schedule_id)
+    if row is None or row["account_id"] != account_id:
+        raise MailsiftError("schedule_not_found", "There is no such schedule.")
+    return row
+
+
+def _columns(spec: ScheduleSpec, upcoming: Slot) -> dict[str, Any]:
+    """Return what a schedule's row says of what it does and when it does it next, but for the options."""
+    return {
+        "name": spec.name,
+        "cron": spec.cron,
+        "zone": spec.zone,
+        "recheck": spec.recheck.value,
+        "overlap": spec.overlap.value,
+        "catch_up": spec.catch_up.value,
+        "next_run_at": upcoming.at,
+        "starts_at": upcoming.starts_at,
+        "jitter_seconds": spec.jitter_seconds,
+        "ends_at": spec.ends_at,
+        "pause_after_failures": spec.pause_after_failures,
+    }

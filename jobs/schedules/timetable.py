@@ -1,0 +1,197 @@
+"""Which slots of a schedule are run, and when; what a cron line says. Pure decisions, time passed in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import partial
+from hashlib import blake2b
+from itertools import islice, takewhile
+from typing import Final
+from uuid import UUID
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.sql.schedules import Slot
+
+WINDOW = timedelta(hours=24)
+"""How far back missed slots are caught up."""
+
+PUNCTUAL = timedelta(minutes=5)
+"""A slot this late still counts as in time."""
+
+_MOMENT = timedelta(microseconds=1)
+
+
+class CatchUp(StrEnum):
+    """What becomes of slots that were missed, at most a day ago."""
+
+    NONE = "none"
+    LATEST = "latest"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a due schedule does now.
+
+    Attributes:
+        slot: the slot to run; None = none is worth it.
+        next: the slot that is looked at after it; it may lie in the past when there is more to catch up.
+    """
+
+    slot: datetime | None
+    next: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """The slots of one schedule; each starts a little later than the cron line says when there is jitter.
+
+    Attributes:
+        cron: five fields.
+        zone: IANA name of the zone the cron line is read in.
+        seed: the schedule's id: every process finds the same delay for the same slot.
+        jitter: the longest delay, in seconds.
+        ends_at: no later slot is run; None = for ever.
+    """
+
+    cron: str
+    zone: str
+    seed: UUID
+    jitter: int = 0
+    ends_at: datetime | None = None
+
+    def slot(self, at: datetime) -> Slot:
+        """Return a slot with the moment its run starts."""
+        digest = blake2b(f"{self.seed}:{at.timestamp():.0f}".encode(), digest_size=8).digest()
+        return Slot(at, at + timedelta(seconds=int.from_bytes(digest) % (self.jitter + 1)))
+
+    def following(self, after: datetime) -> Slot:
+        """Return the first slot after a time, past the end too."""
+        return self.slot(next(fires(self.cron, self.zone, after=after)))
+
+    def upcoming(self, after: datetime) -> Slot:
+        """Return the first slot after a time.
+
+        Raises:
+            MailsiftError: `schedule_ended` when there is none before its end.
+        """
+        found = self.following(after)
+        if self.is_over(found):
+            raise MailsiftError("schedule_ended", "No run is left before the schedule's end.")
+        return found
+
+    def is_over(self, slot: Slot) -> bool:
+        """Say whether a slot lies past the end."""
+        return self.ends_at is not None and slot.at > self.ends_at
+
+    def starts(self, first: datetime, *, now: datetime, count: int) -> tuple[datetime, ...]:
+        """Return when the next runs start.
+
+        Args:
+            first: the first slot that has not been looked at.
+            now: the time; what should have started before is late, and not shown.
+            count: how many at most.
+        """
+        later = max(first - _MOMENT, now - timedelta(seconds=self.jitter))
+        slots = takewhile(
+            lambda slot: not self.is_over(slot),
+            (self.slot(at) for at in fires(self.cron, self.zone, after=later)),
+        )
+        return tuple(islice((slot.starts_at for slot in slots if slot.starts_at > now), count))
+
+    def due(self, catch_up: CatchUp, *, slot: Slot, now: datetime) -> Due:
+        """Decide what a due schedule runs.
+
+        Args:
+            catch_up: what becomes of missed slots.
+            slot: the first slot that has not been looked at, not after `now`.
+            now: the time.
+        """
+        # A slot that starts late by its jitter is in time: it is judged as of the moment it stands for.
+        now = max(slot.at, now - (slot.starts_at - slot.at))
+        missed = list(self._missed(slot.at, now))
+        if catch_up is CatchUp.ALL and missed:
+            return Due(missed[0], self.slot(missed[1]) if len(missed) > 1 else self.following(now))
+        latest = missed[-1] if missed else None
+        if catch_up is CatchUp.NONE and latest is not None and now - latest > PUNCTUAL:
+            latest = None
+        return Due(latest, self.following(now))
+
+    def _missed(self, first: datetime, now: datetime) -> Iterator[datetime]:
+        """Yield the slots from `first` until now that are not too old."""
+        last = now if self.ends_at is None else min(now, self.ends_at)
+        oldest = max(first, now - WINDOW)
+        return takewhile(lambda at: at <= last, fires(self.cron, self.zone, after=oldest - _MOMENT))
+
+
+def check_cron(cron: str, zone: str) -> None:
+    """Refuse what never fires.
+
+    Raises:
+        MailsiftError: `schedule_cron_invalid`, `schedule_zone_invalid`.
+    """
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise MailsiftError("schedule_zone_invalid", "The time zone is not an IANA name.") from None
+    if len(cron) > 200 or len(cron.split()) != 5:
+        raise MailsiftError("schedule_cron_invalid", "A cron line has five fields.")
+    try:
+        next(CronSim(cron, datetime(2024, 1, 1, tzinfo=UTC)))
+    except (CronSimError, StopIteration):
+        raise MailsiftError("schedule_cron_invalid", "The cron line never fires or is malformed.") from None
+
+
+def fires(cron: str, zone: str, *, after: datetime) -> Iterator[datetime]:
+    """Yield the slots after a time, in UTC.
+
+    A time the clocks skip fires right after the gap, one they repeat fires once (cronsim, as Debian's cron).
+    """
+    for slot in CronSim(cron, after.astimezone(ZoneInfo(zone))):
+        moment = slot.astimezone(UTC)
+        if moment > after:  # within an hour that is repeated, cronsim begins with its first pass
+            yield moment
+
+
+_ANY_DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
+_ORDINALS: Final = {"second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8}
+_TH: Final = r"(second|third|fourth|fifth|sixth|seventh|eighth|\d+)(?:th|st|nd|rd)?"
+
+
+def _rhythm(whole: int, even: str, found: re.Match[str]) -> str:
+    """Say a rhythm; one that does not divide the hour or the day evenly keeps the words that count it."""
+    step = _ORDINALS.get(found[1]) or int(found[1])
+    return found[0] if whole % step else even.format(step)
+
+
+_Better = tuple[str, str | Callable[[re.Match[str]], str]]
+_BETTER: Final[tuple[_Better, ...]] = (
+    (rf"Every {_TH} minute of every hour\b", partial(_rhythm, 60, "Every {} minutes")),
+    (rf"At minute 0 past every {_TH} hour\b", partial(_rhythm, 24, "Every {} hours, on the hour")),
+    (r"At the start of every hour\b", "Every hour, on the hour"),
+    (r"\b([23]?1)th\b", r"\1st"),
+    (r"\b(2?2)th\b", r"\1nd"),
+    (r"\b(2?3)th\b", r"\1rd"),
+    (r"\b(days?) of month\b", r"\1 of the month"),
+    (r"\bthrough\b", "to"),
+    (r"^At ([\d:]+(?: and [\d:]+)?) (?:on (?=\w+day$)|(?=every day$))(?:every )?(\w+)$", r"Every \2 at \1"),
+    (r"^At ([\d:]+(?: and [\d:]+)?) on (\w+day to \w+day)$", r"\2 at \1"),
+)
+
+
+def in_words(cron: str) -> str:
+    """Return what a good cron line of five fields says: "Every Monday at 06:00".
+
+    The library explains every line; the usual ones are then put as people say them.
+    """
+    words = CronSim(cron, _ANY_DAY).explain()
+    for pattern, better in _BETTER:
+        words = re.sub(pattern, better, words)
+    return words

@@ -1,0 +1,174 @@
+"""The command line: which commands there are, and how their errors are shown."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
+from typing_extensions import override
+
+from mailsift.lazy_import import import_lazily
+from mailsift.pipeline.errors import MailsiftError
+
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+class CommandRow(NamedTuple):
+    """Where a command is, a function or a Typer application with commands of its own, and what it does."""
+
+    target: str
+    summary: str
+
+
+COMMANDS: Final[Mapping[str, CommandRow]] = {
+    "run": CommandRow(
+        "mailsift.cli.run:run", "Validate a list and write it back with a verdict on every row."
+    ),
+    "check": CommandRow("mailsift.cli.check:check", "Check addresses now and print their verdicts."),
+    "jobs": CommandRow(
+        "mailsift.cli.jobs:jobs_app", "List, show, resume, pause, cancel and retry jobs; fetch their results."
+    ),
+    "serve": CommandRow(
+        "mailsift.cli.serve:serve",
+        "Serve the API and work on its jobs; starts PostgreSQL and Valkey too when none are configured.",
+    ),
+    "api": CommandRow("mailsift.cli.serve:api", "Serve the API alone; `mailsift worker` runs beside it."),
+    "keys": CommandRow("mailsift.cli.keys:keys_app", "Make, list, roll and revoke API keys."),
+    "users": CommandRow(
+        "mailsift.cli.users:users_app", "Make, list and remove the people who sign in to the pages."
+    ),
+    "accounts": CommandRow("mailsift.cli.accounts:accounts_app", "Delete accounts."),
+    "ops": CommandRow(
+        "mailsift.cli.ops:ops_app",
+        "The operator console in the terminal: what flows, what does not, and why.",
+    ),
+    "worker": CommandRow(
+        "mailsift.cli.operate:worker", "Work on jobs until stopped. SIGTERM finishes or gives back what runs."
+    ),
+    "sweeper": CommandRow(
+        "mailsift.cli.operate:sweeper",
+        "Mend what dead workers left, wake the living, send webhooks, start schedules; works on no list.",
+    ),
+    "migrate": CommandRow(
+        "mailsift.cli.operate:migrate_command",
+        "Bring the database to the schema of this release; the release before works on with it.",
+    ),
+    "doctor": CommandRow(
+        "mailsift.cli.doctor:doctor",
+        "Check what must be true outside: port 25, resolver, reverse name, database, Redis, blobs.",
+    ),
+    "settings": CommandRow("mailsift.cli.operate:settings_command", "List every setting with its default."),
+    "demo": CommandRow(
+        "mailsift.cli.demo:demo",
+        "Validate a generated list in deep mode on the sandbox and compare every verdict with the truth.",
+    ),
+    "sandbox": CommandRow(
+        "mailsift.sandbox.cli:sandbox_app",
+        "A mail internet in a box: DNS and SMTP servers on loopback that know the truth.",
+    ),
+}
+_LISTING: Final = "mailsift.listing"
+
+
+@contextmanager
+def _loading() -> Iterator[None]:
+    """Load modules: they stay, and looking through them for rubbish meanwhile takes a third of the time."""
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
+
+
+class _Commands(TyperGroup):
+    """Loads a command when it is called: a worker needs nothing of what serves the API."""
+
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    @override
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """List the commands by their summaries, without loading one."""
+        ctx.meta[_LISTING] = True
+        super().format_help(ctx, formatter)
+
+    @override
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        row = COMMANDS.get(cmd_name)
+        if row is None:
+            return None
+        if ctx is not None and ctx.meta.get(_LISTING):
+            return TyperCommand(cmd_name, help=row.summary)
+        module, _, name = row.target.partition(":")
+        with _loading():
+            found = getattr(import_module(module), name)
+        if isinstance(found, typer.Typer):
+            command: Any = get_group(found)
+        else:
+            alone = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+            alone.command(cmd_name)(found)
+            command = get_command(alone)
+        command.name = cmd_name
+        return command
+
+
+app = typer.Typer(
+    name="mailsift", cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - asked for but once
+
+        print(f"mailsift {version('mailsift')}")  # noqa: T201 - the command line speaks
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    context: typer.Context,
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Self-hosted email list validation: a verdict, a score and a reason for every address."""
+    prepare: Callable[[], None] | None = context.obj
+    if prepare is not None:
+        prepare()
+
+
+def main() -> None:
+    """Run the command line; an expected error is one line with its stable code, and exit status 2.
+
+    Whatever it and the processes it starts create is for this user alone.
+    """
+    os.umask(0o077)
+    for library in ("polars", "xlsxwriter"):
+        import_lazily(library)
+    try:
+        app(obj=_configure_logs)
+    except MailsiftError as error:
+        print(f"mailsift: {error.code}: {error.message}", file=sys.stderr)  # noqa: T201 - the command line speaks
+        sys.exit(EXIT_ERROR)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _configure_logs() -> None:
+    from mailsift.logs import configure_logs  # noqa: PLC0415 - `--help` needs none
+
+    configure_logs()

@@ -1,0 +1,42 @@
+"""`mailsift accounts`: the end of an account."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+import uvloop
+
+from mailsift.cli.progress import PLAIN, console
+from mailsift.container import open_container
+from mailsift.runtime.installation import installation
+from mailsift.settings import Settings
+
+accounts_app = typer.Typer(help="Delete accounts.", no_args_is_help=True)
+
+
+@accounts_app.callback()
+def about() -> None:
+    """Delete accounts."""
+
+
+@accounts_app.command("delete")
+def delete(
+    name: Annotated[str, typer.Argument(help="The account's name.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete an account for good: its jobs, lists and results, keys, webhooks, schedules and members."""
+    if not yes:
+        typer.confirm(f"Delete the account {name} with everything that belongs to it, for good?", abort=True)
+
+    async def work(settings: Settings) -> None:
+        async with open_container(settings) as container:
+            account_id = await container.eraser.find_account(name)
+            for row in await container.keys.list(account_id):
+                await container.keys.revoke(account_id, row.id)  # processes that know it are told
+            await container.eraser.account(account_id)
+
+    with installation(Settings.from_env()) as settings:
+        uvloop.run(work(settings))
+    console.print("Deleted.", **PLAIN)

@@ -1,0 +1,196 @@
+"""`mailsift check`: one address or a few, right now."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.judge.table import VerdictPolicy
+from mailsift.pipeline.lists import Lists
+from mailsift.pipeline.single import validate_fast, with_repair
+from mailsift.pipeline.verdict import Result
+from mailsift.settings import Settings
+
+if TYPE_CHECKING:
+    from mailsift.pipeline.validator import ValidationRequest
+
+_PERSON_SECONDS = 60.0
+_SCRIPT_SECONDS = 20.0
+"""How long a person waits who sees that something goes on, and how long a script does."""
+
+COLOURS = {"valid": "green", "risky": "yellow", "invalid": "red"}
+
+Addresses = Annotated[
+    list[str], typer.Argument(help="Addresses to check; - reads them from stdin, one a line.")
+]
+ModeOption = Annotated[
+    Mode,
+    typer.Option(
+        "--mode",
+        "-m",
+        help="fast: syntax and lists, no network. medium: and DNS. deep: and ask the mail server.",
+    ),
+]
+
+
+def check(  # noqa: PLR0913 - options of a command line
+    addresses: Addresses,
+    *,
+    mode: ModeOption = Mode.DEEP,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    evidence: Annotated[bool, typer.Option("--evidence", help="Show the facts behind the verdict.")] = False,
+    max_age: Annotated[
+        float,
+        typer.Option(
+            "--max-age",
+            min=0,
+            metavar="SECONDS",
+            help="Use mailbox verdicts again that are younger; 0: always ask.",
+        ),
+    ] = 0.0,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            "--deadline",
+            min=1,
+            metavar="SECONDS",
+            help="Mailboxes whose turn has not come by then are not asked. On a terminal 60, else 20.",
+            show_default=False,
+        ),
+    ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Where a text is no address but clearly means one, check that one, and say so.",
+        ),
+    ] = False,
+) -> None:
+    """Check addresses now and print their verdicts.
+
+    Nobody comes back later here: a server that says "try again later" gives `deferred`.
+    """
+    given = _from_stdin() if addresses == ["-"] else [_readable(address) for address in addresses]
+    if not given:
+        return
+    settings = Settings.from_env()
+    lists = Lists.load(settings.overrides)
+    repaired = [lists.repaired(text) if repair else "" for text in given]
+    asked = [address or text for address, text in zip(repaired, given, strict=True)]
+    if mode is Mode.FAST and not evidence:
+        rows = _check_fast(settings, lists, asked)
+    else:
+        from mailsift.pipeline.validator import ValidationRequest  # noqa: PLC0415 - see _check_in_pipeline
+
+        seconds = deadline or (_PERSON_SECONDS if sys.stderr.isatty() else _SCRIPT_SECONDS)
+        request = ValidationRequest(mode, evidence=evidence, max_age=max_age, budget_s=seconds)
+        rows = _check_in_pipeline(settings, asked, request)
+    show = _print_json if as_json else _print_table
+    show(given, [with_repair(row, address) for row, address in zip(rows, repaired, strict=True)])
+
+
+def _from_stdin() -> list[str]:
+    text = sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")
+    return [line.rstrip("\n") for line in io.StringIO(text, newline=None) if line.strip()]
+
+
+def _readable(argument: str) -> str:
+    """Replace the bytes of an argument that are no UTF-8."""
+    return argument.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
+
+
+def _check_fast(settings: Settings, lists: Lists, given: list[str]) -> list[dict[str, Any]]:
+    """Check by syntax and lists, without a server and without loading what frames or servers need."""
+    policy = VerdictPolicy(disposable_invalid=settings.disposable_invalid)
+    return [validate_fast(address, lists, policy) for address in given]
+
+
+def _check_in_pipeline(
+    settings: Settings, given: list[str], request: ValidationRequest
+) -> list[dict[str, Any]]:
+    # Only here: they load frames and the libraries of servers, a second of work that mode fast spares.
+    import uvloop  # noqa: PLC0415
+
+    from mailsift.cli.doctor import DISTRUSTED  # noqa: PLC0415
+    from mailsift.cli.progress import console, warning  # noqa: PLC0415
+    from mailsift.runtime.installation import installation  # noqa: PLC0415
+
+    many = f"{len(given):,} addresses" if len(given) > 1 else "1 address"
+    working = f"Checking {many}, for {request.budget_s:g} seconds at most ..."
+    with installation(settings, database=False) as installed, console.status(working):
+        rows, trusted = uvloop.run(_validate(installed, given, request))
+    if not trusted:
+        console.print(DISTRUSTED, soft_wrap=True)
+    left = sum(row["result"] == Result.NOT_ASKED for row in rows)
+    if left:
+        console.print(
+            f"{left:,} of {many} could not be asked in time: "
+            "give more seconds with --deadline, or make it a job with mailsift run.",
+            soft_wrap=True,
+        )
+    if any(row["result"] == Result.PROBE_UNAVAILABLE for row in rows):
+        console.print(warning(Result.PROBE_UNAVAILABLE), soft_wrap=True)
+    return rows
+
+
+async def _validate(
+    settings: Settings, given: list[str], request: ValidationRequest
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return a row for every address, and whether a resolver could be trusted."""
+    import polars as pl  # noqa: PLC0415 - see _check_in_pipeline
+
+    from mailsift.container import open_container  # noqa: PLC0415
+    from mailsift.pipeline.frames import VERDICTS  # noqa: PLC0415
+    from mailsift.pipeline.syntax.column import parse_column  # noqa: PLC0415
+
+    parsed = parse_column(pl.Series("raw", given, pl.String))
+    numbered = parsed.with_columns(
+        pl.col("address").rank("dense").cast(pl.UInt32).alias("n"), pl.lit(1, pl.UInt32).alias("rows")
+    )
+    distinct = numbered.unique("n", maintain_order=True)
+    async with open_container(settings) as container:
+        validator = await container.validator()
+        result = await validator.validate(distinct, request)
+        trusted = request.mode is Mode.FAST or await container.resolver_is_trusted()
+    joined = numbered.select("n").join(
+        result.finished.select("n", *VERDICTS, "evidence"), on="n", how="left", maintain_order="left"
+    )
+    return joined.drop("n").to_dicts(), trusted
+
+
+def _print_json(given: list[str], rows: list[dict[str, Any]]) -> None:
+    for email, row in zip(given, rows, strict=True):
+        facts = row.pop("evidence", "")
+        found = {"evidence": json.loads(facts)} if facts else {}
+        print(json.dumps({"email": email, **row, **found}, ensure_ascii=False))  # noqa: T201 - the command's output
+
+
+def _print_table(given: list[str], rows: list[dict[str, Any]]) -> None:
+    console = Console()
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("address", overflow="fold")
+    for name in ("status", "score", "result"):
+        table.add_column(name, justify="right" if name == "score" else "left")
+    table.add_column("reason", overflow="fold")
+    for email, row in zip(given, rows, strict=True):
+        status = Text(row["status"], style=COLOURS[row["status"]])
+        reason = f"{row['reason']} {row['suggestion']}".strip()
+        table.add_row(_plain(email), status, str(row["score"]), row["result"], _plain(reason))
+    console.print(table)
+    for email, row in zip(given, rows, strict=True):
+        if row.get("evidence"):
+            console.print(Text("\n").append(_plain(email)), style="bold")
+            console.print_json(row["evidence"])
+
+
+def _plain(text: str) -> Text:
+    """Show hostile input as text: no markup, no emoji codes, no control characters."""
+    return Text("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))

@@ -1,0 +1,247 @@
+"""`mailsift doctor`: what must be true outside this program for its answers to mean something."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import aiodns
+import dns.reversename
+import typer
+import uvloop
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from mailsift.container import open_blobs, open_container, read_sources
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Known
+from mailsift.pipeline.smtp.config import Source
+from mailsift.runtime.installation import installation
+from mailsift.settings import Settings
+from mailsift.storage.database import DatabaseError
+from mailsift.storage.redis.connection import ClientError
+from mailsift.storage.schema import current_revision, newest_revision, serves
+
+_SECONDS = 5.0
+
+
+class Health(StrEnum):
+    """How a check went."""
+
+    OK = "ok"
+    WARNING = "warning"  # works, but answers will be worse
+    FAILED = "failed"
+
+
+_MARKS = {Health.OK: "[green]ok[/]", Health.WARNING: "[yellow]warning[/]", Health.FAILED: "[red]failed[/]"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check: what was looked at, how it is, and what to do about it."""
+
+    name: str
+    health: Health
+    detail: str
+
+
+Check = Callable[[Settings], Awaitable[Finding]]
+
+
+def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Check what must be true outside: port 25, resolver, reverse name, database, Redis, blobs.
+
+    The exit status is 1 when a check failed.
+    """
+    with installation(Settings.from_env()) as settings:
+        findings = uvloop.run(examine(settings))
+    if as_json:
+        rows = [{"name": one.name, "health": one.health.value, "detail": one.detail} for one in findings]
+        print(json.dumps(rows))  # noqa: T201 - the command's output
+    else:
+        _print_table(findings)
+    if any(finding.health is Health.FAILED for finding in findings):
+        sys.exit(1)
+
+
+def _print_table(findings: list[Finding]) -> None:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for finding in findings:
+        table.add_row(finding.name, _MARKS[finding.health], escape(finding.detail))
+    Console().print(table)
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    """Run every check side by side; a check that breaks is a failed finding, not an error."""
+    checks = {name: check for name, check in CHECKS.items() if check is not _proxies or _has_proxy(settings)}
+    return list(await asyncio.gather(*(_guarded(name, check, settings) for name, check in checks.items())))
+
+
+async def _guarded(name: str, check: Check, settings: Settings) -> Finding:
+    try:
+        async with asyncio.timeout(4 * _SECONDS):
+            return await check(settings)
+    except MailsiftError as error:
+        return Finding(name, Health.FAILED, f"{error.code}: {error.message}")
+    except (OSError, DatabaseError, ClientError, aiodns.error.DNSError) as error:
+        return Finding(name, Health.FAILED, f"No answer ({type(error).__name__}).")
+
+
+async def _database(settings: Settings) -> Finding:
+    async with open_container(settings) as container, container.database.begin() as connection:
+        current = await current_revision(connection)
+    if not serves(current):
+        detail = (
+            f"Schema {current or 'missing'}, this release needs {newest_revision()}: run mailsift migrate."
+        )
+        return Finding("database", Health.FAILED, detail)
+    return Finding("database", Health.OK, f"PostgreSQL answers, schema {current}.")
+
+
+async def _redis(settings: Settings) -> Finding:
+    async with open_container(settings) as container:
+        await container.redis.ping()
+        limits = await container.redis.config_get("maxmemory-policy")
+    policy = limits.get("maxmemory-policy", "noeviction")
+    if policy != "noeviction":
+        return Finding("redis", Health.WARNING, f"maxmemory-policy is {policy}; set it to noeviction.")
+    return Finding("redis", Health.OK, "Redis or Valkey answers.")
+
+
+async def _blobs(settings: Settings) -> Finding:
+    blobs, key = open_blobs(settings), f"doctor/{uuid4()}"
+    await blobs.put_bytes(key, b"ok")
+    await blobs.delete(key)
+    return Finding("blobs", Health.OK, "The blob store takes and gives back.")
+
+
+DISTRUSTED = (
+    "No resolver can be trusted: it knows names nobody has, or denies names everybody knows (DNS_CANARIES). "
+    "Until one can, no address becomes valid or invalid by DNS."
+)
+"""What people are told of resolvers that lie."""
+
+
+async def _resolver(settings: Settings) -> Finding:
+    name = settings.preflight_domains[0]
+    async with _dns(settings) as resolver:
+        exchangers = await _records(resolver, name, "MX")
+    async with open_container(settings) as container:
+        trusted = await container.resolver_is_trusted()
+    if not trusted:
+        return Finding("resolver", Health.FAILED, DISTRUSTED)
+    return Finding("resolver", Health.OK, f"{name} has {len(exchangers)} MX.")
+
+
+async def _port_25(settings: Settings) -> Finding:
+    """Try to reach mail servers that are known to be there."""
+    async with open_container(settings) as container:
+        health, detail = _PORT_25[await (await container.port25_probe()).look()]
+    return Finding("port 25", health, f"{detail} (Asked: {', '.join(settings.preflight_domains)}.)")
+
+
+_PORT_25 = {
+    Known.YES: (Health.OK, "Mail servers can be reached."),
+    Known.NO: (Health.FAILED, "No mail server can be reached; ask your provider to open outbound port 25."),
+    Known.UNKNOWN: (Health.WARNING, "There was no mail server to try: is DNS all right?"),
+}
+
+
+def _has_proxy(settings: Settings) -> bool:
+    return any("://" in source for source in settings.source_addresses)
+
+
+async def _proxies(settings: Settings) -> Finding:
+    """Try whether each SOCKS5 proxy answers, lets us in and reaches mail servers."""
+    proxies = [source for source in read_sources(settings) if source.proxy]
+    problems = [
+        text for text in await asyncio.gather(*(_problem_of(settings, one) for one in proxies)) if text
+    ]
+    if problems:
+        return Finding("proxies", Health.FAILED, " ".join(problems))
+    names = ", ".join(proxy.label for proxy in proxies)
+    return Finding("proxies", Health.OK, f"Mail servers can be reached through {names}.")
+
+
+async def _problem_of(settings: Settings, proxy: Source) -> str:
+    """Return what is wrong with a proxy, without its credentials; "" when nothing is."""
+    where = urlsplit(proxy.proxy)
+    try:
+        async with asyncio.timeout(_SECONDS):
+            _, writer = await asyncio.open_connection(where.hostname, where.port)
+        writer.close()
+    except OSError:  # TimeoutError is one
+        return f"{proxy.label} cannot be reached."
+    async with open_container(settings) as container:
+        probe = replace(await container.port25_probe(), sources=[proxy])
+        if await probe.look() is Known.NO:
+            return f"{proxy.label} answers, but no mail server can be reached through it."
+    return ""
+
+
+async def _reverse_name(settings: Settings) -> Finding:
+    """RFC 1912 section 2.1: the address we probe from should have a name that leads back to it."""
+    sources = [source for source in read_sources(settings) if not source.proxy]
+    if not sources:
+        return Finding("reverse name", Health.OK, "Unknown: only a proxy knows the address it asks from.")
+    async with _dns(settings) as resolver:
+        problems = await _without_reverse_name(resolver, sources)
+    if problems:
+        detail = f"{', '.join(problems)}: no reverse name that leads back to it and equals HELO_NAME."
+        return Finding("reverse name", Health.WARNING, f"{detail} Many servers refuse such clients.")
+    names = ", ".join(sorted({source.helo_name for source in sources}))
+    return Finding("reverse name", Health.OK, f"{names} is forward-confirmed.")
+
+
+async def _without_reverse_name(resolver: aiodns.DNSResolver, sources: Sequence[Source]) -> list[str]:
+    named = {source.bind or _default_source(): source.helo_name for source in sources}
+    return [where for where, helo in named.items() if not await _forward_confirmed(resolver, where, helo)]
+
+
+async def _forward_confirmed(resolver: aiodns.DNSResolver, source: str, helo: str) -> bool:
+    address = ipaddress.ip_address(source)
+    try:
+        pointers = await _records(resolver, dns.reversename.from_address(source).to_text(), "PTR")
+        names = {pointer.dname.rstrip(".").lower() for pointer in pointers}
+        if helo.lower() not in names:
+            return False
+        hosts = await _records(resolver, helo, "AAAA" if address.version == 6 else "A")
+    except aiodns.error.DNSError:
+        return False
+    return address in {ipaddress.ip_address(host.addr) for host in hosts}
+
+
+def _default_source() -> str:
+    """Return the address the default route would use; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # TEST-NET-1, RFC 5737
+        return str(probe.getsockname()[0])
+
+
+async def _records(resolver: aiodns.DNSResolver, name: str, kind: str) -> list[Any]:
+    return [record.data for record in (await resolver.query_dns(name, kind)).answer]
+
+
+def _dns(settings: Settings) -> aiodns.DNSResolver:
+    return aiodns.DNSResolver(nameservers=settings.dns_servers or None, timeout=_SECONDS / 2, tries=2)
+
+
+CHECKS: dict[str, Check] = {
+    "database": _database,
+    "redis": _redis,
+    "blobs": _blobs,
+    "resolver": _resolver,
+    "port 25": _port_25,
+    "proxies": _proxies,
+    "reverse name": _reverse_name,
+}

@@ -1,0 +1,202 @@
+"""`mailsift jobs`: look after the jobs of this installation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+from uuid import UUID
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mailsift.cli.progress import PLAIN, console, summary_of
+from mailsift.cli.run import LOCAL_ACCOUNT, check_writable, follow, working, write
+from mailsift.container import open_service
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.runtime.installation import LocalWorker, installation
+from mailsift.settings import Settings
+from mailsift.storage.states import JobState
+
+T = TypeVar("T")
+
+jobs_app = typer.Typer(
+    help="List, show, resume, pause, cancel and retry jobs; fetch their results.", no_args_is_help=True
+)
+
+JobArgument = Annotated[str, typer.Argument(help="The job's id, or enough of its first letters.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+OutputOption = Annotated[
+    Path, typer.Option("--output", "-o", help="Result file: .csv, .xlsx, .jsonl or .parquet.")
+]
+
+
+def _with_service(work: Callable[[JobService, AccountId], Awaitable[T]]) -> T:
+    async def run(settings: Settings) -> T:
+        async with open_service(settings) as service:
+            return await work(service, await service.account(LOCAL_ACCOUNT))
+
+    with installation(Settings.from_env()) as settings:
+        return uvloop.run(run(settings))
+
+
+async def find(service: JobService, account: AccountId, given: str) -> JobId:
+    """Return the job whose id starts with what was given.
+
+    Raises:
+        MailsiftError: `job_not_found`, `job_ambiguous`.
+    """
+    try:
+        return JobId(UUID(given))
+    except ValueError:
+        recent = (await service.page(account, limit=1_000)).jobs
+    found = [view.id for view in recent if str(view.id).startswith(given.lower())]
+    if len(found) > 1:
+        raise MailsiftError("job_ambiguous", "More than one job starts with these letters.")
+    if not found:
+        raise MailsiftError("job_not_found", "There is no such job.")
+    return found[0]
+
+
+@jobs_app.command("list")
+def list_jobs(*, limit: Annotated[int, typer.Option(min=1)] = 20, as_json: JsonOption = False) -> None:
+    """List the newest jobs."""
+    views = _with_service(lambda service, account: service.page(account, limit=limit)).jobs
+    if as_json:
+        for view in views:
+            print(json.dumps(_job_fields(view)))  # noqa: T201 - the command's output
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("job", "state", "list", "mode", "rows", "valid", "risky", "invalid", "created"):
+        justify: Any = "right" if name in {"rows", "valid", "risky", "invalid"} else "left"
+        table.add_column(name, justify=justify, no_wrap=name != "list", overflow="fold")
+    for view in views:
+        counts = (f"{n:,}" for n in (view.total, view.valid, view.risky, view.invalid))
+        created = view.created_at.astimezone().strftime("%Y-%m-%d")
+        table.add_row(str(view.id)[:8], _state(view), Text(view.name), view.mode.value, *counts, created)
+    Console().print(table)
+
+
+def _state(view: JobView) -> str:
+    """Say how far a job is that has begun and not ended."""
+    begun = view.finished_at is None and view.total
+    return f"{view.state.value} {100 * view.processed // view.total} %" if begun else view.state.value
+
+
+@jobs_app.command("show")
+def show(job: JobArgument, *, as_json: JsonOption = False) -> None:
+    """Show one job: where it stands and what it waits for."""
+
+    async def look(service: JobService, account: AccountId) -> JobView:
+        return await service.get(account, await find(service, account, job))
+
+    view = _with_service(look)
+    fields = _job_fields(view)
+    if as_json:
+        print(json.dumps(fields))  # noqa: T201 - the command's output
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in fields.items():
+        text = "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+        table.add_row(name, Text(text))
+    Console().print(table)
+
+
+@jobs_app.command("pause")
+def pause(job: JobArgument) -> None:
+    """Stop working on a job; `resume` goes on."""
+
+    async def act(service: JobService, account: AccountId) -> None:
+        await service.pause(account, await find(service, account, job))
+
+    _with_service(act)
+    console.print("Paused.")
+
+
+@jobs_app.command("cancel")
+def cancel(job: JobArgument) -> None:
+    """End a job now; the verdicts found so far can still be fetched."""
+
+    async def act(service: JobService, account: AccountId) -> None:
+        await service.cancel(account, await find(service, account, job))
+
+    _with_service(act)
+    console.print("Cancelled.")
+
+
+@jobs_app.command("results")
+def results(job: JobArgument, *, output: OutputOption) -> None:
+    """Write the results of a job; of one that has not completed, those found so far."""
+
+    async def act(service: JobService, account: AccountId) -> int:
+        found = await write(service, account, await find(service, account, job), output)
+        return sum(found.values())
+
+    check_writable(output)
+    rows = _with_service(act)
+    console.print(f"{rows:,} rows: {output}", **PLAIN)
+
+
+@jobs_app.command("resume")
+def resume(job: JobArgument, *, output: OutputOption, as_json: JsonOption = False) -> None:
+    """Go on with a job that was paused or interrupted, and write its results."""
+
+    async def act(settings: Settings, worker: LocalWorker) -> None:
+        async with open_service(settings) as service:
+            account = await service.account(LOCAL_ACCOUNT)
+            job_id = await find(service, account, job)
+            if (await service.get(account, job_id)).state is JobState.PAUSED:
+                await service.resume(account, job_id)
+            await follow(service, worker, account, job_id, output, as_json=as_json)
+
+    check_writable(output)
+    with working(Settings.from_env()) as (settings, worker):
+        uvloop.run(act(settings, worker))
+
+
+@jobs_app.command("retry")
+def retry(job: JobArgument, *, output: OutputOption, as_json: JsonOption = False) -> None:
+    """Run the rows of an ended job again whose result said nothing about the mailbox."""
+
+    async def act(settings: Settings, worker: LocalWorker) -> None:
+        async with open_service(settings) as service:
+            account = await service.account(LOCAL_ACCOUNT)
+            again = await service.retry(account, await find(service, account, job))
+            await follow(service, worker, account, again, output, as_json=as_json)
+
+    check_writable(output)
+    with working(Settings.from_env()) as (settings, worker):
+        uvloop.run(act(settings, worker))
+
+
+def _job_fields(view: JobView) -> dict[str, Any]:
+    waits = [
+        {
+            "lane": wait.throttle_key,
+            "reason": wait.reason,
+            "addresses": wait.addresses,
+            "until": wait.until.isoformat(),
+        }
+        for wait in view.waiting
+    ]
+    return {
+        **summary_of(view),
+        "name": view.name,
+        "mode": view.mode.value,
+        "parent_id": str(view.parent_id) if view.parent_id else "",
+        "addresses": view.addresses,
+        "chunks": view.chunks,
+        "chunks_open": view.chunks_open,
+        "created_at": view.created_at.isoformat(),
+        "started_at": view.started_at.isoformat() if view.started_at else "",
+        "finished_at": view.finished_at.isoformat() if view.finished_at else "",
+        "warning": view.warning,
+        "error": f"{view.error_code}: {view.error_detail}" if view.error_code else "",
+        "waiting": waits,
+    }

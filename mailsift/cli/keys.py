@@ -1,0 +1,127 @@
+"""`mailsift keys`: make, list, roll and revoke API keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeVar
+from uuid import UUID
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mailsift.accounts.keys import DAY, LONGEST_OVERLAP, Minted, Scope
+from mailsift.cli.progress import PLAIN, console
+from mailsift.container import Container, open_container
+from mailsift.jobs.views import AccountId
+from mailsift.runtime.installation import installation
+from mailsift.settings import Settings
+from mailsift.storage.sql.keys import KeyRow
+
+T = TypeVar("T")
+
+keys_app = typer.Typer(help="Make, list, roll and revoke API keys.", no_args_is_help=True)
+
+AccountOption = Annotated[
+    str, typer.Option("--account", "-a", help="Whose key; a new name is a new account.")
+]
+KeyArgument = Annotated[UUID, typer.Argument(help="The key's id, as `mailsift keys list` shows it.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _with_keys(account: str, work: Callable[[Container, AccountId], Awaitable[T]]) -> T:
+    async def run(settings: Settings) -> T:
+        async with open_container(settings) as container:
+            return await work(container, await container.jobs.account(account))
+
+    with installation(Settings.from_env()) as settings:
+        return uvloop.run(run(settings))
+
+
+@keys_app.command("create")
+def create(
+    *,
+    account: AccountOption,
+    name: Annotated[str, typer.Option(help="What to call the key.")] = "",
+    scopes: Annotated[
+        list[Scope] | None, typer.Option("--scopes", help="What it may do; may be repeated. [default: all]")
+    ] = None,
+    days: Annotated[float, typer.Option(min=0, help="Days until it ends; 0: never.")] = 0.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key and show it, this once."""
+
+    async def make(container: Container, account_id: AccountId) -> Minted:
+        return await container.keys.create(account_id, name=name, scopes=scopes or (), lifetime=days * DAY)
+
+    _show_new(_with_keys(account, make), as_json=as_json)
+
+
+@keys_app.command("list")
+def list_keys(*, account: AccountOption, as_json: JsonOption = False) -> None:
+    """List an account's keys; the keys themselves are not stored."""
+    rows = _with_keys(account, lambda container, account_id: container.keys.list(account_id))
+    if as_json:
+        for row in rows:
+            print(json.dumps(_key_fields(row)))  # noqa: T201 - the command's output
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("id", "key", "name", "scopes", "created", "expires", "last used", "revoked"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        fields = _key_fields(row)
+        moments = (fields[name] for name in ("created_at", "expires_at", "last_used_at", "revoked_at"))
+        table.add_row(str(row.id), row.hint, Text(row.name), " ".join(row.scopes), *moments)
+    Console().print(table)
+
+
+@keys_app.command("revoke")
+def revoke(key: KeyArgument, *, account: AccountOption) -> None:
+    """End a key now."""
+    _with_keys(account, lambda container, account_id: container.keys.revoke(account_id, key))
+    console.print("Revoked.")
+
+
+@keys_app.command("roll")
+def roll(
+    key: KeyArgument,
+    *,
+    account: AccountOption,
+    hours: Annotated[
+        float, typer.Option(min=0, max=LONGEST_OVERLAP / 3600, help="Hours the old key lives on.")
+    ] = 24.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a successor of a key; the old one ends later, so that nobody is locked out."""
+    minted = _with_keys(
+        account, lambda container, account_id: container.keys.roll(account_id, key, overlap=hours * 3600)
+    )
+    _show_new(minted, as_json=as_json)
+
+
+def _show_new(minted: Minted, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"key": minted.secret, **_key_fields(minted.row)}))  # noqa: T201 - the command's output
+        return
+    print(minted.secret)  # noqa: T201 - the command's output
+    console.print("This key is shown only now.", **PLAIN)
+
+
+def _key_fields(row: KeyRow) -> dict[str, Any]:
+    moments = {
+        "created_at": row.created_at,
+        "expires_at": row.expires_at,
+        "last_used_at": row.last_used_at,
+        "revoked_at": row.revoked_at,
+    }
+    return {
+        "id": str(row.id),
+        "account_id": str(row.account_id),
+        "name": row.name,
+        "hint": row.hint,
+        "scopes": list(row.scopes),
+        **{name: at.isoformat() if at else "" for name, at in moments.items()},
+    }

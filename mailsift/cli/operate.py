@@ -1,0 +1,118 @@
+"""The operator's commands: worker, sweeper, migrate, settings."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from mailsift.logs import configure_server_logs
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.runtime.installation import installation
+from mailsift.settings import Settings
+from mailsift.storage.schema import migrate, revision, serves
+
+_LOOK_SECONDS = 1.0
+
+
+def worker(
+    *,
+    processes: Annotated[
+        int | None, typer.Option("--processes", "-p", min=1, help="Worker processes. [default: one a core]")
+    ] = None,
+    with_parent: Annotated[
+        int, typer.Option("--with-parent", hidden=True, help="Stop when this process is gone.")
+    ] = 0,
+) -> None:
+    """Work on jobs until stopped. SIGTERM finishes or gives back what runs."""
+    settings = _server_settings()
+    if processes is not None:
+        settings = settings.model_copy(update={"worker_processes": processes})
+    with installation(settings, forks=True) as found:
+        counts = share_counts(found)
+        from mailsift.runtime.worker import run_worker  # noqa: PLC0415 - nothing that counts is loaded before
+
+        run_worker(found, parent=with_parent, counts=counts)
+
+
+def share_counts(settings: Settings) -> Path | None:
+    """Let this process and all that it forks count into files of a new folder, if anybody wants to read them.
+
+    Files stay when their process dies, so nothing that was counted is lost. Prometheus' library looks for the
+    folder when it is loaded, and what counts does so from then on.
+    """
+    if settings.metrics_port is None:
+        return None
+    if "prometheus_client" in sys.modules:
+        raise AssertionError("too late: what is loaded counts for itself")
+    parent = settings.home / "metrics" / f"{socket.gethostname()}-{settings.metrics_port}"
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = tempfile.mkdtemp(dir=parent)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # noqa: TID251 - the only way to tell the library
+    return Path(folder)
+
+
+def sweeper() -> None:
+    """Mend what dead workers left, wake the living, send webhooks, start schedules; works on no list.
+
+    Workers do the same; this is for machines where none may be up, or where only this may reach webhooks.
+    """
+    from mailsift.runtime.worker import run_sweeper  # noqa: PLC0415 - see share_counts
+
+    with installation(_server_settings()) as settings:
+        uvloop.run(run_sweeper(settings))
+
+
+def _server_settings() -> Settings:
+    settings = Settings.from_env()
+    configure_server_logs(settings.log_level)
+    return settings
+
+
+def migrate_command(
+    *,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Change nothing; wait until somebody else has done it.")
+    ] = False,
+) -> None:
+    """Bring the database to the schema of this release; the release before works on with it."""
+    with installation(Settings.from_env()) as settings:
+        if settings.database_url is not None:
+            url = settings.database_url.get_secret_value()
+            found = _awaited(url) if wait else migrate(url)
+            Console().print(f"The database is at revision {found}.")
+
+
+def _awaited(url: str) -> str:
+    while not serves(found := _revision(url)):
+        time.sleep(_LOOK_SECONDS)
+    return found
+
+
+def _revision(url: str) -> str:
+    """Return the database's revision; one that does not answer has none yet."""
+    try:
+        return revision(url)
+    except MailsiftError as error:
+        if not error.retryable:
+            raise
+        return ""
+
+
+def settings_command() -> None:
+    """List every setting with its default."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("variable", "default", "meaning"):
+        table.add_column(name, overflow="fold")
+    for row in Settings.describe():
+        table.add_row(*row)
+    Console().print(table)

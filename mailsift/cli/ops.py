@@ -1,0 +1,217 @@
+"""`mailsift ops`: what the operator pages show and do, in the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+import uvloop
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from mailsift.cli import ops_output
+from mailsift.cli.progress import PLAIN, console
+from mailsift.container import open_container
+from mailsift.jobs.admin.actions import Applied, JobAction
+from mailsift.jobs.admin.filters import read_filter
+from mailsift.jobs.admin.service import Operations
+from mailsift.pipeline.clock import system_clock
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.runtime.installation import installation
+from mailsift.settings import Settings
+from mailsift.storage.sql.throttle_edits import ANY_SOURCE
+from mailsift.storage.sql.workers import Worker
+
+T = TypeVar("T")
+
+ops_app = typer.Typer(
+    help="The operator console in the terminal: what flows, what does not, and why.", no_args_is_help=True
+)
+
+ACTOR: Final = "cli"
+_EVERY_SECONDS: Final = 1.0
+_SHOWN_JOBS: Final = 10
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+StateOption = Annotated[str, typer.Option(help="A state, or open, or ended.")]
+AccountOption = Annotated[str, typer.Option(help="The account's name.")]
+TextOption = Annotated[str, typer.Option(help="Part of the name or file, or how the id begins.")]
+AgeOption = Annotated[str, typer.Option(help="<24h: younger than a day; >7d: older than a week.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def _at_desk(work: Callable[[Operations], Awaitable[T]]) -> T:
+    async def run(settings: Settings) -> T:
+        async with open_container(settings) as container:
+            return await work(container.operations)
+
+    with installation(Settings.from_env()) as settings:
+        return uvloop.run(run(settings))
+
+
+@ops_app.command("top")
+def top(
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Show one picture and end.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Watch the whole installation; Ctrl-C ends it."""
+
+    async def watch(desk: Operations) -> None:
+        if as_json:
+            _print_json(ops_output.overview_shape(await desk.console.overview()))
+            return
+        terminal = Console()
+        with _screen(terminal, once=once) as show:
+            show(await _picture(desk))
+            while not once:
+                await asyncio.sleep(_EVERY_SECONDS)
+                show(await _picture(desk))
+
+    _at_desk(watch)
+
+
+@ops_app.command("jobs")
+def jobs(
+    *,
+    state: StateOption = "open",
+    account: AccountOption = "",
+    text: TextOption = "",
+    age: AgeOption = "",
+    limit: Annotated[int, typer.Option(min=1, max=1_000)] = 50,
+    as_json: JsonOption = False,
+) -> None:
+    """List jobs of all accounts, newest first."""
+    words = {"state": state, "account": account, "text": text, "age": age}
+    wanted = read_filter(words, now=system_clock())
+    page = _at_desk(lambda desk: desk.console.jobs(wanted, limit=limit))
+    if as_json:
+        _print_json(*map(ops_output.job_shape, page.jobs))
+        return
+    Console().print(ops_output.job_table(page.jobs, now=system_clock()))
+    if page.matching > len(page.jobs):
+        console.print(f"{page.matching:,} match; --limit shows more.")
+
+
+@ops_app.command("do")
+def do(
+    action: Annotated[JobAction, typer.Argument(help="What to do.")],
+    *,
+    state: StateOption = "open",
+    account: AccountOption = "",
+    text: TextOption = "",
+    age: AgeOption = "",
+    yes: YesOption = False,
+) -> None:
+    """Do something to ALL jobs that match."""
+    words = {"state": state, "account": account, "text": text, "age": age}
+    wanted = read_filter(words, now=system_clock())
+
+    async def act(desk: Operations) -> Applied | None:
+        matching = (await desk.console.jobs(wanted, limit=1)).matching
+        if matching and not yes and not typer.confirm(f"{action.value}: {matching:,} jobs. Go on?", err=True):
+            return None
+        return await desk.jobs.all_matching(ACTOR, action, wanted)
+
+    done = _at_desk(act)
+    if done is None:
+        raise typer.Exit(1)
+    refused = "".join(f", {count:,} not: {code}" for code, count in done.refused.items())
+    console.print(f"{action.value}: {done.done:,} jobs{refused}.", **PLAIN)
+
+
+@ops_app.command("workers")
+def workers(
+    *,
+    drain: Annotated[list[str] | None, typer.Option(help="Host or host:pid to drain, or all.")] = None,
+    undrain: Annotated[list[str] | None, typer.Option(help="The same, to let it claim again.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the worker processes; drain some, so that they can be stopped or upgraded."""
+
+    async def act(desk: Operations) -> list[Worker]:
+        for names, on in ((drain, True), (undrain, False)):
+            if names:
+                count = await _drain(desk, names, drain=on)
+                console.print(
+                    f"{count} processes {'drain' if on else 'claim again'} from their next heartbeat."
+                )
+        return list(await desk.console.workers())
+
+    found = _at_desk(act)
+    if as_json:
+        _print_json(*map(ops_output.worker_shape, found))
+    else:
+        Console().print(ops_output.worker_table(found))
+
+
+@ops_app.command("throttles")
+def throttles(
+    *,
+    hold: Annotated[str, typer.Option(help="Ask this provider nothing more.")] = "",
+    minutes: Annotated[float, typer.Option(min=0, help="How long a hold lasts; 0: until --let-go.")] = 0.0,
+    let_go: Annotated[str, typer.Option("--let-go", help="End the hold of this provider.")] = "",
+    reset: Annotated[str, typer.Option(help="Forget what was learned of this provider.")] = "",
+    source: Annotated[str, typer.Option(help="At this source of ours only.")] = ANY_SOURCE,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how providers may be asked; hold one, let go of it, or reset what was learned."""
+
+    async def act(desk: Operations) -> list[Any]:
+        if hold:
+            await desk.throttles.hold(ACTOR, hold, source, seconds=minutes * 60)
+        if let_go and not await desk.throttles.let_go(ACTOR, let_go, source):
+            console.print("It was not held.")
+        if reset:
+            await desk.throttles.reset(ACTOR, reset, source)
+        rows = await desk.console.throttles()
+        if rows is None:
+            raise MailsiftError("redis_unavailable", "Redis does not answer.", retryable=True)
+        return list(rows)
+
+    found = _at_desk(act)
+    if as_json:
+        _print_json(*map(ops_output.throttle_shape, found))
+    else:
+        Console().print(ops_output.throttle_table(found))
+
+
+@contextmanager
+def _screen(terminal: Console, *, once: bool) -> Iterator[Callable[[RenderableType], None]]:
+    """Give what shows a picture: in place of the one before, or below it where nobody can watch."""
+    if once or not terminal.is_terminal:
+        yield terminal.print
+        return
+    with Live(console=terminal, screen=True, auto_refresh=False) as live:
+        yield lambda picture: live.update(picture, refresh=True)
+
+
+async def _picture(desk: Operations) -> RenderableType:
+    seen, now = await desk.console.overview(), system_clock()
+    page = await desk.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
+    return ops_output.top_picture(seen, page.jobs, seen.stats.workers, now=now)
+
+
+async def _drain(desk: Operations, names: list[str], *, drain: bool) -> int:
+    """Tell the workers that were named; returns how many processes that are.
+
+    Raises:
+        MailsiftError: `worker_not_found`.
+    """
+    known = await desk.console.workers()
+    everywhere = "all" in names
+    hosts = {one.host for one in known} & set(names)
+    owners = [one.owner for one in known if f"{one.host}:{one.pid}" in names]
+    if not everywhere and not hosts and not owners:
+        raise MailsiftError("worker_not_found", "There is no such worker.")
+    drained = await desk.actions.drain(ACTOR, drain=drain, owners=owners, hosts=hosts, everywhere=everywhere)
+    return len(drained)
+
+
+def _print_json(*shapes: dict[str, Any]) -> None:
+    for shape in shapes:
+        print(json.dumps(shape))  # noqa: T201 - the command's output

@@ -1,0 +1,278 @@
+"""What `mailsift ops` shows: the operator's pictures as tables, and as JSON with stable names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mailsift.jobs.admin.alarms import Alarm, Level
+from mailsift.jobs.admin.models import AccountJob, Overview, ThrottleRow
+from mailsift.jobs.views import Priority
+from mailsift.pipeline.ports import SessionOutcome
+from mailsift.storage.sql.stats import Minute, Snapshot
+from mailsift.storage.sql.workers import Worker
+
+_BARS: Final = " ▁▂▃▄▅▆▇█"
+_BAR_MINUTES: Final = 30  # fit into a line of 80 characters
+_COLOURS: Final = {
+    "running": "cyan",
+    "active": "green",
+    "open": "green",
+    "completed": "green",
+    "draining": "yellow",
+    "drained": "yellow",
+    "paused": "yellow",
+    "slowed": "yellow",
+    "closed": "yellow",
+    "held": "magenta",
+    "refused": "red",
+    "failed": "red",
+    "gone": "red",
+}
+_Column = tuple[str, Literal["left", "right"]]
+
+
+def top_picture(
+    seen: Overview, jobs: Sequence[AccountJob], workers: Sequence[Worker], *, now: float
+) -> RenderableType:
+    """Return everything one looks at first; `now` is in seconds since the epoch."""
+    parts: list[RenderableType] = [_figures(seen), Text()]
+    parts += [_alarm(alarm) for alarm in seen.alarms] or [Text("No alarm.", style="green")]
+    parts += [Text(), job_table(jobs, now=now), Text(), worker_table(workers)]
+    return Group(*parts)
+
+
+def job_table(jobs: Iterable[AccountJob], *, now: float) -> Table:
+    """Return jobs, one a line; `now` is in seconds since the epoch."""
+    columns: list[_Column] = [(name, "left") for name in ("job", "account", "list", "state")]
+    columns += [(name, "right") for name in ("rows", "done", "%", "open", "age")]
+    table = _table(columns)
+    for one in jobs:
+        view = one.view
+        share = 100 * view.processed / view.total if view.total else 0.0
+        urgent = view.options.priority
+        table.add_row(
+            str(view.id)[:8],
+            Text(one.account),
+            Text(view.name),
+            _state(view.state.value).append("" if urgent is Priority.NORMAL else f" {urgent.value}"),
+            f"{view.total:,}",
+            f"{view.processed:,}",
+            f"{share:.0f}",
+            f"{view.chunks_open:,}",
+            span(now - view.created_at.timestamp()),
+        )
+    return table
+
+
+def worker_table(workers: Iterable[Worker]) -> Table:
+    """Return worker processes, one a line; times are since then."""
+    columns: list[_Column] = [(name, "left") for name in ("worker", "state", "version")]
+    columns += [(name, "right") for name in ("hand", "slots", "memory", "lag", "beat", "claim")]
+    table = _table(columns)
+    for one in workers:
+        table.add_row(
+            Text(f"{one.host}:{one.pid}"),
+            _state(one.state),
+            one.version,
+            f"{max(one.in_hand, one.chunks)}",
+            f"{one.slots}" if one.slots else "sweeps",
+            f"{one.rss_bytes / 1e6:,.0f} MB",
+            f"{one.lag_s * 1000:,.0f} ms",
+            span(one.beat_age),
+            "never" if one.claim_age is None else span(one.claim_age),
+        )
+    return table
+
+
+def throttle_table(rows: Iterable[ThrottleRow]) -> Table:
+    """Return providers x sources, one a line."""
+    columns: list[_Column] = [(name, "left") for name in ("provider", "source", "state")]
+    columns += [
+        (name, "right") for name in ("rate /s", "limit /s", "table /s", "sessions", "closed for", "waiting")
+    ]
+    columns += [(outcome.value, "right") for outcome in SessionOutcome]
+    table = _table([*columns, ("edited by", "left")])
+    for row in rows:
+        one = row.learned
+        table.add_row(
+            Text(one.provider),
+            Text(one.source or "default"),
+            _state(row.state),
+            f"{row.rate:.2f}",
+            f"{row.now.rate:g}",
+            f"{row.base.rate:g}",
+            f"{one.in_use}/{row.now.sessions}",
+            span(one.closed_s) if one.closed_s else "",
+            f"{row.waiting:,}" if row.waiting else "",
+            *(f"{count:,}" if (count := one.mix.get(outcome, 0)) else "" for outcome in SessionOutcome),
+            Text(row.edit.edited_by if row.edit else ""),
+        )
+    return table
+
+
+def span(seconds: float) -> str:
+    """Write seconds as 45 s, 12 min, 3.5 h or 2.1 d."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            number = seconds / size
+            return f"{number:.0f} {unit}" if unit == "min" else f"{number:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def spark(minutes: Sequence[Minute]) -> str:
+    """Write the addresses of each minute as a bar of text."""
+    most = max((one.addresses for one in minutes), default=0)
+    if not most:
+        return _BARS[1] * len(minutes)
+    return "".join(_BARS[max(1, round(one.addresses / most * 8))] for one in minutes)
+
+
+def _figures(seen: Overview) -> Table:
+    stats = seen.stats
+    table = Table(box=None, show_header=False, pad_edge=False, expand=False)
+    table.add_column(style="dim", no_wrap=True, min_width=13)
+    table.add_column(overflow="fold")
+    empty = "unknown" if seen.left.seconds is None else span(seen.left.seconds)
+    if seen.left.reason:
+        empty = f"{empty}   {seen.left.reason}"
+    valid, invalid, risky = stats.today
+    broker = "Redis does not answer"
+    if seen.broker is not None:
+        broker = f"{seen.broker.queued} queued, {seen.broker.unacked} not acknowledged"
+    for name, text in (
+        ("throughput", f"{stats.rate:,.1f} addresses/s   {spark(stats.minutes[-_BAR_MINUTES:])}"),
+        ("backlog", _backlog(stats)),
+        ("oldest ready", span(stats.oldest_ready_s)),
+        ("time to empty", empty),
+        ("slots", f"{stats.slots - stats.free_slots} of {stats.slots} in use, {len(stats.live)} processes"),
+        ("today", f"{valid:,} valid, {risky:,} risky, {invalid:,} invalid"),
+        ("jobs", ", ".join(f"{count:,} {state}" for state, count in sorted(stats.jobs.items())) or "none"),
+        ("broker", broker),
+        ("webhooks", f"{stats.outbox.pending:,} pending, {stats.outbox.exhausted:,} given up in 24 h"),
+    ):
+        table.add_row(name, Text(text))
+    return table
+
+
+def _backlog(stats: Snapshot) -> str:
+    places = (("ready", "ready"), ("waiting", "waiting"), ("leased", "in work"))
+    counts = ", ".join(f"{stats.addresses(state):,} {name}" for state, name in places)
+    return counts + (f", {stats.steps} lists or results to do" if stats.steps else "")
+
+
+def _alarm(alarm: Alarm) -> Text:
+    style = "bold red" if alarm.level is Level.CRITICAL else "yellow"
+    return Text.assemble((f"{alarm.level.value}: ", style), alarm.text)
+
+
+def _state(state: str) -> Text:
+    return Text(state, style=_COLOURS.get(state, ""))
+
+
+def _table(columns: Iterable[_Column]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name, justify in columns:
+        named = name in {"account", "list", "provider"}  # these give way where there is no room
+        table.add_column(name, justify=justify, no_wrap=True, min_width=6 if named else len(name))
+    return table
+
+
+def overview_shape(seen: Overview) -> dict[str, Any]:
+    """Return the overview; ages and spans in seconds."""
+    stats, broker = seen.stats, seen.broker
+    valid, invalid, risky = stats.today
+    return {
+        "rate": round(stats.rate, 2),
+        "empty_s": None if seen.left.seconds is None else round(seen.left.seconds),
+        "empty_reason": seen.left.reason,
+        "backlog": {
+            "ready": stats.addresses("ready"),
+            "waiting": stats.addresses("waiting"),
+            "leased": stats.addresses("leased"),
+            "ready_chunks": stats.chunk_count("ready"),
+            "oldest_ready_s": round(stats.oldest_ready_s, 1),
+            "steps": stats.steps,
+        },
+        "today": {"valid": valid, "invalid": invalid, "risky": risky},
+        "minutes": [{"minute": one.minute.isoformat(), "addresses": one.addresses} for one in stats.minutes],
+        "jobs": dict(stats.jobs),
+        "slots": {
+            "all": stats.slots,
+            "free": stats.free_slots,
+        },
+        "broker": None if broker is None else {"queued": broker.queued, "unacked": broker.unacked},
+        "deliveries": {
+            "pending": stats.outbox.pending,
+            "oldest_due_s": round(stats.outbox.oldest_due_s, 1),
+        },
+        "troubled_chunks": stats.troubled,
+        "alarms": [
+            {"code": alarm.code, "level": alarm.level.value, "text": alarm.text} for alarm in seen.alarms
+        ],
+    }
+
+
+def job_shape(seen: AccountJob) -> dict[str, Any]:
+    """Return a job."""
+    view = seen.view
+    return {
+        "id": str(view.id),
+        "account": seen.account,
+        "name": view.name,
+        "state": view.state.value,
+        "priority": view.options.priority.value,
+        "total": view.total,
+        "processed": view.processed,
+        "valid": view.valid,
+        "invalid": view.invalid,
+        "risky": view.risky,
+        "chunks": view.chunks,
+        "chunks_open": view.chunks_open,
+        "created_at": view.created_at.isoformat(),
+        "finished_at": view.finished_at.isoformat() if view.finished_at else None,
+        "error": view.error_code,
+    }
+
+
+def worker_shape(worker: Worker) -> dict[str, Any]:
+    """Return a worker process."""
+    return {
+        "owner": worker.owner,
+        "host": worker.host,
+        "pid": worker.pid,
+        "state": worker.state,
+        "version": worker.version,
+        "slots": worker.slots,
+        "in_hand": worker.in_hand,
+        "chunks": worker.chunks,
+        "lag_s": round(worker.lag_s, 3),
+        "rss_bytes": worker.rss_bytes,
+        "started_at": worker.started_at.isoformat(),
+        "beat_age_s": round(worker.beat_age, 1),
+        "claim_age_s": None if worker.claim_age is None else round(worker.claim_age, 1),
+    }
+
+
+def throttle_shape(row: ThrottleRow) -> dict[str, Any]:
+    """Return a provider at one source."""
+    return {
+        "provider": row.learned.provider,
+        "source": row.learned.source,
+        "state": row.state,
+        "rate": round(row.rate, 4),
+        "edited_rate": row.now.rate,
+        "table_rate": row.base.rate,
+        "sessions": row.now.sessions,
+        "in_use": row.learned.in_use,
+        "closed_s": round(row.learned.closed_s, 1),
+        "strikes": row.learned.strikes,
+        "blocks": row.learned.blocks,
+        "waiting": row.waiting,
+        "mix": {outcome.value: count for outcome, count in row.learned.mix.items()},
+        "edited_by": row.edit.edited_by if row.edit else "",
+    }

@@ -1,0 +1,175 @@
+"""What a person sees of a running job: a live line, and a summary at the end. All of it on stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.storage.states import JobState
+
+console = Console(stderr=True)
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
+"""How to print a line that names a file: as it is, and in one piece."""
+
+_POLL_SECONDS = 0.3
+_QUIET_SECONDS = 5.0  # between lines when nobody watches a terminal
+_RATE_WINDOW_SECONDS = 10.0
+_COLOURS = {"valid": "green", "risky": "yellow", "invalid": "red"}
+_DOING = {
+    JobState.UPLOADING: "waiting for a worker",
+    JobState.INTAKE: "reading the list",
+    JobState.QUEUED: "queued",
+    JobState.RUNNING: "sifting",
+    JobState.PAUSED: "paused",
+    JobState.FINALIZING: "writing the results",
+}
+
+_WARNINGS = {
+    "probe_unavailable": "this machine cannot reach mail servers, so mailboxes were not looked up. "
+    "Run mailsift doctor, and open outbound port 25.",
+}
+
+
+class Speed:
+    """Rows a second over the last moments."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def update(self, now: float, processed: int) -> float:
+        """Take a reading (seconds, rows) and return the rate in rows a second."""
+        self._seen.append((now, processed))
+        while now - self._seen[0][0] > _RATE_WINDOW_SECONDS and len(self._seen) > 1:
+            self._seen.popleft()
+        (since, before) = self._seen[0]
+        return (processed - before) / (now - since) if now > since else 0.0
+
+
+async def watch(
+    service: JobService, account: AccountId, job_id: JobId, *, keep_alive: Callable[[], None]
+) -> JobView:
+    """Show the job until it ends and return its last view; `keep_alive` is called at every look."""
+    speed, told_at = Speed(), float("-inf")
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        while True:
+            view = await service.get(account, job_id)
+            if view.finished_at is not None:
+                return view
+            keep_alive()
+            now = time.monotonic()
+            rate = speed.update(now, view.processed)
+            if console.is_terminal:
+                live.update(_picture(view, rate), refresh=True)
+            elif now - told_at >= _QUIET_SECONDS:
+                told_at = now
+                console.print(_line(view, rate), *_warned(view), sep="\n", soft_wrap=True)
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+def _picture(view: JobView, rate: float) -> Group:
+    bar = ProgressBar(total=max(1, view.total), completed=view.processed, width=40, pulse=not view.total)
+    grid = Table.grid(padding=(0, 1))
+    grid.add_row(bar, _line(view, rate))
+    waits = [
+        Text(
+            f"  waits: {wait.addresses:,} addresses, {wait.reason.replace('_', ' ')}"
+            f"{f' at {wait.throttle_key}' if len(wait.throttle_key) > 1 else ''}, until {_clock(wait.until)}",
+            style="dim",
+        )
+        for wait in view.waiting[:3]
+    ]
+    return Group(grid, *_warned(view), *waits)
+
+
+def warning(code: str) -> Text:
+    """Return the loud line about what makes verdicts poorer than they could be."""
+    return Text(f"Warning: {code}: {_WARNINGS.get(code, '')}", style="bold red")
+
+
+def _warned(view: JobView) -> list[Text]:
+    return [warning(view.warning)] if view.warning else []
+
+
+def _line(view: JobView, rate: float) -> Text:
+    percent = 100 * view.processed // view.total if view.total else 0
+    line = Text(
+        f"{_DOING.get(view.state, view.state.value)}  {view.processed:,}/{view.total:,}  {percent}%  "
+    )
+    for status, count in (("valid", view.valid), ("risky", view.risky), ("invalid", view.invalid)):
+        line.append(f"{status} {count:,}  ", style=_COLOURS[status])
+    if rate > 0:
+        line.append(f"{rate:,.0f}/s  ")
+    line.append(_eta(view))
+    return line
+
+
+def _eta(view: JobView) -> str:
+    """Say when it will be done and, while nobody can, when the first of what waits goes on."""
+    if not view.total or view.state is JobState.FINALIZING:
+        return ""
+    if view.time_left and view.time_left.seconds is not None:
+        return f"ETA {duration_text(view.time_left.seconds)}"
+    if view.waiting:
+        return f"waiting until {_clock(min(wait.until for wait in view.waiting))}"
+    return ""
+
+
+def duration_text(seconds: float) -> str:
+    """Write seconds as hours, minutes and seconds."""
+    return str(timedelta(seconds=round(seconds)))
+
+
+def _clock(at: datetime) -> str:
+    return at.astimezone().strftime("%H:%M:%S")
+
+
+def summary_of(view: JobView) -> dict[str, Any]:
+    """Return the summary of a job, as `--json` prints it; `seconds` is 0 until it has ended."""
+    finished = view.finished_at or view.created_at
+    return {
+        "job_id": str(view.id),
+        "status": view.state.value,
+        "total_emails": view.total,
+        "processed": view.processed,
+        "valid": view.valid,
+        "invalid": view.invalid,
+        "risky": view.risky,
+        "duplicates": view.duplicates,
+        "seconds": round((finished - view.created_at).total_seconds(), 3),
+    }
+
+
+def show_summary(view: JobView, results: Mapping[str, int], out: Path) -> None:
+    """Print rows by status and by result, and where the file lies."""
+    summary = summary_of(view)
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("")
+    table.add_column("rows", justify="right")
+    table.add_column("share", justify="right")
+    total = max(1, view.total)
+    for status in ("valid", "risky", "invalid"):
+        count = summary[status]
+        table.add_row(Text(status, style=_COLOURS[status]), f"{count:,}", f"{100 * count / total:.1f} %")
+    table.add_section()
+    for result, count in sorted(results.items(), key=lambda item: -item[1]):
+        table.add_row(Text(f"  {result}", style="dim"), f"{count:,}", f"{100 * count / total:.1f} %")
+    console.print(table, *_warned(view), sep="\n", soft_wrap=True)
+    seconds = summary["seconds"]
+    speed = f"{view.total / seconds:,.0f} rows/s" if seconds else ""
+    console.print(
+        f"{view.total:,} rows, {view.duplicates:,} duplicates, {seconds:.1f} s ({speed})\nResult: {out}",
+        **PLAIN,
+    )

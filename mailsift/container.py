@@ -1,0 +1,701 @@
+"""The one place where concrete parts meet: every process, command and test opens what it needs from here.
+
+What nobody asks a container for is neither opened nor loaded: a worker has nothing of the API, and a command
+that makes keys nothing of the pipeline. That is why the parts are imported where they are made.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import SecretStr
+
+from mailsift.pipeline.clock import Clock, system_clock
+from mailsift.settings import Settings
+
+if TYPE_CHECKING:
+    from mailsift.accounts.keys import KeyService
+    from mailsift.accounts.service import People
+    from mailsift.api.parts import ApiParts
+    from mailsift.events.delivery import Deliverer
+    from mailsift.events.endpoints import WebhookService
+    from mailsift.events.notices import Notifier
+    from mailsift.events.sender import WebhookSender
+    from mailsift.events.signing import Vault
+    from mailsift.gauges import InstallationGauges
+    from mailsift.jobs.admin.service import Operations
+    from mailsift.jobs.drafts import Drafts
+    from mailsift.jobs.engine.claim import Engine
+    from mailsift.jobs.engine.claimer import EngineConfig
+    from mailsift.jobs.engine.maintenance import Maintenance, Tidier
+    from mailsift.jobs.erasure import Eraser
+    from mailsift.jobs.forecasts import Forecasts
+    from mailsift.jobs.intake.models import IntakeLimits
+    from mailsift.jobs.plans import Planner
+    from mailsift.jobs.schedules.runs import ScheduleRuns
+    from mailsift.jobs.schedules.service import ScheduleService
+    from mailsift.jobs.service import JobService
+    from mailsift.jobs.waker import Waker
+    from mailsift.pipeline.dns.domains import DomainFacts
+    from mailsift.pipeline.guard import AddressGuard
+    from mailsift.pipeline.judge.table import VerdictPolicy
+    from mailsift.pipeline.lists import Lists
+    from mailsift.pipeline.probe.port25 import Port25Probe
+    from mailsift.pipeline.probe.prober import Prober
+    from mailsift.pipeline.providers import Providers
+    from mailsift.pipeline.single import SingleValidator
+    from mailsift.pipeline.smtp.config import Source
+    from mailsift.pipeline.validator import Validator
+    from mailsift.storage.blobs.store import Blobs
+    from mailsift.storage.database import Database
+    from mailsift.storage.redis.connection import Client
+    from mailsift.storage.redis.facts import RedisFactCache
+    from mailsift.storage.redis.rate_limit import RateLimit
+    from mailsift.storage.redis.throttle import RedisThrottle
+
+API_POOL: Final = 10
+"""Connections to the database of a process that serves the API."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherParts:
+    """What tests have otherwise than the settings say; None: as the settings say.
+
+    Attributes:
+        clock: seconds since the epoch.
+        waker: wakes the workers.
+        blobs: where lists and results are.
+        validator: makes the validator of an engine out of the usual one.
+        engine: fields of EngineConfig.
+        work_plan: fields of WorkPlan.
+    """
+
+    clock: Clock = system_clock
+    waker: Waker | None = None
+    blobs: Blobs | None = None
+    validator: Callable[[Validator], Validator] | None = None
+    engine: dict[str, Any] | None = None
+    work_plan: dict[str, Any] | None = None
+
+
+class Container:
+    """The parts of one process, each made when it is first asked for; `open_container` closes them.
+
+    Args:
+        settings: with the addresses of the servers that the parts need.
+        closing: what is to be closed lands here.
+        pool_size: connections to the database.
+        other: parts that are not as usual.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        closing: AsyncExitStack,
+        *,
+        pool_size: int = 4,
+        other: OtherParts | None = None,
+    ) -> None:
+        self.settings = settings
+        self._closing = closing
+        self._pool_size = pool_size
+        self._other = other or OtherParts()
+        self.clock = self._other.clock
+
+    # What everything stands on.
+
+    @cached_property
+    def database(self) -> Database:
+        """PostgreSQL; needs DATABASE_URL."""
+        database = open_database(self.settings, pool_size=self._pool_size)
+        self._closing.push_async_callback(database.aclose)
+        return database
+
+    @cached_property
+    def redis(self) -> Client:
+        """Redis or Valkey; needs REDIS_URL."""
+        redis = open_redis(self.settings)
+        self._closing.push_async_callback(redis.aclose)
+        return redis
+
+    @cached_property
+    def blobs(self) -> Blobs:
+        """Where lists and results are."""
+        return self._other.blobs or open_blobs(self.settings)
+
+    @cached_property
+    def waker(self) -> Waker:
+        """What wakes the workers; needs REDIS_URL."""
+        return self._other.waker or open_waker(self.settings)
+
+    @cached_property
+    def rate_limit(self) -> RateLimit:
+        """Counts requests and sign-ins of all processes."""
+        from mailsift.storage.redis.rate_limit import RateLimit
+
+        return RateLimit(self.redis)
+
+    @cached_property
+    def providers(self) -> Providers:
+        """The provider table with the operator's overrides."""
+        from mailsift.pipeline.providers import Providers
+
+        return Providers.load(self.settings.overrides)
+
+    @cached_property
+    def _scratch(self) -> Path:
+        """This process's own folder of short-lived files."""
+        from mailsift.storage.blobs.local_files import process_folder
+
+        return self._closing.enter_context(process_folder(scratch_folder(self.settings)))
+
+    # Jobs.
+
+    @cached_property
+    def jobs(self) -> JobService:
+        """What can be asked of jobs."""
+        from mailsift.jobs.service import JobService
+
+        return JobService(
+            database=self.database,
+            blobs=self.blobs,
+            waker=self.waker,
+            scratch=self._scratch,
+            forecasts=self.forecasts,
+        )
+
+    @cached_property
+    def forecasts(self) -> Forecasts:
+        """When jobs end; needs REDIS_URL."""
+        from mailsift.jobs.forecasts import Forecasts
+
+        return Forecasts(
+            database=self.database,
+            redis=self.redis,
+            providers=self.providers,
+            sources=self._source_labels,
+            clock=self.clock,
+        )
+
+    @property
+    def _source_labels(self) -> tuple[str, ...]:
+        return tuple(source.label for source in read_sources(self.settings))
+
+    @cached_property
+    def drafts(self) -> Drafts:
+        """Lists that were uploaded but not started."""
+        from mailsift.jobs.drafts import Drafts
+
+        return Drafts(
+            database=self.database,
+            blobs=self.blobs,
+            waker=self.waker,
+            scratch=self._scratch,
+            limits=self._intake_limits,
+            clock=self.clock,
+        )
+
+    @cached_property
+    def plans(self) -> Planner:
+        """What lists will take; needs REDIS_URL."""
+        from mailsift.jobs.plans import Planner
+
+        return Planner(
+            jobs=self.jobs,
+            drafts=self.drafts,
+            blobs=self.blobs,
+            forecasts=self.forecasts,
+            cache=self._fact_cache,
+            providers=self.providers,
+            limits=self._intake_limits,
+            scratch=self._scratch,
+        )
+
+    @cached_property
+    def schedules(self) -> ScheduleService:
+        """What can be asked of schedules."""
+        from mailsift.jobs.schedules.service import ScheduleService
+
+        return ScheduleService(database=self.database, runs=self._schedule_runs, clock=self.clock)
+
+    @cached_property
+    def _schedule_runs(self) -> ScheduleRuns:
+        from mailsift.jobs.schedules.runs import ScheduleRuns
+
+        return ScheduleRuns(
+            database=self.database,
+            blobs=self.blobs,
+            jobs=self.jobs,
+            waker=self.waker,
+            clock=self.clock,
+            scratch=self._scratch,
+        )
+
+    @cached_property
+    def eraser(self) -> Eraser:
+        """Deletes jobs and accounts, and what is older than it may be."""
+        from mailsift.jobs.erasure import Eraser
+
+        return Eraser(database=self.database, blobs=self.blobs)
+
+    @cached_property
+    def tidier(self) -> Tidier:
+        """Deletes old files of this machine."""
+        from mailsift.jobs.engine.maintenance import Tidier
+
+        return Tidier(blobs=self.blobs, scratch=scratch_folder(self.settings), clock=self.clock)
+
+    @cached_property
+    def operations(self) -> Operations:
+        """What operators see and do."""
+        from mailsift.jobs.admin.console import FleetConfig
+        from mailsift.jobs.admin.service import operations
+        from mailsift.jobs.tasks import QUEUE
+
+        return operations(
+            database=self.database,
+            redis=self.redis,
+            jobs=self.jobs,
+            forecasts=self.forecasts,
+            waker=self.waker,
+            world=FleetConfig(self.providers, self._source_labels, QUEUE, self.clock),
+        )
+
+    @cached_property
+    def gauges(self) -> InstallationGauges:
+        """The metrics of the whole installation."""
+        from mailsift.gauges import InstallationGauges
+        from mailsift.jobs.tasks import QUEUE
+
+        return InstallationGauges(database=self.database, redis=self.redis, queue=QUEUE)
+
+    @property
+    def _intake_limits(self) -> IntakeLimits:
+        from mailsift.jobs.intake.models import IntakeLimits
+
+        settings = self.settings
+        return IntakeLimits(rows=settings.max_rows, bytes=settings.max_bytes, columns=settings.max_columns)
+
+    # Accounts.
+
+    @cached_property
+    def keys(self) -> KeyService:
+        """Makes and checks API keys."""
+        from mailsift.accounts.keys import KeyService
+        from mailsift.key_files import read_key_peppers
+
+        keys = KeyService(
+            database=self.database,
+            peppers=read_key_peppers(self.settings),
+            limit=self.rate_limit,
+            clock=self.clock,
+            choose=secrets.choice,
+        )
+        self._closing.push_async_callback(keys.aclose)
+        return keys
+
+    @cached_property
+    def people(self) -> People:
+        """Who signs in to the pages."""
+        from mailsift.accounts.service import make_people
+
+        return make_people(
+            self.database,
+            self.rate_limit,
+            clock=self.clock,
+            token=secrets.token_bytes,
+            public_url=self.settings.public_url,
+        )
+
+    # Events.
+
+    @cached_property
+    def sender(self) -> WebhookSender:
+        """Makes the requests of webhooks."""
+        from mailsift.events.sender import ReceiverResolver, SendConfig, WebhookSender
+        from mailsift.events.webhook_url import host_name_in, split_hosts
+        from mailsift.pipeline.guard import AddressGuard
+
+        settings = self.settings
+        names = ReceiverResolver(settings.dns_servers)
+        self._closing.push_async_callback(names.aclose)
+        own_names, own_addresses = split_hosts(settings.own_hosts)
+        return WebhookSender(
+            guard=AddressGuard(allow_non_public=settings.allow_non_public, denied=own_addresses),
+            resolve=names.resolve,
+            config=SendConfig(allow_http=settings.webhook_allow_http),
+            own_names=own_names | host_name_in(settings.public_url),
+        )
+
+    @cached_property
+    def webhooks(self) -> WebhookService:
+        """What can be asked of webhooks."""
+        from mailsift.events.endpoints import WebhookService
+
+        return WebhookService(
+            database=self.database,
+            sender=self.sender,
+            vault=self._vault,
+            clock=self.clock,
+            token=secrets.token_bytes,
+            wake=self.waker.wake,
+        )
+
+    @cached_property
+    def _vault(self) -> Vault:
+        from mailsift.key_files import open_vault
+
+        return open_vault(self.settings)
+
+    @cached_property
+    def _deliverer(self) -> Deliverer:
+        from mailsift.events.delivery import Deliverer
+
+        return Deliverer(
+            database=self.database,
+            sender=self.sender,
+            vault=self._vault,
+            clock=self.clock,
+            random=random.Random(),
+        )
+
+    @cached_property
+    def _notifier(self) -> Notifier:
+        from mailsift.events.mail import Mailer, parse_relay
+        from mailsift.events.notices import Notifier
+
+        settings = self.settings
+        relay = settings.mail_relay and parse_relay(settings.mail_relay.get_secret_value())
+        return Notifier(
+            database=self.database,
+            send=Mailer(relay, helo_name=settings.helo_name).send if relay else None,
+            sender=settings.mail_sender or f"mailsift@{settings.helo_name}",
+            public_url=settings.public_url,
+            clock=self.clock,
+        )
+
+    @cached_property
+    def maintenance(self) -> Maintenance:
+        """What a worker does beside chunks."""
+        from mailsift.jobs.engine.maintenance import Maintenance
+
+        return Maintenance(
+            deliverer=self._deliverer,
+            periodic={
+                "schedule.error": self._schedule_runs.run_due,
+                "retention.error": self.eraser.sweep,
+                "tidy.error": self.tidier.sweep,
+                "drafts.error": self.drafts.sweep,
+                "notice.error": self._notifier.send_due,
+                "attempts.error": self._deliverer.purge,
+            },
+        )
+
+    # The pipeline.
+
+    @cached_property
+    def _lists(self) -> Lists:
+        from mailsift.pipeline.lists import Lists
+
+        return Lists.load(self.settings.overrides)
+
+    @cached_property
+    def _guard(self) -> AddressGuard:
+        from mailsift.pipeline.guard import AddressGuard
+
+        return AddressGuard(allow_non_public=self.settings.allow_non_public)
+
+    @cached_property
+    def _fact_cache(self) -> RedisFactCache:
+        from mailsift.storage.redis.facts import RedisFactCache
+
+        return RedisFactCache(self.redis)
+
+    @cached_property
+    def _domains(self) -> DomainFacts:
+        from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
+
+        domains = DomainFacts(
+            config=DnsConfig(servers=self.settings.dns_servers, canaries=self.settings.dns_canaries),
+            cache=self._fact_cache,
+            providers=self.providers,
+            guard=self._guard,
+            clock=self.clock,
+        )
+        self._closing.push_async_callback(domains.aclose)
+        return domains
+
+    async def resolver_is_trusted(self) -> bool:
+        """Look at the canaries; returns whether there is a resolver that can be believed."""
+        return await self._domains.look_at_canaries()
+
+    async def throttle(self, *, edited: bool) -> RedisThrottle:
+        """Return the throttle; an edited one obeys what operators changed, which it reads in the database."""
+        from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
+        from mailsift.storage.repeating import repeating
+        from mailsift.storage.sql.throttle_edits import EditBook, kept_fresh
+
+        settings, edits = self.settings, EditBook()
+        if edited:
+            await self._closing.enter_async_context(kept_fresh(self.database, edits))
+        config = ThrottleConfig(
+            lease_seconds=settings.lease_seconds, processes=settings.worker_processes, edits=edits
+        )
+        throttle = RedisThrottle(self.redis, row=self.providers.row, config=config)
+        await self._closing.enter_async_context(repeating(throttle.renew, every=settings.heartbeat_seconds))
+        return throttle
+
+    def _port25_probe(self, throttle: RedisThrottle) -> Port25Probe:
+        from mailsift.pipeline.probe.port25 import Port25Probe
+
+        settings = self.settings
+        return Port25Probe(
+            domains=self._domains,
+            throttle=throttle,
+            guard=self._guard,
+            names=settings.preflight_domains,
+            sources=read_sources(settings),
+            port=settings.smtp_port,
+        )
+
+    def _prober(self, throttle: RedisThrottle) -> Prober:
+        from mailsift.pipeline.probe.prober import Prober
+        from mailsift.pipeline.smtp.config import PATIENT_SECONDS, ProbeConfig
+
+        settings = self.settings
+        return Prober(
+            config=ProbeConfig(
+                port=settings.smtp_port,
+                helo_name=settings.helo_name,
+                mail_from=settings.mail_from,
+                sources=_sources(settings),
+                session_seconds=PATIENT_SECONDS,
+            ),
+            throttle=throttle,
+            providers=self.providers,
+            guard=self._guard,
+            cache=self._fact_cache,
+            clock=self.clock,
+            token=lambda: secrets.token_hex(16),
+        )
+
+    async def _validator_maker(self, *, edited: bool) -> Callable[[], Validator]:
+        """Return what makes a validator: that loads frames, which not every process needs at once."""
+        from mailsift.pipeline.probe.port25 import Port25Status
+
+        throttle = await self.throttle(edited=edited)
+        prober, port25_probe = self._prober(throttle), self._port25_probe(throttle)
+
+        def make() -> Validator:
+            from mailsift.pipeline.validator import Validator
+
+            return Validator(
+                lists=self._lists,
+                providers=self.providers,
+                domains=self._domains,
+                prober=prober,
+                port25=Port25Status(port25_probe.look, monotonic=time.monotonic),
+                policy=self._policy,
+            )
+
+        return make
+
+    @property
+    def _policy(self) -> VerdictPolicy:
+        from mailsift.pipeline.judge.table import VerdictPolicy
+
+        return VerdictPolicy(disposable_invalid=self.settings.disposable_invalid)
+
+    # What one process is there for; to be asked for once.
+
+    async def port25_probe(self) -> Port25Probe:
+        """Return what finds out whether mail servers can be reached; needs REDIS_URL."""
+        return self._port25_probe(await self.throttle(edited=False))
+
+    async def validator(self) -> Validator:
+        """Return the whole pipeline, with its resolver, throttle and fact cache; needs REDIS_URL."""
+        return (await self._validator_maker(edited=False))()
+
+    async def single(self) -> SingleValidator:
+        """Return what judges one address at a time."""
+        from mailsift.jobs.metrics import count_verdict
+        from mailsift.pipeline.single import SingleValidator
+
+        return SingleValidator(
+            lists=self._lists,
+            policy=self._policy,
+            open_validator=await self._validator_maker(edited=True),
+            count=count_verdict,
+        )
+
+    async def api_parts(self) -> ApiParts:
+        """Return what the API is made of."""
+        from mailsift.api.http.auth import Authenticator, Zones
+        from mailsift.api.parts import ApiParts
+        from mailsift.storage.redis.rate_limit import Zone
+
+        zones = Zones(requests=Zone("requests", self.settings.requests_per_minute, 60))
+        return ApiParts(
+            authenticator=Authenticator(keys=self.keys, limit=self.rate_limit, zones=zones),
+            keys=self.keys,
+            people=self.people,
+            single=await self.single(),
+            jobs=self.jobs,
+            drafts=self.drafts,
+            plans=self.plans,
+            webhooks=self.webhooks,
+            schedules=self.schedules,
+            operations=self.operations,
+            ready=self._check_schema,
+            clock=self.clock,
+            max_bytes=self.settings.max_bytes,
+        )
+
+    async def _check_schema(self) -> None:
+        from mailsift.pipeline.errors import MailsiftError
+        from mailsift.storage.schema import current_revision, serves
+
+        async with self.database.begin() as connection:
+            found = await current_revision(connection)
+        if not serves(found):
+            raise MailsiftError("database_not_migrated", "The database lacks the schema of this release.")
+
+    async def engine(self, *, worker_id: str = "") -> Engine:
+        """Return the engine of one worker process, of the pool `worker_id`."""
+        from mailsift.jobs.engine.chunk import ChunkWorker, WorkPlan
+        from mailsift.jobs.engine.claim import Engine
+        from mailsift.jobs.engine.step import StepPlan, StepWorker
+
+        change = self._other.validator or (lambda usual: usual)
+        work_plan = WorkPlan(delays=self.settings.greylist_delays)
+        engine = Engine(
+            config=self._engine_config(worker_id),
+            database=self.database,
+            chunks=ChunkWorker(
+                database=self.database,
+                blobs=self.blobs,
+                validator=change((await self._validator_maker(edited=True))()),
+                work_plan=replace(work_plan, **(self._other.work_plan or {})),
+            ),
+            steps=StepWorker(
+                database=self.database,
+                blobs=self.blobs,
+                step_plan=StepPlan(limits=self._intake_limits, overrides=str(self.settings.overrides or "")),
+                scratch=self._scratch,
+            ),
+            maintenance=self.maintenance,
+            waker=self.waker,
+        )
+        self._closing.push_async_callback(engine.aclose)
+        return engine
+
+    def _engine_config(self, worker_id: str) -> EngineConfig:
+        from mailsift.jobs.engine.claimer import EngineConfig
+        from mailsift.jobs.engine.heartbeat import process_name
+
+        config = EngineConfig(
+            owner=process_name(),
+            worker_id=worker_id,
+            slots=self.settings.chunk_slots,
+            triage_slots=self.settings.survey_slots,
+            lease_s=self.settings.lease_seconds,
+            heartbeat_s=self.settings.heartbeat_seconds,
+            sweep_s=self.settings.sweep_seconds,
+        )
+        return replace(config, **(self._other.engine or {}))
+
+
+@asynccontextmanager
+async def open_container(
+    settings: Settings, *, pool_size: int = 4, other: OtherParts | None = None
+) -> AsyncIterator[Container]:
+    """Give the parts of one process, and close at the end what was asked for."""
+    async with AsyncExitStack() as closing:
+        yield Container(settings, closing, pool_size=pool_size, other=other)
+
+
+@asynccontextmanager
+async def open_service(settings: Settings, other: OtherParts | None = None) -> AsyncIterator[JobService]:
+    """Give what can be asked of jobs; needs DATABASE_URL and REDIS_URL."""
+    async with open_container(settings, other=other) as container:
+        yield container.jobs
+
+
+@asynccontextmanager
+async def open_engine(
+    settings: Settings, *, worker_id: str = "", other: OtherParts | None = None
+) -> AsyncIterator[Engine]:
+    """Give the engine of one worker process, of the pool `worker_id`; needs DATABASE_URL and REDIS_URL."""
+    async with open_container(settings, pool_size=settings.chunk_slots, other=other) as container:
+        yield await container.engine(worker_id=worker_id)
+
+
+@asynccontextmanager
+async def open_parts(settings: Settings) -> AsyncIterator[ApiParts]:
+    """Give the parts of the API; needs DATABASE_URL and REDIS_URL."""
+    async with open_container(settings, pool_size=API_POOL) as container:
+        yield await container.api_parts()
+
+
+def open_database(settings: Settings, *, pool_size: int = 4) -> Database:
+    """Return the database; needs DATABASE_URL."""
+    from mailsift.storage.database import Database
+
+    return Database(_address(settings.database_url), pool_size=pool_size)
+
+
+def open_redis(settings: Settings) -> Client:
+    """Return a Redis client; needs REDIS_URL."""
+    from mailsift.storage.redis.connection import connect
+
+    return connect(_address(settings.redis_url))
+
+
+def open_waker(settings: Settings) -> Waker:
+    """Return what wakes the workers; needs REDIS_URL."""
+    from mailsift.jobs.tasks import CeleryWaker, make_app
+
+    return CeleryWaker(make_app(_address(settings.redis_url)))
+
+
+def open_blobs(settings: Settings) -> Blobs:
+    """Return the blob store of this installation."""
+    from mailsift.storage.blobs.store import Blobs
+
+    return Blobs(settings.blobs, settings.home / "blob-cache")
+
+
+def scratch_folder(settings: Settings) -> Path:
+    """Return the folder for files that live as long as one call."""
+    folder = settings.home / "scratch"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def read_sources(settings: Settings) -> list[Source]:
+    """Return our own addresses; their labels are without the credentials some have.
+
+    Raises:
+        MailsiftError: `bad_source`.
+    """
+    from mailsift.pipeline.smtp.config import parse_source
+
+    return [parse_source(one, helo_name=settings.helo_name) for one in _sources(settings)]
+
+
+def _sources(settings: Settings) -> tuple[str, ...]:
+    return settings.source_addresses or ("",)
+
+
+def _address(url: SecretStr | None) -> str:
+    if url is None:
+        raise AssertionError("mailsift.runtime.installation sets the addresses")
+    return url.get_secret_value()

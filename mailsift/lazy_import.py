@@ -1,0 +1,48 @@
+"""Put off the loading of a large library until something of it is used.
+
+Frames (polars) are thirty megabytes and a fifth of a second. A process that takes lists in, makes keys or
+shows pages without results needs none of it, though modules it imports name the library.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from types import ModuleType
+from typing import Any
+
+from typing_extensions import override
+
+_ASKED_OF_ANY = "__"  # what tools ask of every module there is
+
+
+class _Late(ModuleType):
+    """Stands for a library until the first look at anything in it, and for its names ever after."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._lock = threading.RLock()
+        self._library: ModuleType | None = None
+
+    @override
+    def __getattr__(self, name: str) -> Any:
+        """Load the library; called for names that are not here yet."""
+        if self._library is None and name.startswith(_ASKED_OF_ANY) and name != "__path__":
+            raise AttributeError(name)
+        return getattr(self._loaded(), name)
+
+    def _loaded(self) -> ModuleType:
+        with self._lock:
+            if self._library is None:
+                if sys.modules.get(self.__name__) is self:
+                    del sys.modules[self.__name__]
+                library = importlib.import_module(self.__name__)
+                self.__dict__.update({name: x for name, x in vars(library).items() if name[:2] != "__"})
+                self._library = library
+            return self._library
+
+
+def import_lazily(name: str) -> None:
+    """Let `import name` give a stand-in that loads the library at first use; no-op when it is loaded."""
+    sys.modules.setdefault(name, _Late(name))

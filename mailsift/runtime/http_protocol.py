@@ -1,0 +1,179 @@
+"""HTTP/1.1 on a connection: uvicorn's parser, with bounds on how slow and how large a request may come in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Final
+
+from typing_extensions import override
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from mailsift.api.http.errors import STATUS_OF, error_body
+
+_SENTENCE_OF: Final = {
+    "bad_request": "This is not HTTP.",
+    "request_timeout": "The request did not arrive in time.",
+    "header_fields_too_large": "The request line and the headers are larger than is allowed.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What a client has to keep.
+
+    Attributes:
+        seconds: how long a request line and its headers may take, and a body's next `body_bytes`.
+        head_bytes: request line and headers.
+        body_bytes: what comes of a body in every such time, unless it ends; who sends less holds a
+            connection and no more.
+    """
+
+    seconds: float = 10.0
+    head_bytes: int = 16 * 1024
+    body_bytes: int = 1024
+
+
+class _Part(Enum):
+    """What of a request is on its way."""
+
+    NOTHING = auto()
+    HEAD = auto()
+    BODY = auto()
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection; a request that breaks a limit or is no HTTP is answered as JSON, and ends it.
+
+    Args:
+        limits: what a client has to keep.
+        connection: what uvicorn gives every protocol.
+    """
+
+    def __init__(self, *, limits: RequestLimits, **connection: Any) -> None:
+        super().__init__(**connection)
+        self._limits = limits
+        self._part = _Part.NOTHING
+        self._received = self._head_bytes = 0
+        self._refusal = "bad_request"
+        self._timer: asyncio.TimerHandle | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._expect(_Part.NOTHING)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        in_head = self._part is _Part.HEAD
+        self._received += len(data)
+        super().data_received(data)
+        if in_head and self._part is _Part.HEAD and self._received > self._limits.head_bytes:
+            self._refuse("header_fields_too_large")  # one endless header: the parser tells of whole ones only
+        elif self._timer is None and self._part is _Part.NOTHING and self._is_idle():
+            self._expect(_Part.NOTHING)  # an empty line, which is no request yet
+
+    @override
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+        self._expect(_Part.HEAD)
+
+    @override
+    def on_url(self, url: bytes) -> None:
+        self._count_head(len(url))
+        super().on_url(url)
+
+    @override
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count_head(len(name) + len(value) + len(b": \r\n"))
+        super().on_header(name, value)
+
+    @override
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._expect(_Part.BODY)
+
+    @override
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._part = _Part.NOTHING
+        self._stop_timer()
+
+    @override
+    def send_400_response(self, msg: str) -> None:
+        """Answer what the parser refuses, or what a callback of ours made it refuse."""
+        self._refuse(self._refusal)
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self._limits.head_bytes:
+            self._refusal = "header_fields_too_large"
+            raise ValueError(self._refusal)  # ends the parser, which asks for send_400_response
+
+    def _expect(self, part: _Part) -> None:
+        """Wait for this part of a request, from now on."""
+        self._stop_timer()
+        self._part, self._received = part, 0
+        self._timer = self.loop.call_later(self._limits.seconds, self._on_time)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_time(self) -> None:
+        if self._is_client_in_time():
+            self._expect(self._part)
+        elif self._part is _Part.NOTHING:
+            self.transport.close()
+        else:
+            self._refuse("request_timeout")
+
+    def _is_client_in_time(self) -> bool:
+        """Say whether it is not the client that everybody waits for, or whether enough of a body came."""
+        if self._part is not _Part.BODY:
+            return not self._is_idle()  # the answer to the request before is still being made
+        asked = not self.cycle.waiting_for_100_continue
+        return not asked or self.flow.read_paused or self._received >= self._limits.body_bytes
+
+    def _is_idle(self) -> bool:
+        """Say whether no request is being answered."""
+        cycle: RequestResponseCycle | None = self.cycle  # None until the first request
+        return not self.pipeline and (cycle is None or cycle.response_complete)
+
+    def _refuse(self, code: str) -> None:
+        """Answer, unless half an answer is out already, and close the connection."""
+        if self.transport.is_closing():
+            return
+        begun = self._part is _Part.BODY and not self.pipeline and not self.cycle.response_started
+        if self._is_idle() and self._part is not _Part.BODY:
+            self.transport.write(_answer(code))
+        elif begun:
+            self.transport.write(_answer(code))
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()
+
+
+def _answer(code: str) -> bytes:
+    """Return an error as HTTP/1.1 writes it."""
+    status, request_id = STATUS_OF[code], f"req_{secrets.token_hex(12)}"
+    body = json.dumps(error_body(code, _SENTENCE_OF[code], request_id)).encode()
+    headers = (
+        "content-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n"
+        f"x-request-id: {request_id}\r\n"
+        "cache-control: private, no-store\r\n"
+        "x-content-type-options: nosniff\r\n"
+        "connection: close\r\n\r\n"
+    )
+    return STATUS_LINE[status] + headers.encode() + body

@@ -1,0 +1,109 @@
+"""The servers this command works with: the configured ones, or the embedded ones for as long as it runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pydantic import SecretStr
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.runtime.embedded import EmbeddedServers
+from mailsift.settings import PREFIX, Settings
+from mailsift.storage.schema import migrate
+
+_WARM_SECONDS = 20.0
+_YOUNG_SECONDS = 15.0
+_MOST_YOUNG_DEATHS = 4
+
+
+@contextmanager
+def installation(settings: Settings, *, database: bool = True, forks: bool = False) -> Iterator[Settings]:
+    """Give settings whose DATABASE_URL and REDIS_URL are set, and start what is needed for it.
+
+    A server of ours that dies meanwhile is started again.
+
+    Args:
+        settings: as read from the environment.
+        database: False for a command that needs only Redis.
+        forks: True for a command whose process forks: it cannot watch the servers.
+
+    Raises:
+        MailsiftError: `embedded_missing`, `embedded_failed`, `database_unavailable`.
+    """
+    need_postgres = database and settings.database_url is None
+    need_valkey = settings.redis_url is None
+    if not need_postgres and not need_valkey:
+        yield settings
+        return
+    with EmbeddedServers(settings.home, postgres=need_postgres, valkey=need_valkey) as servers:
+        found: dict[str, SecretStr] = {}
+        if need_postgres:
+            migrate(servers.database_url)
+            found["database_url"] = SecretStr(servers.database_url)
+        if need_valkey:
+            found["redis_url"] = SecretStr(servers.redis_url)
+        if not forks:
+            servers.keep_up()
+        yield settings.model_copy(update=found)
+
+
+class LocalWorker:
+    """A worker process of this command, started again when it dies; its log is `HOME/worker.log`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._environment = {**_inherited(), **settings.environment()}
+        self._log = settings.home / "worker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started_at = float("-inf")
+        self._young_deaths = 0
+
+    def ensure(self) -> None:
+        """Start the worker when it does not run.
+
+        Raises:
+            MailsiftError: `worker_failed` when it dies again and again as soon as it has started.
+        """
+        if self._process is not None:
+            if self._process.poll() is None:
+                return
+            young = time.monotonic() - self._started_at < _YOUNG_SECONDS
+            self._young_deaths = self._young_deaths + 1 if young else 0
+            if self._young_deaths == _MOST_YOUNG_DEATHS:
+                raise MailsiftError("worker_failed", f"The worker keeps dying; {self._log} says why.")
+        self._start()
+
+    def _start(self) -> None:
+        self._started_at = time.monotonic()
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, "-m", "mailsift", "worker", "--with-parent", str(os.getpid())],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is ours; the worker is told by SIGTERM
+            )
+
+    def stop(self) -> None:
+        """Stop warm: what runs is finished or given back."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_WARM_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
+def _inherited() -> dict[str, str]:
+    """Return the environment but for our settings: those the child gets from us, the unset ones too."""
+    inherited = os.environ.items()  # noqa: TID251 - handed on to a child, not read
+    return {name: value for name, value in inherited if not name.startswith(PREFIX)}

@@ -1,0 +1,312 @@
+"""A worker: Celery prefork processes, each with one engine on one loop; the master wakes them every tick.
+
+And the sweeper: the maintenance of every worker, in a process that never touches a list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+import uvloop
+from celery import Celery, bootsteps, signals
+from celery.worker.consumer import Consumer
+from kombu.exceptions import OperationalError
+from typing_extensions import override
+
+from mailsift.container import open_container, open_engine
+from mailsift.jobs.engine.claim import Engine
+from mailsift.jobs.engine.heartbeat import Heartbeat, process_name
+from mailsift.jobs.engine.maintenance import Sweeper
+from mailsift.jobs.tasks import QUEUE, make_app, register_pull, send_wake_ups
+from mailsift.metrics import metered_sweeper, metered_worker
+from mailsift.pipeline.errors import error_fields
+from mailsift.pipeline.providers import Providers
+from mailsift.settings import Settings
+from mailsift.storage.redis.broker_keys import mend_broker_keys
+from mailsift.storage.redis.connection import ClientError
+from mailsift.tracing import check_tracing, traced
+
+_STOP = signal.SIGUSR2
+"""Tells a process of the pool to claim nothing more."""
+
+_SILENT_SWEEPS = 1.5
+"""A process that nobody has woken for so many sweeps wakes itself."""
+_LOOK_SECONDS = 0.5
+
+_log = structlog.get_logger()
+
+
+class ProcessRuntime:
+    """The engine of one worker process: opened after the fork, closed before the exit."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._worker_id = secrets.token_hex(8)  # made before the fork: all processes of this pool have it
+        self._loop: LoopThread | None = None
+        self._engine: Engine | None = None
+        self._draining = asyncio.Lock()
+        self._drained_at = float("-inf")
+        self._stack = AsyncExitStack()
+
+    def open(self, **_: object) -> None:
+        """Start the loop and everything that lives on it."""
+        # What lives as long as the process is not worth looking through again and again.
+        gc.freeze()
+        gc.set_threshold(20_000, 50, 100)
+        self._loop = LoopThread()
+        try:
+            self._stack.enter_context(traced(self._settings, "worker"))
+            opening = open_engine(self._settings, worker_id=self._worker_id)
+            self._engine = self._loop.run(self._stack.enter_async_context(opening))
+            self._loop.run(self._stack.enter_async_context(self._driven()))
+        except BaseException:
+            # The pool would go on without an engine, look alive and do nothing.
+            os.kill(os.getppid(), signal.SIGTERM)
+            raise
+        signal.signal(_STOP, lambda *_: self._stop())
+
+    def close(self, **_: object) -> None:
+        """Give back what is in flight and close every connection."""
+        if self._loop is not None:
+            self._loop.run(self._stack.aclose())
+            self._loop.close()
+
+    def _stop(self) -> None:
+        if self._engine is not None:
+            self._engine.stop()
+
+    def drain(self) -> None:
+        """What a wake-up does."""
+        if self._loop is not None:
+            self._loop.run(self._drain())
+
+    async def _drain(self) -> None:
+        """Drain the engine, one caller at a time: a process that is at work is not free for a wake-up."""
+        async with self._draining:
+            if self._engine is None:
+                return
+            more = False
+            try:
+                more = await self._engine.drain()
+            finally:
+                self._drained_at = float("-inf") if more else time.monotonic()
+
+    @asynccontextmanager
+    async def _driven(self) -> AsyncIterator[None]:
+        """Drain the engine now and then when nobody wakes this process: the broker may be away."""
+        silence = _SILENT_SWEEPS * self._settings.sweep_seconds
+
+        async def drive() -> None:
+            while True:
+                await asyncio.sleep(_LOOK_SECONDS)
+                if self._draining.locked() or time.monotonic() - self._drained_at < silence:
+                    continue
+                try:
+                    await self._drain()
+                except Exception as error:  # noqa: BLE001 - the database may be away; it comes back
+                    _log.warning("drain.error", **error_fields(error))
+
+        driving = asyncio.create_task(drive())
+        try:
+            yield
+        finally:
+            driving.cancel()
+            await asyncio.gather(driving, return_exceptions=True)
+
+
+class _Consumer(Consumer):
+    """Takes wake-ups; whenever it connects, it first mends the broker's keys it would stumble over."""
+
+    @override
+    def connect(self) -> Any:
+        connection = super().connect()
+        _mend_broker(self.app)
+        return connection
+
+
+def _mend_broker(app: Celery) -> None:
+    with suppress(ClientError):  # away: there is nothing to mend
+        for key in mend_broker_keys(app.conf.mailsift_redis_url, QUEUE):
+            _log.warning("broker.key_mended", key=key)
+
+
+class Tick(bootsteps.StartStopStep):
+    """Wakes every process of this worker now and then: lost wake-ups, expired leases and what is due."""
+
+    requires = ("celery.worker.components:Timer", "celery.worker.components:Pool")
+
+    def __init__(self, parent: Any, **kwargs: Any) -> None:
+        super().__init__(parent, **kwargs)
+        self._timer: Any = None
+
+    @override
+    def start(self, parent: Any) -> None:
+        """Tick at once and then again and again; the processes of the pool are there by now."""
+        parent.app.conf.mailsift_pool_started()
+        seconds = parent.app.conf.mailsift_sweep_seconds
+        _tick(parent.app, parent.concurrency)
+        self._timer = parent.timer.call_repeatedly(seconds, _tick, (parent.app, parent.concurrency))
+
+    @override
+    def stop(self, parent: Any) -> None:
+        """Stop ticking, and let no process begin anything: the pool waits until their wake-ups are over."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for pid in parent.pool.info["processes"]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, _STOP)
+
+
+def _tick(app: Celery, processes: int) -> None:
+    """See to it that there is a wake-up for every process."""
+    if app.conf.mailsift_parent not in {0, os.getppid()}:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return
+    top_up(app, processes)
+
+
+def top_up(app: Celery, count: int) -> None:
+    """Send as many wake-ups as the queue lacks of `count`; a broker that is away costs time, not work."""
+    _mend_broker(app)
+    try:
+        with app.connection_for_write() as connection:
+            channel: Any = connection.default_channel
+            waiting = channel.queue_declare(QUEUE).message_count
+    except (OperationalError, OSError, ClientError) as error:
+        _log.warning("tick.lost", error=type(error).__qualname__)
+        return
+    send_wake_ups(app, max(0, count - waiting))
+
+
+def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = None) -> None:
+    """Serve until SIGTERM (warm: what runs is finished or given back).
+
+    Args:
+        settings: with the addresses of the servers set.
+        parent: stop when this process is no longer our parent; 0 = serve on.
+        counts: the folder of what the processes count, which the metrics library knows since it was loaded.
+
+    Raises:
+        MailsiftError: `bad_overrides`, `otel_missing`, `port_in_use`.
+    """
+    Providers.load(settings.overrides)  # a mistake is told here, once, and not by every process
+    if settings.redis_url is None:
+        raise AssertionError("the caller sets the addresses of the servers")
+    app = make_app(settings.redis_url.get_secret_value())
+    app.conf.update(
+        mailsift_sweep_seconds=settings.sweep_seconds,
+        mailsift_parent=parent,
+        mailsift_redis_url=settings.redis_url.get_secret_value(),
+    )
+    app.steps["worker"].add(Tick)
+    runtime = ProcessRuntime(settings)
+    register_pull(app, runtime.drain)
+    signals.worker_process_init.connect(runtime.open, weak=False)
+    signals.worker_process_shutdown.connect(runtime.close, weak=False)
+    signals.setup_logging.connect(_keep_our_logs, weak=False)
+    check_tracing(settings)  # a missing extra is told here, too
+    with metered_worker(settings, counts) as show_metrics, Path(os.devnull).open("wb") as nowhere:
+        app.conf.update(mailsift_pool_started=show_metrics)
+        os.dup2(nowhere.fileno(), 1)  # the library says goodbye there, in words that are no log line
+        _serve(app, settings)
+
+
+def _keep_our_logs(**_: object) -> None:
+    """Being asked is enough: then the library sets up no logging of its own."""
+
+
+def _serve(app: Celery, settings: Settings) -> None:
+    worker = app.Worker(  # the library's command line would load what a worker never needs
+        concurrency=settings.worker_processes,
+        consumer_cls=_Consumer,
+        queues=[QUEUE],
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+        loglevel="WARNING",
+        quiet=True,
+    )
+    worker.start()
+    sys.exit(worker.exitcode)
+
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines for threads that have no loop, on a loop of its own."""
+
+    def __init__(self) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="mailsift-loop", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine on the loop and wait for what it returns or raises."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        """Stop the loop; what still runs on it is cancelled."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+
+
+_GRACE_SECONDS = 15.0  # a webhook that is being sent has so long to end
+
+
+async def run_sweeper(settings: Settings, *, stop: asyncio.Event | None = None) -> None:
+    """Sweep until SIGINT, SIGTERM or `stop`; needs DATABASE_URL and REDIS_URL.
+
+    Raises:
+        MailsiftError: `port_in_use`, `otel_missing`.
+    """
+    stop = stop or asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    if settings.redis_url is None:
+        raise AssertionError("the caller sets the addresses of the servers")
+    app = make_app(settings.redis_url.get_secret_value())
+    app.conf.update(mailsift_redis_url=settings.redis_url.get_secret_value())
+    async with AsyncExitStack() as stack:
+        stack.enter_context(metered_sweeper(settings))
+        stack.enter_context(traced(settings, "sweeper"))
+        container = await stack.enter_async_context(open_container(settings))
+        stack.push_async_callback(container.maintenance.aclose, _GRACE_SECONDS)
+
+        async def wake(count: int) -> None:
+            await asyncio.to_thread(top_up, app, count)
+
+        sweep_s = settings.sweep_seconds
+        heartbeat = Heartbeat(owner=process_name(), slots=0, every=sweep_s)
+        sweeper = Sweeper(
+            database=container.database,
+            maintenance=container.maintenance,
+            top_up=wake,
+            heartbeat=heartbeat,
+            sweep_s=sweep_s,
+        )
+        await sweeper.run(stop)

@@ -1,0 +1,279 @@
+"""Canaries: a resolver is believed while it knows what everybody knows, and denies what nobody has."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from mailsift.pipeline.dns.client import DnsClient
+from mailsift.pipeline.dns.denials import has_zone
+from mailsift.pipeline.dns.nameserver import Nameserver
+from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType, is_null_mx, usable_exchangers
+from mailsift.pipeline.guard import AddressGuard
+from mailsift.pipeline.metrics import RESOLVERS
+from mailsift.pipeline.providers import public_suffixes
+
+LOOK_AGAIN_S: Final = 5.0
+"""Seconds between two looks at a resolver that is not trusted."""
+
+_AT_FIRST: Final = 2  # good looks in a row before a resolver is believed
+_AFTER_A_LIE: Final = 3
+_SUFFIXES: Final = 3  # under which random names are tried
+_CONTRADICTIONS: Final = 3  # denials others did not confirm, between two looks, that are too many
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Look:
+    """What one round of canaries showed.
+
+    Attributes:
+        faults: what the resolver said that cannot be, in words.
+        known: canary domains whose mail servers it knows.
+        denied: random names it denies.
+        has_ipv6: some mail server of a canary has an IPv6 address.
+    """
+
+    faults: list[str] = field(default_factory=list)
+    known: int = 0
+    denied: int = 0
+    has_ipv6: bool = False
+
+
+@dataclass(slots=True)
+class _Standing:
+    """How a resolver stands: good looks in a row, how many it needs, and denials that were not confirmed."""
+
+    good: int = 0
+    needed: int = _AT_FIRST
+    contradictions: int = 0
+    told: bool = False
+
+
+class ResolverTrust:
+    """Looks at resolvers with canaries and marks those that can be trusted; the client asks no others.
+
+    What resolvers say is provisional until `confirm`, which looks again after it was said.
+
+    Args:
+        client: its resolvers are looked at.
+        domains: canary domains, known to take mail, of independent operators; () = everybody is trusted.
+        guard: decides which addresses are public.
+        token: returns a label nobody has registered.
+    """
+
+    def __init__(
+        self,
+        client: DnsClient,
+        domains: Sequence[str],
+        *,
+        guard: AddressGuard,
+        token: Callable[[], str] = lambda: secrets.token_hex(10),
+    ) -> None:
+        self._client = client
+        self._domains = tuple(domains)
+        self._suffixes = tuple(dict.fromkeys(public_suffixes().publicsuffix(name) or "" for name in domains))
+        self._guard = guard
+        self._token = token
+        self._standings: defaultdict[str, _Standing] = defaultdict(_Standing)
+        self._first_looks: set[asyncio.Task[None]] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._closed = False
+        for server in client.nameservers:
+            server.trusted = not domains
+        _show(client.nameservers)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there are canaries."""
+        return bool(self._domains)
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is a resolver that can be trusted."""
+        return not self._closed and any(server.trusted for server in self._client.nameservers)
+
+    async def ready(self) -> bool:
+        """Wait until a resolver can be trusted, or all have been looked at; returns which it is."""
+        if not self._domains:
+            return True
+        if self._first_looks is None:
+            servers = self._client.nameservers
+            self._first_looks = {asyncio.create_task(self._look_first(server)) for server in servers}
+        while not self.holds and (open_looks := [look for look in self._first_looks if not look.done()]):
+            await asyncio.wait(open_looks, return_when=asyncio.FIRST_COMPLETED)
+        return self.holds
+
+    async def confirm(self) -> bool:
+        """Look again at the resolvers that have answered since their last look.
+
+        Returns:
+            Whether all of them can still be trusted: if not, nothing that was said since may be believed.
+        """
+        if not self._domains:
+            return True
+        used = [server for server in self._client.nameservers if server.answered]
+        looks = await asyncio.gather(*(self._look_at(server) for server in used))
+        return self.holds and all(looks)
+
+    def contradicted(self, label: str) -> None:
+        """Take note that a resolver denied something which a second question did not confirm."""
+        self._standings[label].contradictions += 1
+
+    def close(self) -> None:
+        """Trust nobody any more; looks that have begun end with the client."""
+        self._closed = True
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def aclose(self) -> None:
+        """Wait for the last look; the client has to be closed before."""
+        self.close()
+        tasks = [*(self._first_looks or ()), *([self._watching] if self._watching else [])]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _look_first(self, server: Nameserver) -> None:
+        standing = self._standings[server.label]
+        await self._look_at(server)
+        while standing.good and not server.trusted:
+            await self._look_at(server)
+
+    async def _look_at(self, server: Nameserver) -> bool:
+        """Look at a resolver and decide; returns whether it can be trusted."""
+        server.answered = False
+        standing = self._standings[server.label]
+        look = await self._examine(server)
+        if standing.contradictions >= _CONTRADICTIONS:
+            look.faults.append("its denials are not confirmed")
+        standing.contradictions = 0
+        if self._closed:
+            return False
+        server.has_ipv6 = look.has_ipv6
+        server.answered = False
+        if look.faults or look.known * 2 < len(self._domains) or not look.denied:
+            self._distrust(server, standing, look)
+        else:
+            self._trust(server, standing)
+        return server.trusted
+
+    def _trust(self, server: Nameserver, standing: _Standing) -> None:
+        standing.good += 1
+        if standing.good < standing.needed or server.trusted:
+            return
+        server.trusted = True
+        _show(self._client.nameservers)
+        if standing.told:
+            standing.told = False
+            _log.warning("dns.resolver_trusted_again", resolver=server.label)
+
+    def _distrust(self, server: Nameserver, standing: _Standing, look: Look) -> None:
+        standing.good = 0
+        standing.needed = _AFTER_A_LIE if look.faults else _AT_FIRST
+        server.trusted = False
+        self._client.forget(server)
+        _show(self._client.nameservers)
+        if not standing.told:
+            standing.told = True
+            why = "; ".join(look.faults[:3]) or "it does not answer"
+            _log.error("dns.resolver_distrusted", resolver=server.label, why=why, then="it is not asked")
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        """Look at distrusted resolvers until there is none, and at those a new network brings."""
+        while not all(server.trusted for server in self._client.nameservers):
+            await asyncio.sleep(LOOK_AGAIN_S)
+            for server in self._client.refresh():
+                server.trusted = False
+            distrusted = [server for server in self._client.nameservers if not server.trusted]
+            await asyncio.gather(*(self._look_at(server) for server in distrusted))
+
+    async def _examine(self, server: Nameserver) -> Look:
+        """Ask the canary questions, all side by side, then for the addresses of the mail servers."""
+        suffixes = self._suffixes[:_SUFFIXES]
+        names = [(f"{self._token()}.{suffix}", kind) for suffix in suffixes for kind in _KINDS]
+        questions = [(domain, RecordType.MX) for domain in self._domains] + names
+        answers = await self._ask_all(server, questions)
+        exchangers = answers[: len(self._domains)]
+        look = Look()
+        for (name, _), answer in zip(names, answers[len(self._domains) :], strict=True):
+            _judge_random(name, answer, look)
+        hosts = {}
+        for domain, answer in zip(self._domains, exchangers, strict=True):
+            if host := _judge_exchangers(domain, answer, look):
+                hosts[domain] = host
+        await self._examine_hosts(server, list(hosts.values()), look)
+        return look
+
+    async def _examine_hosts(self, server: Nameserver, hosts: Sequence[str], look: Look) -> None:
+        a = await self._ask_all(
+            server, [(host, kind) for kind in (RecordType.A, RecordType.AAAA) for host in hosts]
+        )
+        addresses: Counter[str] = Counter()
+        for host, answer in zip(hosts, a[: len(hosts)], strict=True):
+            _judge_addresses(host, answer, self._guard, look)
+            addresses.update(set(answer.addresses))
+        owners = {public_suffixes().privatesuffix(host) for host in hosts}
+        if len(owners) > 1 and any(times == len(hosts) for times in addresses.values()):
+            look.faults.append("one address for everybody")
+        look.has_ipv6 = any(answer.addresses for answer in a[len(hosts) :])
+
+    async def _ask_all(
+        self, server: Nameserver, questions: Sequence[tuple[str, RecordType]]
+    ) -> list[DnsAnswer]:
+        loop = asyncio.get_running_loop()
+        answers: list[asyncio.Future[DnsAnswer]] = []
+        for name, kind in questions:
+            answer: asyncio.Future[DnsAnswer] = loop.create_future()
+            self._client.ask_server(server, name, kind, _setter(answer))
+            answers.append(answer)
+        return list(await asyncio.gather(*answers))
+
+
+_KINDS: Final = (RecordType.A, RecordType.MX)
+
+
+def _setter(answer: asyncio.Future[DnsAnswer]) -> Callable[[DnsAnswer], None]:
+    def arrived(found: DnsAnswer) -> None:
+        if not answer.done():  # nobody waits any more
+            answer.set_result(found)
+
+    return arrived
+
+
+def _judge_random(name: str, answer: DnsAnswer, look: Look) -> None:
+    """A name nobody has must be denied, by the zone above it."""
+    if answer.outcome is DnsOutcome.NO_NAME and has_zone(answer):
+        look.denied += 1
+    elif answer.outcome is not DnsOutcome.FAILED:
+        look.faults.append(f"{name} should not exist")
+
+
+def _judge_exchangers(domain: str, answer: DnsAnswer, look: Look) -> str:
+    """A domain everybody knows must have mail servers; returns the first one."""
+    hosts = usable_exchangers(answer.exchangers)
+    if hosts:
+        return hosts[0][1]
+    if answer.outcome is not DnsOutcome.FAILED or is_null_mx(answer):
+        look.faults.append(f"{domain} should take mail")
+    return ""
+
+
+def _judge_addresses(host: str, answer: DnsAnswer, guard: AddressGuard, look: Look) -> None:
+    """A mail server everybody knows must have a public address."""
+    if answer.addresses and all(guard.allows(address) for address in answer.addresses):
+        look.known += 1
+    elif answer.outcome is not DnsOutcome.FAILED:
+        look.faults.append(f"{host} should have a public address")
+
+
+def _show(servers: Sequence[Nameserver]) -> None:
+    RESOLVERS.labels("trusted").set(sum(server.trusted for server in servers))
+    RESOLVERS.labels("distrusted").set(sum(not server.trusted for server in servers))

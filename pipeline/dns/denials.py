@@ -1,0 +1,95 @@
+"""Denials that hold: with the SOA of an enclosing zone, and confirmed (RFC 2308, RFC 8020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from mailsift.pipeline.dns.client import DnsClient
+from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType, is_null_mx
+from mailsift.pipeline.providers import public_suffixes
+
+Done = Callable[[DnsAnswer], None]
+
+_NO_ZONE: Final = "denied without the SOA of its zone"
+_NO_IPV6: Final = "the resolver gives nobody an IPv6 address"
+_CONTRADICTED: Final = "denied, but not by everybody"
+_DENIALS: Final = frozenset({DnsOutcome.NO_NAME, DnsOutcome.NO_DATA})
+
+
+class DenialChecker:
+    """Asks like the client, but lets a denial through only when it holds; else it is a failure.
+
+    A name that does not exist does not exist for any type: NXDOMAIN for MX is held against A, so that a
+    resolver which denies one type denies nothing.
+
+    Args:
+        client: asks.
+        contradicted: is told "host:port" of a resolver whose denial another question did not confirm.
+    """
+
+    def __init__(self, client: DnsClient, *, contradicted: Callable[[str], None]) -> None:
+        self._client = client
+        self._contradicted = contradicted
+
+    def ask(self, name: str, record_type: RecordType, done: Done) -> None:
+        """Ask for a name's records; as DnsClient.ask."""
+        self._client.ask(name, record_type, partial(self._hear, name, record_type, done))
+
+    def _hear(self, name: str, record_type: RecordType, done: Done, answer: DnsAnswer) -> None:
+        """Let through what is no denial, ask again about what is one."""
+        if answer.outcome not in _DENIALS and not is_null_mx(answer):
+            done(answer)
+        elif answer.outcome in _DENIALS and not has_zone(answer):
+            done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_ZONE))
+        elif record_type is RecordType.AAAA and not self._has_ipv6(answer):
+            done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_IPV6))
+        else:
+            again = _other_type(record_type) if answer.outcome is DnsOutcome.NO_NAME else record_type
+            self._client.ask_again(answer, name, again, partial(self._compare, answer, done))
+
+    def _compare(self, first: DnsAnswer, done: Done, second: DnsAnswer) -> None:
+        if agree(first, second):
+            done(first)
+            return
+        if second.outcome is DnsOutcome.FAILED:
+            done(DnsAnswer(DnsOutcome.FAILED, detail=second.detail))
+            return
+        self._contradicted(first.server)
+        done(DnsAnswer(DnsOutcome.FAILED, detail=_CONTRADICTED))
+
+    def _has_ipv6(self, answer: DnsAnswer) -> bool:
+        servers = (server for server in self._client.nameservers if server.label == answer.server)
+        return all(server.has_ipv6 for server in servers)
+
+
+def agree(first: DnsAnswer, second: DnsAnswer) -> bool:
+    """Tell whether a second answer confirms a denial: the same name, or the same lack of records."""
+    if first.outcome is DnsOutcome.NO_NAME:
+        return second.outcome is DnsOutcome.NO_NAME
+    if first.outcome is DnsOutcome.NO_DATA:
+        return second.outcome in _DENIALS
+    return is_null_mx(second)
+
+
+def has_zone(denial: DnsAnswer) -> bool:
+    """Tell whether a denial comes with the SOA of a zone that could know (RFC 2308 section 2).
+
+    The root knows which top-level domains exist, and nothing about the names below those that do.
+    """
+    zone, name = denial.zone, denial.name
+    if zone is None:
+        return False
+    if zone:
+        return name == zone or name.endswith(f".{zone}")
+    return "." not in name or not is_top_level(name.rpartition(".")[2])
+
+
+def is_top_level(label: str) -> bool:
+    """Tell whether a top-level domain is known to exist."""
+    return bool(public_suffixes().publicsuffix(label, accept_unknown=False))
+
+
+def _other_type(record_type: RecordType) -> RecordType:
+    return RecordType.MX if record_type is RecordType.A else RecordType.A

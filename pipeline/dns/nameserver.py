@@ -1,0 +1,279 @@
+"""One resolver that is asked: its address, our sockets to it, what it can do and how it has behaved."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Final
+
+import aiodns
+
+from mailsift.pipeline.dns.rules import DnsAnswer, RecordType
+from mailsift.pipeline.errors import MailsiftError
+
+_SOCKETS: Final = 4
+"""Sockets to one resolver; each has a source port of its own."""
+
+_QUESTIONS_A_SOCKET: Final = 5_000
+_SECONDS_A_SOCKET: Final = 60.0
+_RECEIVE_BUFFER: Final = 1 << 20  # octets; the usual 208 KiB drops replies when hundreds come at once
+
+_FIRST_WAIT_S: Final = 0.25  # the least before a question is sent again
+_SLOWER_THAN_USUAL: Final = 5.0
+_SMOOTHING: Final = 0.1
+
+_DOWN_AFTER: Final = 3  # questions in a row without a reply
+_DOWN_S: Final = 1.0
+_DOWN_MAX_S: Final = 30.0
+_ONLY_PLAIN: Final = 3  # questions that were answered without EDNS only, before we do without it
+_OTHER_CASE: Final = 3  # replies that spell the name their own way before we stop to mix case
+
+
+class Noise:
+    """Unpredictable octets, fetched in pieces that are worth a system call.
+
+    Args:
+        source: returns so many octets nobody can foresee.
+    """
+
+    def __init__(self, source: Callable[[int], bytes] = os.urandom) -> None:
+        self._source = source
+        self._pool = b""
+        self._at = 0
+
+    def take(self, count: int) -> bytes:
+        """Return so many octets; none is used twice."""
+        at, end = self._at, self._at + count
+        if end > len(self._pool):
+            self._pool, at, end = self._source(4096), 0, count
+        self._at = end
+        return self._pool[at:end]
+
+
+class Query:
+    """A question on its way.
+
+    Attributes:
+        name, record_type: what is asked.
+        done: takes the answer, once.
+        only: the one resolver to ask; None = whichever behaves best.
+        confirms: it is a second question, to be asked over our own TCP connection.
+        question: the question section as it is sent, its letters in mixed case.
+        server: the resolver it was sent to last.
+        tries: how often it has been sent.
+        sent_at, ends_at: when it was sent last, and when it fails for good.
+        ways: sockets and message ids it may be answered on.
+        failure: the last refusal it met, "" when there was only silence.
+        doubtful: something came back with its id that is no reply to it.
+        respelt: ... but would be one if the case of letters did not matter.
+    """
+
+    # Most never change; as attributes of the class they cost a question nothing.
+    question: bytes = b""
+    server: Nameserver | None = None
+    tries: int = 0
+    sent_at: float = 0.0
+    ends_at: float = 0.0
+    failure: str = ""
+    doubtful: bool = False
+    respelt: bool = False
+
+    def __init__(
+        self,
+        name: str,
+        record_type: RecordType,
+        done: Callable[[DnsAnswer], None],
+        only: Nameserver | None = None,
+        *,
+        confirms: bool = False,
+    ) -> None:
+        self.name = name
+        self.record_type = record_type
+        self.done = done
+        self.only = only
+        self.confirms = confirms
+        self.ways: list[tuple[UdpSocket, int]] = []
+
+    def withdraw(self) -> None:
+        """Forget where it may be answered."""
+        for through, number in self.ways:
+            through.pending.pop(number, None)
+        self.ways.clear()
+
+
+class UdpSocket:
+    """A connected socket: the kernel drops what comes from anybody else than the resolver.
+
+    The kernel picks a random source port. Attributes:
+        pending: what has been asked through it, by message id.
+    """
+
+    def __init__(self, family: int, address: tuple[str, int], born: float) -> None:
+        """Open it.
+
+        Raises:
+            OSError: no descriptor is left, or there is no route.
+        """
+        self.pending: dict[int, Query] = {}
+        self.asked = 0
+        self.born = born
+        self.socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+            self.socket.connect(address)
+        except OSError:
+            self.socket.close()
+            raise
+
+    def is_worn(self, now: float) -> bool:
+        """Tell whether its source port has been in use for long enough."""
+        return self.asked >= _QUESTIONS_A_SOCKET or now - self.born >= _SECONDS_A_SOCKET
+
+    def free_number(self, noise: Noise) -> bytes:
+        """Return an unpredictable message id that is not in use here."""
+        while True:
+            number = noise.take(2)
+            if (number[0] << 8 | number[1]) not in self.pending:
+                return number
+
+
+@dataclass(slots=True, eq=False)
+class Nameserver:
+    """A resolver.
+
+    Attributes:
+        label: "host:port" or "[v6]:port".
+        address: what sockets connect to.
+        trusted: its canaries hold, or it has none; nobody else asks it while they do not.
+        answered: it has answered something since its canaries were looked at.
+        strikes: questions in a row without a reply.
+        has_ipv6: it gives IPv6 addresses to those who have them, as far as we know.
+        edns: it has answered a question with EDNS; None = nobody knows, False = it wants none.
+        keeps_case: it repeats the question as it was spelt; None = nobody knows yet.
+    """
+
+    label: str
+    family: int
+    address: tuple[str, int]
+    trusted: bool = True
+    answered: bool = False
+    has_ipv6: bool = True
+    edns: bool | None = None
+    keeps_case: bool | None = None
+    _sockets: list[UdpSocket] = field(default_factory=list)
+    _worn: list[UdpSocket] = field(default_factory=list)
+    _round_trip: float = 0.0
+    strikes: int = 0
+    _down_s: float = _DOWN_S
+    _down_until: float = 0.0
+    _other_case: int = 0
+    _plain: int = 0
+
+    def first_wait(self, timeout: float) -> float:
+        """Return the seconds to wait for its first reply, by what its replies usually take."""
+        if not self._round_trip:
+            return timeout
+        return min(timeout, max(_FIRST_WAIT_S, _SLOWER_THAN_USUAL * self._round_trip))
+
+    def is_down(self, now: float) -> bool:
+        """Tell whether it has been silent so often that others are better asked first."""
+        return self.strikes >= _DOWN_AFTER and now < self._down_until
+
+    def count_reply(self, seconds: float) -> None:
+        """Take note of a reply, and of how long it took."""
+        self.answered = True
+        known = self._round_trip or seconds
+        self._round_trip = known + (seconds - known) * _SMOOTHING
+        if self.strikes:
+            self.strikes, self._down_s = 0, _DOWN_S
+
+    def count_silence(self, now: float) -> None:
+        """Take note that a question got no reply in time. After a rest one more is enough to rest again."""
+        self.strikes += 1
+        if self.strikes >= _DOWN_AFTER and now >= self._down_until:
+            self._down_until = now + self._down_s
+            self._down_s = min(2 * self._down_s, _DOWN_MAX_S)
+
+    def count_edns(self, *, understood: bool, plain: bool) -> None:
+        """Take note of a reply that carries EDNS itself, or that came only when the question had none."""
+        if understood:
+            self.edns = True
+        elif plain:
+            self._plain += 1
+            self.edns = False if self._plain >= _ONLY_PLAIN else None
+
+    def count_case(self, *, same: bool) -> None:
+        """Take note of how it repeated a name: once right, always right; thrice otherwise, never."""
+        if same:
+            self.keeps_case = True
+            return
+        self._other_case += 1
+        if self._other_case >= _OTHER_CASE and self.keeps_case is None:
+            self.keeps_case = False
+
+    def pick_socket(self, noise: Noise, now: float, watch: Callable[[UdpSocket], None]) -> UdpSocket:
+        """Return one of its sockets at random; `watch` is told about new ones.
+
+        Raises:
+            OSError: there is none and none can be opened.
+        """
+        at = noise.take(1)[0] % _SOCKETS
+        if at >= len(self._sockets):
+            return self._open(now, watch)
+        chosen = self._sockets[at]
+        if not chosen.is_worn(now):
+            return chosen
+        self._worn.append(self._sockets.pop(at))
+        return self._open(now, watch)
+
+    def _open(self, now: float, watch: Callable[[UdpSocket], None]) -> UdpSocket:
+        fresh: UdpSocket = UdpSocket(self.family, self.address, now)
+        self._sockets.append(fresh)
+        watch(fresh)
+        return fresh
+
+    def take_idle(self) -> list[UdpSocket]:
+        """Return the worn sockets nothing is expected from any more; they are the caller's to close."""
+        idle = [worn for worn in self._worn if not worn.pending]
+        self._worn = [worn for worn in self._worn if worn.pending]
+        return idle
+
+    def take_all(self) -> Iterator[UdpSocket]:
+        """Return every socket; they are the caller's to close."""
+        yield from self._sockets
+        yield from self._worn
+        self._sockets, self._worn = [], []
+
+
+def parse_nameservers(servers: Sequence[str]) -> list[tuple[str, int, tuple[str, int]]]:
+    """Return label, address family and address of each server; () stands for those of the system.
+
+    Args:
+        servers: "host:port" or "[v6]:port"; without a port it is 53.
+
+    Raises:
+        MailsiftError: dns_servers_invalid.
+    """
+    return [_parse(server) for server in servers or _system_servers()]
+
+
+def _system_servers() -> Sequence[str]:
+    return aiodns.DNSResolver(loop=asyncio.get_running_loop()).nameservers
+
+
+def _parse(server: str) -> tuple[str, int, tuple[str, int]]:
+    host, port = server, "53"
+    if "]:" in server or server.count(":") == 1:
+        host, _, port = server.rpartition(":")
+    host = host.strip("[]")
+    try:
+        family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET
+        address = (host, int(port))
+    except ValueError as error:
+        raise MailsiftError("dns_servers_invalid", "DNS servers must be given as host:port.") from error
+    label = f"[{host}]:{port}" if family == socket.AF_INET6 else f"{host}:{port}"
+    return label, family, address

@@ -1,0 +1,157 @@
+"""Second questions: many on one TCP connection, into which nobody outside can forge an answer (RFC 7766)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, cast
+
+from typing_extensions import override
+
+from mailsift.pipeline.dns import message
+from mailsift.pipeline.dns.message import MALFORMED
+from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
+
+_QUESTIONS: Final = 10_000
+"""After so many questions a connection is left for a new one."""
+
+_LOST: Final = DnsAnswer(DnsOutcome.FAILED, detail="no resolver answers over TCP")
+_MANGLED: Final = DnsAnswer(DnsOutcome.FAILED, detail="malformed answer")
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A question on a connection; `again` when the connection before it was lost."""
+
+    question: bytes
+    record_type: RecordType
+    done: Callable[[DnsAnswer], None]
+    again: bool = False
+
+
+class TcpClient:
+    """Asks one resolver over a connection that is opened when it is needed; a lost one is replaced once.
+
+    It knows no deadline: whoever asks has one, and ignores what comes later.
+
+    Args:
+        address: host and port.
+    """
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._address = address
+        self._connection: _Connection | None = None
+        self._opening: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def ask(self, question: bytes, record_type: RecordType, done: Callable[[DnsAnswer], None]) -> None:
+        """Ask a question (`message.encode_question`); `done` gets the answer, or a failure."""
+        self._send(_Asked(question, record_type, done))
+
+    async def aclose(self) -> None:
+        """Close the connection; what is open fails."""
+        self._closed = True
+        for task in self._opening:
+            task.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _send(self, asked: _Asked) -> None:
+        if self._closed:
+            self._loop.call_soon(asked.done, _LOST)
+            return
+        connection = self._connection
+        if connection is None or connection.is_over or connection.sent >= _QUESTIONS:
+            connection = self._connection = _Connection(self._lose)
+            task = self._loop.create_task(self._open(connection))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+        connection.send(asked)
+
+    async def _open(self, connection: _Connection) -> None:
+        try:
+            await self._loop.create_connection(lambda: connection, *self._address)
+        except OSError:
+            connection.connection_lost(None)
+
+    def _lose(self, left: list[_Asked]) -> None:
+        """Ask on a new connection what a lost one has not answered: a server may close one that was idle."""
+        for asked in left:
+            if asked.again or self._closed:
+                asked.done(_LOST)
+            else:
+                asked.again = True
+                self._send(asked)
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: questions out in one write a turn, replies in any order."""
+
+    def __init__(self, lose: Callable[[list[_Asked]], None]) -> None:
+        self.sent = 0
+        self.is_over = False
+        self._lose = lose
+        self._pending: dict[int, _Asked] = {}
+        self._outbox: list[bytes] = []
+        self._buffer = b""
+        self._transport: asyncio.Transport | None = None
+        self._flushing: asyncio.Handle | None = None
+
+    def send(self, asked: _Asked) -> None:
+        """Send a question now, or when the connection is there."""
+        number = self.sent  # fewer than there are ids
+        self.sent += 1
+        self._pending[number] = asked
+        packet = message.pack_query(number.to_bytes(2, "big"), asked.question, edns=False)
+        self._outbox.append(len(packet).to_bytes(2, "big") + packet)
+        if self._transport is not None and self._flushing is None:
+            self._flushing = asyncio.get_running_loop().call_soon(self._flush)
+
+    def close(self) -> None:
+        """Close it, if it is open."""
+        if self._transport is not None:
+            self._transport.close()
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # TCP gives nothing else
+        self._flush()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while len(self._buffer) >= 2 and len(self._buffer) >= (
+            end := 2 + int.from_bytes(self._buffer[:2], "big")
+        ):
+            reply, self._buffer = self._buffer[2:end], self._buffer[end:]
+            self._hear(reply)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_over = True
+        left = list(self._pending.values())
+        self._pending.clear()
+        self._lose(left)
+
+    def _flush(self) -> None:
+        self._flushing = None
+        if self._transport is not None:
+            self._transport.write(b"".join(self._outbox))
+            self._outbox.clear()
+
+    def _hear(self, reply: bytes) -> None:
+        asked = self._pending.pop(int.from_bytes(reply[:2], "big"), None)
+        if asked is None:
+            return
+        end = message.HEADER + len(asked.question)
+        if reply[message.HEADER : end].lower() != asked.question.lower():
+            asked.done(_MANGLED)
+            return
+        try:
+            answer = message.read_reply(reply, asked.question, asked.record_type)
+        except MALFORMED:
+            answer = _MANGLED
+        asked.done(answer)

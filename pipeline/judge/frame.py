@@ -1,0 +1,153 @@
+"""From evidence to verdicts for a whole frame: judge once per distinct evidence and join back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass, field
+from typing import Any
+
+import polars as pl
+
+from mailsift.pipeline.facts import Answer, CatchAllFact, DomainFact, DomainState, Known, MailboxFact, Mode
+from mailsift.pipeline.frames import VERDICTS
+from mailsift.pipeline.judge.decision import judge, score_parts
+from mailsift.pipeline.judge.table import VerdictPolicy
+from mailsift.pipeline.verdict import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the stages learned, by domain and by address, and the operator's policy.
+
+    The frame holds what judge needs of the facts.
+    """
+
+    mode: Mode
+    domains: Mapping[str, DomainFact]
+    mailboxes: Mapping[str, MailboxFact]
+    catch_alls: Mapping[str, CatchAllFact]
+    policy: VerdictPolicy = field(default_factory=VerdictPolicy)
+
+
+_EVIDENCE = (
+    "rule",
+    "role",
+    "free",
+    "disposable",
+    "suggested_domain",
+    "unknown_suffix",
+    "look_alike",
+    "domain_state",
+    "unverifiable",
+    "edge",
+    "catch_all",
+    "answer",
+    "smtp_code",
+    "blanket",
+)
+
+
+def judge_frame(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> pl.DataFrame:
+    """Judge every row.
+
+    Args:
+        frame: `n`, `rows`, `address`, `local`, `domain`, `meant` and the columns of the evidence.
+        findings: the facts behind them.
+        evidence: also write the facts as JSON.
+
+    Returns:
+        `n`, `rows`, the 13 fields, `evidence` and `provider`, in the frame's order.
+    """
+    distinct = frame.select(_EVIDENCE).unique()
+    verdicts = pl.DataFrame(
+        [astuple(judge(_evidence(findings.mode, row), findings.policy)) for row in distinct.iter_rows()],
+        schema={f"v_{name}": kind for name, kind in VERDICTS.items()},
+        orient="row",
+    )
+    judged = frame.join(
+        pl.concat([distinct, verdicts], how="horizontal"),
+        on=_EVIDENCE,
+        how="left",
+        maintain_order="left",
+    )
+    facts = _facts_as_json(judged, findings) if evidence else pl.lit("")
+    return judged.select(
+        "n",
+        "rows",
+        *(_suggestion() if name == "suggestion" else pl.col(f"v_{name}").alias(name) for name in VERDICTS),
+        facts.alias("evidence"),
+        _provider(findings),
+    )
+
+
+def _evidence(mode: Mode, row: tuple[Any, ...]) -> Evidence:
+    rule, role, free, disposable, suggested, unknown_suffix, look_alike, *probed = row
+    state, unverifiable, edge, catch_all, answer, code, blanket = probed
+    return Evidence(
+        mode=mode,
+        syntax_rule=rule,
+        role=role,
+        free=free,
+        disposable=disposable,
+        suggested_domain=suggested,
+        unknown_suffix=unknown_suffix,
+        look_alike=look_alike,
+        domain=DomainState(state),
+        unverifiable=unverifiable,
+        edge=edge,
+        catch_all=Known(catch_all),
+        answer=Answer(answer),
+        smtp_code=code,
+        blanket=blanket,
+    )
+
+
+def _suggestion() -> pl.Expr:
+    """Name the whole address, not only its domain."""
+    return (
+        pl.when(pl.col("meant") != "")
+        .then(pl.format("Did you mean {}?", "meant"))
+        .when((pl.col("suggested_domain") != "") & (pl.col("local") != ""))
+        .then(pl.format("Did you mean {}@{}?", "local", "suggested_domain"))
+        .otherwise("v_suggestion")
+        .alias("suggestion")
+    )
+
+
+def _provider(findings: Findings) -> pl.Expr:
+    known = {domain: fact.provider for domain, fact in findings.domains.items() if fact.provider}
+    return pl.col("domain").replace_strict(known, default="", return_dtype=pl.String).alias("provider")
+
+
+def _facts_as_json(judged: pl.DataFrame, findings: Findings) -> pl.Series:
+    """Return one JSON object a row: the facts, and the parts that make the score."""
+    rows = judged.select("address", "domain", *_EVIDENCE).iter_rows()
+    return pl.Series(
+        "evidence",
+        [_one_as_json(address, domain, row, findings) for address, domain, *row in rows],
+        pl.String,
+    )
+
+
+def _one_as_json(address: str, domain: str, row: list[Any], findings: Findings) -> str:
+    evidence = _evidence(findings.mode, tuple(row))
+    facts = {
+        "mode": findings.mode.value,
+        "syntax_rule": evidence.syntax_rule,
+        "role": evidence.role,
+        "free": evidence.free,
+        "disposable": evidence.disposable,
+        "suggested_domain": evidence.suggested_domain,
+        "unknown_suffix": evidence.unknown_suffix,
+        "look_alike": evidence.look_alike,
+        "domain": _as_dict(findings.domains.get(domain)),
+        "catch_all": _as_dict(findings.catch_alls.get(domain)),
+        "mailbox": _as_dict(findings.mailboxes.get(address)),
+        "score_parts": dict(score_parts(evidence, findings.policy)),
+    }
+    return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+
+
+def _as_dict(fact: DomainFact | CatchAllFact | MailboxFact | None) -> dict[str, Any] | None:
+    return None if fact is None else asdict(fact)

@@ -1,0 +1,129 @@
+"""What the pipeline counts: how mail servers answer, and what the throttle allows."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Collection, Iterable, Sequence
+from itertools import product
+from typing import Final, TypeVar
+
+from prometheus_client import Counter, Gauge
+from prometheus_client.metrics import MetricWrapperBase
+
+from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.ports import Grant, Report, SessionOutcome
+from mailsift.pipeline.providers import PROVIDERS
+
+T = TypeVar("T", bound=MetricWrapperBase)
+
+OTHER: Final = "other"
+"""The label of everything that a small set of labels does not name."""
+LONG_SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
+"""Upper ends of buckets for what may take minutes."""
+SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""The same for what should take milliseconds."""
+_PROVIDER_KEYS: Final = frozenset(row.key for row in PROVIDERS)
+
+
+def from_zero(metric: T, *values: Collection[str]) -> T:
+    """Return the metric with every combination of these label values there from the start, at 0.
+
+    Args:
+        metric: has labels.
+        values: for each of its labels, in order.
+    """
+    for labels in product(*values):
+        metric.labels(*labels)
+    return metric
+
+
+# No metric is in the library's own registry: each process registers those it shows (mailsift.metrics).
+SMTP_REPLIES: Final = from_zero(
+    Counter(
+        "mailsift_smtp_reply_total",
+        "What mail servers said about mailboxes, or their silence",
+        ["provider", "class"],
+        registry=None,
+    ),
+    [OTHER],
+    tuple(Answer),
+)
+GRANTED: Final = from_zero(
+    Counter(
+        "mailsift_throttle_granted_total", "SMTP sessions the throttle allowed", ["provider"], registry=None
+    ),
+    [OTHER],
+)
+RECIPIENTS: Final = from_zero(
+    Counter(
+        "mailsift_throttle_recipients_total",
+        "Recipients the throttle allowed in these sessions",
+        ["provider"],
+        registry=None,
+    ),
+    [OTHER],
+)
+DENIED: Final = from_zero(
+    Counter(
+        "mailsift_throttle_denied_total",
+        "SMTP sessions the throttle did not allow now: for its limits, or as the provider refuses us",
+        ["provider", "reason"],
+        registry=None,
+    ),
+    [OTHER],
+    ["limit", "held"],
+)
+SESSIONS: Final = from_zero(
+    Counter(
+        "mailsift_smtp_sessions_total",
+        "SMTP sessions that are over, by what the throttle learned from them",
+        ["provider", "outcome"],
+        registry=None,
+    ),
+    [OTHER],
+    tuple(SessionOutcome),
+)
+
+RESOLVERS: Final = from_zero(
+    Gauge(
+        "mailsift_dns_resolvers",
+        "Resolvers as the processes see them: trusted while their canaries hold, and not asked otherwise",
+        ["trust"],
+        registry=None,
+        multiprocess_mode="livesum",
+    ),
+    ["trusted", "distrusted"],
+)
+
+METRICS: Final = (SMTP_REPLIES, GRANTED, RECIPIENTS, DENIED, SESSIONS, RESOLVERS)
+
+
+def provider_label(key: str) -> str:
+    """Return a throttle key as a label: the 50 providers of the table by name, all others as one.
+
+    Outside the table a key is the domain of a customer's mail host: it belongs into no metric.
+    """
+    return key if key in _PROVIDER_KEYS else OTHER
+
+
+def count_replies(heard: Iterable[tuple[str, Answer]]) -> None:
+    """Count what was heard: throttle key and class of every mailbox that was asked about."""
+    for (provider, answer), times in Tally(heard).items():
+        SMTP_REPLIES.labels(provider_label(provider), answer).inc(times)
+
+
+def count_grants(providers: Sequence[str], grants: Sequence[Grant]) -> None:
+    """Count the throttle's answers, in the order of the throttle keys that were asked for."""
+    for provider, grant in zip(providers, grants, strict=True):
+        label = provider_label(provider)
+        if grant.recipients:
+            GRANTED.labels(label).inc()
+            RECIPIENTS.labels(label).inc(grant.recipients)
+        else:
+            DENIED.labels(label, "held" if grant.blocked else "limit").inc()
+
+
+def count_sessions(reports: Iterable[Report]) -> None:
+    """Count the sessions that are reported."""
+    for report in reports:
+        SESSIONS.labels(provider_label(report.ask.provider), report.outcome).inc()

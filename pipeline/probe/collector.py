@@ -1,0 +1,433 @@
+"""What a finished session means for its addresses: facts, waits, another session or the next server; pure."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.facts import Answer, MailboxFact, Wait, WaitReason
+from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.probe.breaker import REFUSALS, RefusalWatch
+from mailsift.pipeline.probe.queue import (
+    MIN_REFUSED,
+    CatchAllState,
+    LearnedLimits,
+    ProbeQueue,
+    RouteQueue,
+    SessionPlan,
+)
+from mailsift.pipeline.probe.reading import (
+    MAKES_INVALID,
+    NOT_WORTH_ASKING,
+    OFTEN_FOR_ALL,
+    ClassifiedReply,
+    FinishedSession,
+    OwnRule,
+    ReplyReader,
+    blanket_of,
+    catch_all_of,
+    fact_of,
+    fact_without_reply,
+    outcome_of,
+    read_session,
+    refused_since_acceptance,
+)
+from mailsift.pipeline.replies.classifier import SmtpReply
+from mailsift.pipeline.replies.table import Stage
+from mailsift.pipeline.smtp.config import ProbeConfig
+from mailsift.pipeline.smtp.connection import Ending
+from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog, TimedReply, wants_one_domain
+
+WAITS: Final = {
+    Answer.GREYLISTED: WaitReason.GREYLISTED,
+    Answer.RATE_LIMITED: WaitReason.DEFERRED,
+    Answer.TEMPORARY: WaitReason.DEFERRED,
+}
+"""The answers after which a mailbox has to be asked again later."""
+
+MAX_DROPS: Final = 3
+"""Sessions with a single recipient that may end without an answer before a route is left alone for now."""
+
+STILL_THERE: Final = frozenset({Answer.ACCEPTED, Answer.FULL, Answer.RATE_LIMITED})
+"""The answers with which a witness confirms the refusals before it: who says "slow down" denies nobody."""
+
+_BEFORE_MAIL: Final = frozenset({Stage.CONNECT, Stage.BANNER, Stage.EHLO})
+
+
+class NextStep(StrEnum):
+    """What follows for the route of a finished session; docs/probe.md draws it."""
+
+    CONTINUE = "continue"  # what is left, if anything, gets another session
+    FEWER_SESSIONS = "fewer_sessions"  # the server holds no more sessions of ours than it has now
+    FEWER_RECIPIENTS = "fewer_recipients"  # slow, but it answers: smaller sessions
+    LEARN_LIMIT = "learn_limit"  # it named what it takes in one session
+    ASK_SINGLY = "ask_singly"  # its answers could not be believed: one mailbox a session
+    LEAVE_ALONE = "leave_alone"  # it refuses somebody it had accepted: everybody left waits
+    RECONNECT = "reconnect"  # the mailbox waits, the rest gets other sessions
+    NEXT_SERVER = "next_server"
+    CLOSE = "close"  # everybody left gets this session's fact
+    GIVE_UP = "give_up"  # too slow: everybody left is unreachable, or waits for a more patient try
+
+
+def next_step(session: FinishedSession, *, session_s: float, patient: bool) -> NextStep:
+    """Decide what follows for the route.
+
+    Args:
+        session: the finished session; it no longer counts as running.
+        session_s: seconds after which a route whose servers all failed is given up.
+        patient: sessions get all the time they want.
+    """
+    if session.answered_nothing:
+        return _after_no_answer(session, session_s)
+    match session.log.ending:
+        case Ending.DROPPED | Ending.UNTIED if not session.plan.singly:
+            return NextStep.ASK_SINGLY
+        case Ending.DROPPED | Ending.UNTIED:
+            goes_on = session.plan.route.drops + 1 < MAX_DROPS
+            return NextStep.RECONNECT if goes_on else NextStep.CLOSE
+        case Ending.SLOW:
+            return NextStep.FEWER_RECIPIENTS if patient and session.log.answered else NextStep.GIVE_UP
+        case _ if session.repeated is not None and session.repeated.reading.answer in REFUSALS:
+            return NextStep.LEAVE_ALONE
+        case _:
+            return NextStep.CONTINUE if session.limit is None else NextStep.LEARN_LIMIT
+
+
+def _after_no_answer(session: FinishedSession, session_s: float) -> NextStep:
+    route, refusal = session.plan.route, session.refusal
+    if route.running and session.log.stage in _BEFORE_MAIL:
+        full = route.proven if refusal is None else refusal.reply.code < 500
+        if full:
+            return NextStep.FEWER_SESSIONS
+    if refusal is not None and not _is_worth_another_server(refusal.reply):
+        return NextStep.CLOSE
+    if not any(peer is not session.plan.peer for peer in route.peers):
+        return NextStep.CLOSE
+    lost = session.elapsed if route.peers[0] is session.plan.peer else 0.0
+    return NextStep.GIVE_UP if route.seconds_lost + lost >= session_s else NextStep.NEXT_SERVER
+
+
+def _is_worth_another_server(refusal: SmtpReply) -> bool:
+    """Hanging up, a 421 and a 4xx banner speak for one server; any other refusal would meet us at all."""
+    return refusal.code in (0, 421) or (refusal.stage is Stage.BANNER and refusal.code < 500)
+
+
+@dataclass(slots=True)
+class ProbeContext:
+    """What all calls of a process share.
+
+    Attributes:
+        config: how to ask.
+        clock: the time for facts.
+        reader: classifies replies.
+        tls: context for STARTTLS, None to stay in the clear.
+        learned: limits the providers have shown.
+        busy: open sessions of all calls together.
+    """
+
+    config: ProbeConfig
+    clock: Clock
+    reader: ReplyReader
+    tls: ssl.SSLContext | None
+    learned: LearnedLimits = field(default_factory=LearnedLimits)
+    busy: int = 0
+
+
+@dataclass(slots=True)
+class ResultCollector:
+    """Collects what one call finds out.
+
+    Attributes:
+        context: what all calls share.
+        queue, catch_alls: what is still to be asked.
+        watch: counts every answer, and says which refusals are doubted.
+        session_s: seconds a session was given.
+        mailboxes, waits: what has been found out so far, by address.
+    """
+
+    context: ProbeContext
+    queue: ProbeQueue
+    catch_alls: CatchAllState
+    watch: RefusalWatch
+    session_s: float
+    mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
+    waits: dict[str, Wait] = field(default_factory=dict)
+    _undecided: dict[str, Wait] = field(default_factory=dict)  # domains whose random recipient has to wait
+
+    def record_session(self, plan: SessionPlan, log: SessionLog, *, elapsed: float) -> SessionOutcome:
+        """Record what a session found out and put the rest where it belongs."""
+        session = read_session(plan, log, self.context.reader, elapsed=elapsed)
+        plan.route.proven = plan.route.proven or log.answered > 0
+        left = {group.domain: self._record_domain(session, group) for group in plan.groups}
+        self._record_witness(session)
+        step = next_step(session, session_s=self.session_s, patient=self._patient)
+        if step is NextStep.RECONNECT:
+            self._record_interrupted(session, left)
+        elif step is NextStep.ASK_SINGLY:
+            plan.route.untied += 1
+        elif session.replies and not plan.singly:
+            plan.route.untied = 0
+        elif session.answered_nothing and step is not NextStep.FEWER_SESSIONS:
+            self._leave_server(session)
+        self.put_back(plan.route, left, singly=plan.singly or step is NextStep.ASK_SINGLY)
+        self._take_step(step, session)
+        return SessionOutcome.CLEAN if step is NextStep.FEWER_SESSIONS else outcome_of(session)
+
+    def close(self, route: RouteQueue, fact: MailboxFact, wait: Wait | None) -> None:
+        """Give everything in the route, and all that comes back to it, the same fact."""
+        route.closed = fact, wait
+        self._record_all(route.drain(), fact, wait)
+
+    def admit(self, route: RouteQueue, domain: str, address: str) -> None:
+        """Queue an address; where nothing may be dialled it gets its fact at once."""
+        if not route.peers and route.closed is None:
+            fact = fact_without_reply(
+                Answer.UNREACHABLE, OwnRule.NOT_ALLOWED, Stage.CONNECT, now=self.context.clock()
+            )
+            self.close(route, fact, None)
+        self.put_back(route, {domain: [address]})
+
+    def put_back(self, route: RouteQueue, left: Mapping[str, Sequence[str]], *, singly: bool = False) -> None:
+        """Queue addresses by domain; those of a closed route get its fact."""
+        for domain, addresses in left.items():
+            if route.closed is None:
+                self.queue.put(route, domain, addresses, singly=singly)
+            else:
+                self._record_all(addresses, *route.closed)
+
+    def defer(self, addresses: Iterable[str], reason: WaitReason, delay: float) -> None:
+        """Hand addresses back unasked."""
+        self.waits.update(dict.fromkeys(addresses, Wait(reason, delay)))
+
+    def record_blocked(self, addresses: Iterable[str], delay: float) -> None:
+        """Hand addresses back unasked whose provider refuses us; that is what they end with, too."""
+        fact = fact_without_reply(Answer.REFUSED_US, OwnRule.BLOCKED, Stage.CONNECT, now=self.context.clock())
+        self._record_all(addresses, fact, Wait(WaitReason.BLOCKED, delay))
+
+    def retract_doubted(self) -> None:
+        """Take back the refusals that are not to be believed: the addresses come back later."""
+        for address in self.watch.doubted():
+            self._doubt(address, OwnRule.DOUBTED)
+
+    def _take_step(self, step: NextStep, session: FinishedSession) -> None:
+        route = session.plan.route
+        match step:
+            case NextStep.CONTINUE | NextStep.RECONNECT | NextStep.ASK_SINGLY | NextStep.NEXT_SERVER:
+                pass
+            case NextStep.FEWER_SESSIONS:
+                route.most_sessions = min(route.most_sessions, route.running)
+            case NextStep.FEWER_RECIPIENTS:
+                route.most_recipients = max(1, session.log.answered // 2)
+            case NextStep.LEARN_LIMIT:
+                self._learn_limit(session)
+            case NextStep.CLOSE:
+                self._close_after(session)
+            case NextStep.LEAVE_ALONE:
+                fact = self._fact_without_reply(Answer.DOUBTED, OwnRule.CONTRADICTED, session)
+                self.close(route, fact, Wait(WaitReason.DEFERRED, 0.0))
+            case NextStep.GIVE_UP:
+                self._give_up(session)
+
+    def _record_domain(self, session: FinishedSession, group: DomainRecipients) -> list[str]:
+        """Record the answers about one domain; return the addresses that have none."""
+        random = session.replies.get(group.random) or self._confirmation(session, group)
+        if random is not None:
+            self._record_catch_all(group, random)
+        addresses: Iterable[str] = group.addresses
+        everybody: MailboxFact | None = None
+        if random is not None and not self.is_worth_asking(group.random, random.reply):
+            everybody = self._fact_for_everybody(session, random, group.random)
+            addresses = (*group.addresses, *self.queue.drop_domain(group.domain))
+        unanswered = []
+        for address in addresses:
+            fact = self._fact_about(session, group, address, everybody)
+            if fact is None:
+                unanswered.append(address)
+            else:
+                self._record(address, fact, self._wait(group.domain, fact))
+                self.watch.count(session.plan.throttle_key, address, fact)
+        return unanswered
+
+    def is_worth_asking(self, random: str, reply: SmtpReply) -> bool:
+        """Tell whether real recipients are worth asking after this reply to the random one."""
+        answer = self.context.reader.read(reply, random).reading.answer
+        if answer not in OFTEN_FOR_ALL:
+            return answer not in NOT_WORTH_ASKING
+        is_last_try = random.rpartition("@")[2] in self.catch_alls.last_tries
+        return is_last_try or self.context.reader.is_unknown_for_now(random, reply)
+
+    def pick_witness(self, plan: SessionPlan, answers: Mapping[str, TimedReply]) -> str:
+        """Return whom to ask again at the end of a session, "" when nothing depends on it."""
+        reader, random = self.context.reader, {group.random for group in plan.groups}
+        refused = refused_since_acceptance(answers, reader)
+        if random.issuperset(refused) or plan.route.refused + len(refused) < MIN_REFUSED:
+            return ""
+        if any(reader.is_slow_down(who, said.reply) for who, said in answers.items()):
+            return ""  # whoever comes next would be told the same
+        accepted = [who for who, said in answers.items() if reader.is_acceptance(who, said.reply)]
+        return accepted[-1] if accepted else plan.route.witness
+
+    def _record_witness(self, session: FinishedSession) -> None:
+        """Take back what a refused witness contradicts, and remember somebody who was accepted."""
+        route, log = session.plan.route, session.log
+        accepted = [who for who, said in session.replies.items() if said.reading.answer is Answer.ACCEPTED]
+        confirmed = session.repeated is not None and session.repeated.reading.answer in STILL_THERE
+        if accepted:
+            route.witness = accepted[-1]
+        if confirmed or (accepted and not route.running):
+            route.unproven.clear()
+        route.refused += sum(1 for said in session.replies.values() if said.reading.answer in MAKES_INVALID)
+        if not confirmed:
+            route.unproven += session.unproven
+        if session.repeated is not None and not confirmed:
+            self._contradict(session)
+            self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # known next time by its fact
+
+    def _contradict(self, session: FinishedSession) -> None:
+        """Take back what nobody but a witness that is not accepted any more could have proven."""
+        route = session.plan.route
+        for address in route.unproven:
+            self._doubt(address, OwnRule.CONTRADICTED)
+        for group in session.plan.groups:
+            if group.random in route.unproven:
+                self.catch_alls.known.pop(group.domain, None)
+        route.unproven.clear()
+
+    def _doubt(self, address: str, rule: OwnRule) -> None:
+        """Take a refusal back: the address comes back later."""
+        fact = self.mailboxes.get(address)
+        if fact is not None:
+            fact = replace(fact, answer=Answer.DOUBTED, rule=rule, expires_at=fact.asked_at)
+            self._record(address, fact, Wait(WaitReason.DEFERRED, 0.0))
+
+    def _confirmation(self, session: FinishedSession, group: DomainRecipients) -> ClassifiedReply | None:
+        """Return the reply that shows that a domain accepts everybody by now, None where it does not."""
+        random = session.replies.get(group.confirm)
+        answers = {session.replies[who].reading.answer for who in group.addresses if who in session.replies}
+        if group.confirm and random is None and not answers & MAKES_INVALID:
+            self.catch_alls.unconfirmed.add(group.domain)  # the next session has to
+        return random if random and random.reading.answer is Answer.ACCEPTED else None
+
+    def _fact_about(
+        self, session: FinishedSession, group: DomainRecipients, address: str, everybody: MailboxFact | None
+    ) -> MailboxFact | None:
+        reply = session.replies.get(address)
+        if reply is None or (everybody is not None and everybody.answer is Answer.NOT_ASKED):
+            if everybody is None and address in session.log.not_askable:
+                return self._fact_without_reply(Answer.NOT_ASKABLE, OwnRule.NO_SMTPUTF8, session)
+            return everybody
+        fact = self._fact(session, reply, session.log.answers[address].took_ms)
+        known = self.catch_alls.known.get(group.domain)
+        if known is None or not known.blanket:
+            return fact
+        return replace(fact, blanket=blanket_of(reply, address) == known.blanket)
+
+    def _fact_for_everybody(
+        self, session: FinishedSession, random: ClassifiedReply, address: str
+    ) -> MailboxFact:
+        """Return what real recipients get whom the random one has made superfluous to ask."""
+        if random.reading.answer is not Answer.ACCEPTED:
+            return self._fact(session, random, session.log.answers[address].took_ms)
+        return fact_without_reply(
+            Answer.NOT_ASKED, OwnRule.CATCH_ALL, Stage.RCPT, now=self.context.clock(), plan=session.plan
+        )
+
+    def _record_catch_all(self, group: DomainRecipients, random: ClassifiedReply) -> None:
+        """Record what the answer to the random recipient says about its domain."""
+        lifetime, answer = self.context.config.catch_all_seconds, random.reading.answer
+        fact = catch_all_of(group, random, now=self.context.clock(), lifetime=lifetime)
+        self.catch_alls.known[group.domain] = fact
+        if answer in WAITS and not self.context.reader.is_unknown_for_now(group.random, random.reply):
+            self._undecided[group.domain] = Wait(WAITS[answer], random.reading.retry_after)
+
+    def _wait(self, domain: str, fact: MailboxFact) -> Wait | None:
+        """Return what the address has to wait for; an acceptance counts only when the random one is known."""
+        if fact.answer in WAITS:
+            return Wait(WAITS[fact.answer], fact.retry_after)
+        return self._undecided.get(domain) if fact.answer is Answer.ACCEPTED else None
+
+    def _record_interrupted(self, session: FinishedSession, left: Mapping[str, list[str]]) -> None:
+        """Defer the address without an answer: it may be what the server hangs up at."""
+        session.plan.route.drops += 1
+        for addresses in left.values():
+            while addresses:
+                self._record(addresses.pop(), self._interrupted(session), Wait(WaitReason.DEFERRED, 0.0))
+
+    def _interrupted(self, session: FinishedSession) -> MailboxFact:
+        """Return what a mailbox gets whose session broke off, or could not be believed."""
+        if session.log.ending is Ending.UNTIED:
+            return self._fact_without_reply(Answer.DOUBTED, OwnRule.UNTIED, session)
+        return self._fact(session, self._hang_up(session))
+
+    def _leave_server(self, session: FinishedSession) -> None:
+        """Remember the refusal, and ask this server no more unless all of them would say the same."""
+        route, refusal = session.plan.route, session.refusal
+        route.refusal = self._refusal(session) or route.refusal
+        if refusal is not None and not _is_worth_another_server(refusal.reply):
+            return
+        if route.peers and route.peers[0] is session.plan.peer:
+            route.peers.popleft()
+            route.seconds_lost += session.elapsed
+
+    def _close_after(self, session: FinishedSession) -> None:
+        """Close the route: no recipient of it would fare better than this session."""
+        route = session.plan.route
+        if session.answered_nothing:
+            unreached = self._fact_without_reply(Answer.UNREACHABLE, OwnRule.UNREACHED, session)
+            fact = route.refusal or unreached
+            self.close(route, fact, self._wait("", fact))
+            return
+        broken = session.log.ending in (Ending.DROPPED, Ending.UNTIED)
+        limit = None if broken else session.limit
+        fact = self._fact(session, limit) if limit else self._interrupted(session)
+        self.close(route, fact, Wait(WaitReason.DEFERRED, fact.retry_after))
+
+    def _give_up(self, session: FinishedSession) -> None:
+        fact = self._fact_without_reply(Answer.UNREACHABLE, OwnRule.TOO_SLOW, session)
+        self.close(session.plan.route, fact, None if self._patient else Wait(WaitReason.SLOW, 0.0))
+
+    def _learn_limit(self, session: FinishedSession) -> None:
+        """Learn how much the server takes in one session; one that takes nothing is left alone for now."""
+        provider, limit = session.plan.throttle_key, session.limit
+        several = len(session.plan.groups) > 1 and not self.context.learned.one_domain(provider)
+        if limit is not None and several and wants_one_domain(limit.reply):
+            self.context.learned.saw_one_domain(provider)
+        elif session.taken:
+            self.context.learned.saw_recipients(provider, session.taken)
+        else:
+            self._close_after(session)
+
+    def _refusal(self, session: FinishedSession) -> MailboxFact | None:
+        """Return the fact of a whole session that was refused; hanging up before a banner says nothing."""
+        if session.log.ending is Ending.DROPPED and session.log.stage is not Stage.BANNER:
+            return self._fact(session, self._hang_up(session))
+        return None if session.refusal is None else self._fact(session, session.refusal)
+
+    def _hang_up(self, session: FinishedSession) -> ClassifiedReply:
+        return self.context.reader.read(SmtpReply(session.log.stage, 0))
+
+    def _fact(self, session: FinishedSession, reply: ClassifiedReply, took_ms: int = 0) -> MailboxFact:
+        now, lifetime = self.context.clock(), self.context.config.mailbox_seconds
+        return fact_of(session.plan, reply, now=now, lifetime=lifetime, took_ms=took_ms)
+
+    def _fact_without_reply(self, answer: Answer, rule: OwnRule, session: FinishedSession) -> MailboxFact:
+        return fact_without_reply(
+            answer, rule, session.log.stage, now=self.context.clock(), plan=session.plan
+        )
+
+    def _record(self, address: str, fact: MailboxFact, wait: Wait | None) -> None:
+        self.mailboxes[address] = fact
+        if wait is not None:
+            self.waits[address] = wait
+
+    def _record_all(self, addresses: Iterable[str], fact: MailboxFact, wait: Wait | None) -> None:
+        for address in addresses:
+            self._record(address, fact, wait)
+
+    @property
+    def _patient(self) -> bool:
+        return self.session_s >= self.context.config.session_seconds

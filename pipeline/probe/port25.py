@@ -1,0 +1,153 @@
+"""Whether this machine can reach mail servers at all; where it cannot, asking them costs only time-outs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from mailsift.pipeline.dns.domains import DomainFacts
+from mailsift.pipeline.facts import Known
+from mailsift.pipeline.guard import AddressGuard
+from mailsift.pipeline.ports import Ask, Report, SessionOutcome, Throttle
+from mailsift.pipeline.probe.queue import peers_of
+from mailsift.pipeline.smtp.config import Source
+from mailsift.pipeline.smtp.connection import SessionError, dial
+
+KEPT_SECONDS: Final = 300.0
+UNKNOWN_SECONDS: Final = 30.0
+FRESH_SECONDS: Final = 10.0
+_DNS_SECONDS: Final = 2.0
+_CONNECT_SECONDS: Final = 5.0
+_HEAD_START: Final = 0.25  # seconds before the next server is dialled as well
+_SERVERS_A_DOMAIN: Final = 3
+
+_log = structlog.get_logger()
+
+
+class Port25Status:
+    """Remembers for five minutes whether mail servers can be reached; many may ask, one look at a time.
+
+    Attributes:
+        has_been_open: this process has reached mail servers, so where it cannot now, that may pass.
+
+    Args:
+        look: finds out; UNKNOWN leaves things as they are and is soon looked at again.
+        monotonic: seconds.
+    """
+
+    def __init__(self, look: Callable[[], Awaitable[Known]], *, monotonic: Callable[[], float]) -> None:
+        self._look = look
+        self._monotonic = monotonic
+        self._lock = asyncio.Lock()
+        self._look_again_at = float("-inf")
+        self._looked_at = float("-inf")
+        self._open = True
+        self.has_been_open = False
+
+    async def is_open(self) -> bool:
+        """Tell whether asking mail servers makes sense; they count as reachable until proven otherwise."""
+        async with self._lock:
+            if self._monotonic() >= self._look_again_at:
+                self._learn(await self._look())
+        return self._open
+
+    async def is_still_open(self) -> bool:
+        """Tell the same where many servers have just been silent: what is remembered is too old."""
+        async with self._lock:
+            if self._monotonic() >= self._looked_at + FRESH_SECONDS:
+                self._learn(await self._look())
+        return self._open
+
+    def _learn(self, found: Known) -> None:
+        self._looked_at = self._monotonic()
+        self.has_been_open = self.has_been_open or found is Known.YES
+        kept = UNKNOWN_SECONDS if found is Known.UNKNOWN else KEPT_SECONDS
+        self._look_again_at = self._monotonic() + kept
+        if found is Known.NO and self._open:
+            _log.error("port_25.closed", then="deep answers are probe_unavailable", again_s=kept)
+        elif found is Known.YES and not self._open:
+            _log.warning("port_25.open")
+        if found is not Known.UNKNOWN:
+            self._open = found is Known.YES
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A server that is known to be there, by one of our addresses."""
+
+    ask: Ask
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port25Probe:
+    """Looks whether mail servers that are known to be there accept a connection.
+
+    Attributes:
+        domains, throttle, guard: as for probing; these connections are throttled and guarded too.
+        names: domains of different large providers, so that none of them alone decides.
+        sources: our own addresses; one that gets out is enough.
+        port: where mail servers listen.
+    """
+
+    domains: DomainFacts
+    throttle: Throttle
+    guard: AddressGuard
+    names: Sequence[str]
+    sources: Sequence[Source]
+    port: int
+
+    async def look(self) -> Known:
+        """Return YES as soon as one server accepts, NO when some were dialled and none did.
+
+        UNKNOWN when there was nobody to dial: DNS is in trouble, or the throttle says not now.
+        """
+        facts = await self.domains.lookup(self.names, patience_s=_DNS_SECONDS)
+        ways = [
+            _Way(Ask(fact.provider, source.label, peer.address, 1), source)
+            for fact in facts.values()
+            for source in self.sources
+            for peer in peers_of(fact, source, self.guard.allows)[:_SERVERS_A_DOMAIN]
+        ]
+        return await self._first(iter(ways))
+
+    async def _first(self, ways: Iterator[_Way]) -> Known:
+        """Dial one after the other with a small head start each, until one accepts."""
+        found: set[Known] = set()
+        dials: set[asyncio.Task[Known]] = set()
+        try:
+            while Known.YES not in found:
+                way = next(ways, None)
+                if way is not None:
+                    dials.add(asyncio.create_task(self._try(way)))
+                if not dials:
+                    break
+                done, dials = await asyncio.wait(
+                    dials, timeout=_HEAD_START, return_when=asyncio.FIRST_COMPLETED
+                )
+                found |= {dial.result() for dial in done}
+        finally:
+            for task in dials:
+                task.cancel()
+            await asyncio.gather(*dials, return_exceptions=True)
+        return Known.YES if Known.YES in found else Known.NO if Known.NO in found else Known.UNKNOWN
+
+    async def _try(self, way: _Way) -> Known:
+        (grant,) = await self.throttle.grant([way.ask])
+        if not grant.recipients:
+            return Known.UNKNOWN
+        try:
+            connection = await dial(way.ask.address, self.port, way.source, within=_CONNECT_SECONDS)
+        except SessionError:
+            return Known.NO
+        else:
+            connection.close()
+            return Known.YES
+        finally:  # FAILED: a connection without a word teaches the throttle nothing
+            await self.throttle.report(
+                [Report(way.ask, grant.lease, SessionOutcome.FAILED, grant.recipients)]
+            )

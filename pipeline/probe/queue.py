@@ -1,0 +1,429 @@
+"""Who is asked next: mailboxes queue by route and source, routes by provider and source; pure."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+from mailsift.pipeline.facts import CatchAllFact, DomainFact, MailboxFact, Wait
+from mailsift.pipeline.ports import Ask
+from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.smtp.config import Source
+from mailsift.pipeline.smtp.session import DomainRecipients, Peer
+
+MAX_HOSTS: Final = 10
+MAX_ADDRESSES: Final = 3
+"""Exchangers tried for a domain and addresses tried for an exchanger."""
+
+MIN_REFUSED: Final = 3
+"""Refused mailboxes, random ones among them, from which on refusals are checked by asking a witness."""
+
+MAX_UNTIED: Final = 2
+"""Sessions in a row whose replies could not be tied to their commands before a route is only asked singly."""
+
+_ONE_DOMAIN_PROVIDERS: Final = ("google",)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTarget:
+    """One mailbox to ask about.
+
+    Attributes:
+        address, local, domain: canonical.
+        fact: what DNS said; its state is ROUTED.
+        last_try: nobody will come back for it.
+    """
+
+    address: str
+    local: str
+    domain: str
+    fact: DomainFact
+    last_try: bool = False
+
+
+def peers_of(fact: DomainFact, source: Source, allows: Callable[[str], bool]) -> list[Peer]:
+    """Return where to dial, best first: addresses that are allowed and of the source's family."""
+    return [
+        Peer(host.name, address)
+        for host in fact.hosts[:MAX_HOSTS]
+        for address in host.addresses[:MAX_ADDRESSES]
+        if allows(address) and source.reaches(address)
+    ]
+
+
+def random_local(token: str) -> str:
+    """Return a local part nobody has, 12 to 20 of [a-z0-9] from a letter on, made of an unguessable token."""
+    digest = blake2b(token.encode(), digest_size=32).digest()
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    rest = (letters + "0123456789")[:36]
+    length = 12 + digest[0] % 9
+    return letters[digest[1] % 26] + "".join(rest[byte % 36] for byte in digest[2 : length + 1])
+
+
+@dataclass(slots=True)
+class CatchAllState:
+    """What one call knows about the domains' random recipients.
+
+    Attributes:
+        token: makes unguessable text.
+        known: domains that need no random recipient (any more).
+        being_asked: domains whose random recipient is being asked right now.
+        randoms: the random recipient of a domain; a later try asks for the same, or greylisting never ends.
+        unconfirmed: domains known from an earlier call to refuse random recipients.
+        last_tries: domains with mailboxes nobody will come back for.
+    """
+
+    token: Callable[[], str]
+    known: dict[str, CatchAllFact] = field(default_factory=dict)
+    being_asked: set[str] = field(default_factory=set)
+    randoms: dict[str, str] = field(default_factory=dict)
+    unconfirmed: set[str] = field(default_factory=set)
+    last_tries: set[str] = field(default_factory=set)
+
+    def random_recipient(self, domain: str) -> str:
+        """Return the random recipient to ask for, "" when none is needed."""
+        return "" if domain in self.known else self._random(domain)
+
+    def confirming_recipient(self, domain: str) -> str:
+        """Return the random recipient to ask for when everybody else was accepted, "" when that is known."""
+        if domain not in self.unconfirmed:
+            return ""
+        self.unconfirmed.discard(domain)
+        return self._random(domain)
+
+    def _random(self, domain: str) -> str:
+        if domain not in self.randoms:
+            self.randoms[domain] = f"{random_local(self.token())}@{domain}"
+        return self.randoms[domain]
+
+
+class LearnedLimits:
+    """Limits the providers have shown to this process; they only ever get tighter."""
+
+    def __init__(self) -> None:
+        self._recipients: dict[str, int] = {}
+        self._one_domain = set(_ONE_DOMAIN_PROVIDERS)
+
+    def recipients(self, provider: str, otherwise: int) -> int:
+        """Return the RCPT commands a session may have."""
+        return max(1, min(self._recipients.get(provider, otherwise), otherwise))
+
+    def one_domain(self, provider: str) -> bool:
+        """Tell whether every domain needs a transaction of its own."""
+        return provider in self._one_domain
+
+    def saw_recipients(self, provider: str, taken: int) -> None:
+        """Remember that a session was full after so many recipients."""
+        self._recipients[provider] = min(taken, self._recipients.get(provider, taken))
+
+    def saw_one_domain(self, provider: str) -> None:
+        """Remember that recipients of several domains do not go together."""
+        self._one_domain.add(provider)
+
+
+_ByDomain = dict[str, deque[str]]
+
+
+class RouteQueue:
+    """The mailboxes behind one list of exchangers, asked from one source, that have not been asked yet.
+
+    Attributes:
+        provider: whose limits count.
+        source: our address.
+        peers: where to dial; the first is the one in use, failed ones are taken away.
+        seconds_lost: spent on peers that failed.
+        drops: sessions with a single recipient that got no answer of their own.
+        untied: sessions in a row whose replies could not be tied to their commands.
+        refused: how many were refused so far, random recipients among them.
+        unproven: who was refused since the servers last accepted anybody.
+        witness: somebody the servers have accepted, "" when they have accepted nobody yet.
+        running: sessions under way.
+        most_sessions, most_recipients: what the servers turned out to take.
+        refusal: the latest refusal of a whole session.
+        closed: what everybody gets since the route was given up.
+        listed: has a place among its provider's routes.
+        proven: a server of this route has answered.
+    """
+
+    def __init__(self, provider: ProviderQueue, source: Source, peers: Sequence[Peer]) -> None:
+        self.provider = provider
+        self.source = source
+        self.peers = deque(peers)
+        self.seconds_lost = 0.0
+        self.drops = 0
+        self.untied = 0
+        self.refused = 0
+        self.unproven: list[str] = []
+        self.witness = ""
+        self.running = 0
+        self.most_sessions = sys.maxsize
+        self.most_recipients = sys.maxsize
+        self.refusal: MailboxFact | None = None
+        self.closed: tuple[MailboxFact, Wait | None] | None = None
+        self.listed = False
+        self.proven = False
+        self._together: _ByDomain = {}
+        self._singly: _ByDomain = {}
+
+    def add(self, domain: str, addresses: Iterable[str], *, singly: bool = False) -> None:
+        """Queue addresses; singly: each gets a session of its own."""
+        queue = self._singly if singly or self.untied >= MAX_UNTIED else self._together
+        queue.setdefault(domain, deque()).extend(addresses)
+
+    def take(self, room: int, catch_alls: CatchAllState) -> tuple[list[DomainRecipients], bool]:
+        """Take what one session of so many recipients can ask, and whether it is asked singly.
+
+        A domain whose random recipient is being asked in another session waits for its answer.
+        """
+        if self.untied >= MAX_UNTIED:
+            for domain in list(self._together):
+                self.add(domain, self._together.pop(domain))
+        groups = self._take(self._together, room, catch_alls)
+        return (groups, False) if groups else (self._take(self._singly, 1, catch_alls), True)
+
+    def _take(self, queue: _ByDomain, room: int, catch_alls: CatchAllState) -> list[DomainRecipients]:
+        groups: list[DomainRecipients] = []
+        for domain, addresses in queue.items():
+            if room < 1:
+                break
+            if domain in catch_alls.being_asked:
+                continue
+            random = catch_alls.random_recipient(domain)
+            confirm = catch_alls.confirming_recipient(domain) if room > 1 else ""
+            count = min(len(addresses), room - bool(random or confirm))
+            asked = tuple(addresses.popleft() for _ in range(count))
+            group = DomainRecipients(domain, random, asked, confirm)
+            groups.append(group)
+            room -= group.size
+            if random:
+                catch_alls.being_asked.add(domain)
+        for group in groups:
+            if not queue[group.domain]:
+                del queue[group.domain]
+        return groups
+
+    def drop_domain(self, domain: str) -> list[str]:
+        """Take the domain's addresses out."""
+        return [*self._together.pop(domain, ()), *self._singly.pop(domain, ())]
+
+    def drain(self) -> Iterator[str]:
+        """Take everything out."""
+        for queue in (self._together, self._singly):
+            while queue:
+                yield from queue.popitem()[1]
+
+    def __bool__(self) -> bool:
+        return bool(self._together or self._singly)
+
+
+class ProviderQueue:
+    """The routes of one provider and one source, who share its limits and take turns.
+
+    Attributes:
+        row: the provider.
+        running: sessions under way.
+        resting_until: loop time before which asking the throttle is no use.
+        busy: the denial was for want of a session: when one of ours ends, asking is of use again.
+        denied_since: loop time of the first denial since the last grant; None when there was none.
+        queued: has a place in the ProbeQueue.
+    """
+
+    def __init__(self, row: Provider) -> None:
+        self.row = row
+        self.running = 0
+        self.resting_until = 0.0
+        self.busy = False
+        self.denied_since: float | None = None
+        self.queued = False
+        self._routes: deque[RouteQueue] = deque()
+
+    def enter(self, route: RouteQueue) -> None:
+        """Let the route have its turns."""
+        if not route.listed:
+            route.listed = True
+            self._routes.append(route)
+
+    def turns(self) -> Iterator[RouteQueue]:
+        """Yield every route that has addresses once; who had its turn goes to the end."""
+        for _ in range(len(self._routes)):
+            route = self._routes.popleft()
+            route.listed = bool(route)
+            if route:
+                self._routes.append(route)
+                yield route
+
+
+@dataclass(slots=True)
+class SessionPlan:
+    """One session to be held.
+
+    Attributes:
+        route, peer: whom to ask.
+        groups: what to ask.
+        singly: one recipient, asked with all care because an earlier session of its could not be believed.
+    """
+
+    route: RouteQueue
+    peer: Peer
+    groups: list[DomainRecipients]
+    singly: bool = False
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the server is still the one to ask."""
+        return self.route.closed is None and self.route.peers[0] is self.peer
+
+    @property
+    def throttle_key(self) -> str:
+        """Whose limits the session counts for."""
+        return self.route.provider.row.key
+
+    @property
+    def size(self) -> int:
+        """RCPT commands at most, without a witness."""
+        return sum(group.size for group in self.groups)
+
+    @property
+    def may_need_witness(self) -> bool:
+        """Whether so many may be refused, with somebody accepted, that a witness is to be asked."""
+        others = self.size if self.route.witness else self.size - 1
+        return self.route.refused + others >= MIN_REFUSED
+
+    @property
+    def ask(self) -> Ask:
+        """What the throttle is asked for."""
+        most = max(self.size, self.route.provider.row.recipients)
+        wanted = min(self.size + self.may_need_witness, most)
+        return Ask(self.throttle_key, self.route.source.label, self.peer.address, wanted)
+
+
+class ProbeQueue:
+    """Everything that is still to be asked in one call.
+
+    Args:
+        catch_alls: the domains' random recipients.
+        learned: limits the providers have shown.
+    """
+
+    def __init__(self, catch_alls: CatchAllState, learned: LearnedLimits) -> None:
+        self._catch_alls = catch_alls
+        self._learned = learned
+        self._line: deque[ProviderQueue] = deque()
+        self._providers: dict[tuple[str, str], ProviderQueue] = {}
+        self._routes: dict[tuple[str, tuple[str, ...]], RouteQueue] = {}
+        self._by_domain: dict[str, dict[RouteQueue, None]] = {}
+
+    def route(
+        self, target: ProbeTarget, source: Source, row: Provider, allows: Callable[[str], bool]
+    ) -> RouteQueue:
+        """Return the queue of the target's route and source."""
+        hosts = tuple(host.name for host in target.fact.hosts[:MAX_HOSTS])
+        route = self._routes.get((source.label, hosts))
+        if route is None:
+            provider = self._providers.setdefault((row.key, source.label), ProviderQueue(row))
+            route = RouteQueue(provider, source, peers_of(target.fact, source, allows))
+            self._routes[source.label, hosts] = route
+        return route
+
+    def put(self, route: RouteQueue, domain: str, addresses: Sequence[str], *, singly: bool = False) -> None:
+        """Queue addresses of a domain."""
+        if addresses:
+            self._by_domain.setdefault(domain, {})[route] = None
+            route.add(domain, addresses, singly=singly)
+            route.provider.enter(route)
+            self._wake(route.provider)
+
+    def next_sessions(self, room: int, now: float) -> list[SessionPlan]:
+        """Return the sessions to open now, at most `room`; they count as running from here on."""
+        plans: list[SessionPlan] = []
+        resting: list[ProviderQueue] = []
+        while self._line and len(plans) < room:
+            provider = self._line.popleft()
+            plan = self._next(provider) if provider.resting_until <= now else None
+            provider.queued = plan is not None or provider.resting_until > now
+            if plan is not None:
+                plans.append(plan)
+                self._line.append(provider)
+            elif provider.queued:
+                resting.append(provider)
+        self._line.extend(resting)
+        return plans
+
+    def finish(self, plan: SessionPlan) -> None:
+        """Count a session as over; who waited for its outcome is looked at again."""
+        plan.route.running -= 1
+        provider = plan.route.provider
+        provider.running -= 1
+        if provider.busy:
+            provider.busy, provider.resting_until = False, 0.0
+        self._wake(provider)
+        for group in plan.groups:
+            if group.random:
+                self._catch_alls.being_asked.discard(group.domain)
+                for route in self._by_domain[group.domain]:
+                    self._wake(route.provider)
+
+    def trim(self, plan: SessionPlan, granted: int) -> dict[str, tuple[str, ...]]:
+        """Cut a session down to the granted recipients; at 0 it does not take place.
+
+        Returns:
+            The addresses that no longer fit, by domain; they are in no queue now.
+        """
+        kept: list[DomainRecipients] = []
+        left: dict[str, tuple[str, ...]] = {}
+        for group in plan.groups:
+            fits = min(group.size, granted)
+            granted -= fits
+            confirm = group.confirm if fits > 1 else ""
+            real = max(0, fits - bool(group.random or confirm))
+            left[group.domain] = group.addresses[real:]
+            if fits:
+                kept.append(DomainRecipients(group.domain, group.random, group.addresses[:real], confirm))
+            if group.confirm and not confirm:
+                self._catch_alls.unconfirmed.add(group.domain)
+            elif group.random:
+                self._catch_alls.being_asked.discard(group.domain)
+        plan.groups = kept
+        return left
+
+    def has_waiting(self, room: int) -> bool:
+        """Tell whether a session may be wanted later although none is now and none is open."""
+        return any(self._routes.values()) if room == 0 else bool(self._line)
+
+    def next_opening(self) -> float:
+        """Return the loop time from which the throttle can be asked again; infinity when nothing rests."""
+        return min((provider.resting_until for provider in self._line), default=float("inf"))
+
+    def drop_domain(self, domain: str) -> list[str]:
+        """Take a domain's addresses out of every route."""
+        return [address for route in self._by_domain.get(domain, ()) for address in route.drop_domain(domain)]
+
+    def drain(self, provider: ProviderQueue | None = None) -> Iterator[str]:
+        """Take everything out, or everything of one provider."""
+        for route in self._routes.values():
+            if provider is None or route.provider is provider:
+                yield from route.drain()
+
+    def _wake(self, provider: ProviderQueue) -> None:
+        if not provider.queued:
+            provider.queued = True
+            self._line.append(provider)
+
+    def _next(self, provider: ProviderQueue) -> SessionPlan | None:
+        row = provider.row
+        if provider.running >= row.sessions:
+            return None
+        room = self._learned.recipients(row.key, row.recipients)
+        for route in provider.turns():
+            if route.running >= route.most_sessions:
+                continue
+            groups, singly = route.take(min(room, route.most_recipients), self._catch_alls)
+            if groups:
+                route.running += 1
+                provider.running += 1
+                return SessionPlan(route, route.peers[0], groups, singly)
+        return None

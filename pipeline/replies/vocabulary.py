@@ -1,0 +1,543 @@
+"""The vocabulary of SMTP replies: which words speak of the mailbox, which of us, which of "later".
+
+Every pattern is meant for simplified text (classifier.simplify): lower case, accents and apostrophes
+removed, one space between words. None nests repetitions, so each is matched in linear time. What other
+languages than English say is in mailsift.pipeline.replies.languages.
+"""
+
+from __future__ import annotations
+
+from mailsift.pipeline.replies import languages
+
+
+def any_of(*alternatives: str) -> str:
+    """Return one pattern that matches any of the given ones."""
+    return "(?:" + "|".join(alternatives) + ")"
+
+
+BOX = (
+    r"(?:the-address|user|username|userid|recipient|rcpt|addressee|mail ?box|inbox|alias|account"
+    r"|(?:mail)?address|(?:e-?)?mail ?id|subscriber|customer|person|employee|local[ -]?part)"
+)
+"""A noun for the mailbox or its owner; never plural, for "unknown recipients" speaks of how we behave."""
+
+ANY_BOX = rf"\b{BOX}\b"
+
+ENDS = (
+    r"(?= ?(?:$|[^\w ]|the-address|(?:here|there|at|in|on|by|with|within|for|of|or|and|to|as|under"
+    r"|account|exists?|found|called|named|that|this|the|we know|is|has|please|rejected)\b))"
+)
+"""What may follow a noun or a predicate that ends there: "no user", but not "no user verification"."""
+
+DOMAIN_NOT_BOX = (
+    r"(?:host|hostname|domain|dns|record|mx|ptr|server|client|name|route|relay|network|reverse|ip"
+    r"|database|table|backend|sender|command|message|header|helo|parameter|protocol|option|argument"
+    r"|certificate|content)s?"
+)
+"""A noun that makes "unknown" or "not found" say something about anything but the mailbox."""
+
+SENDER = any_of(
+    r"\bsenders?\b",
+    r"\bsending\b",
+    r"\b(?:return|reply|source|bounce|reverse)[ -]?(?:to[ -]?)?(?:path|address)",
+    r"\benvelope\b",
+    r"\byour (?:e-?mail |from |return )?address\b",
+    r"\bmail from\b",
+    r"\be-?mails? from\b",
+    r"\bmessages? from\b",
+    r"\bfrom (?:address|domain)\b|\b(?:mailing|writing|sent|coming) from\b|\bused to send\b",
+    r"\boriginat(?:ors?|ing)\b",
+    r"call-?back",
+    r"badmailfrom",
+    *(said.sender for said in languages.LANGUAGES),
+)
+"""Speaks of the sender: a refusal of our MAIL FROM, whatever else it says."""
+
+CLIENT = any_of(
+    r"\byour (?:(?:e-?mail|mail|sending) ?)?"
+    r"(?:isp|host|hostname|server|mta|network|domain|system|client|provider|dns)s?\b",
+    r"\byour (?:internet|access|connection)\b",
+    r"\bfrom your\b",
+    r"\b(?:server|host|client|network|relay|gateway|machine)s? (?:ip )?address\b",
+    r"\b(?:ip )?address \[?\d+\.\d+\.\d+\.\d+",
+    r"\byou(?:re not| (?:are not|do not|must|need|have to))\b",
+    r"\bclient host\b",
+    r"\bexternal client\b",
+    r"\bclient was not\b",
+    r"\bclient [\[(]",
+    r"\bhost impersonat",
+    r"\bsource ip\b",
+    r"\bips?\b",
+    r"\bcountry\b|\bgeo-?ip\b",
+    r"\b(?:mail|bounces|connections?|access) from [\[\d]",
+    r"\bconnections? (?:not accepted|denied|rejected|will not)",
+    r"\bdynamic (?:address|range)",
+    r"\bptr\b",
+    r"\br-?dns\b|\bfcrdns\b",
+    r"\breverse[ -](?:dns|lookup|host|name|record)",
+    r"\b[eh]e?hlo\b|\bhelo\b",
+    r"\bopen (?:proxy|relay)\b",
+    r"\bbotnet\b",
+    languages.YOUR_HOST,
+)
+"""Speaks of the connecting host: its address, its name, its network."""
+
+LISTED = any_of(
+    r"spamhaus",
+    r"spamcop",
+    r"\bsorbs\b",
+    r"barracudacentral|barracuda ?networks|barracuda reputation",
+    r"\b\w{0,20}[dr]n?s?bls?\b",
+    r"(?:block|black|deny|drop)[ -]?list",
+    r"\bis listed (?:in|on|at)\b",
+    r"\blisted (?:in|on|at) \S+\.\w",
+    r"\bbanned\b",
+    r"reputation",
+    r"\bs31[45]0\b",
+    r"\bdelist",
+    r"\baup#",
+    r"\bsperrliste",
+    r"\bliste noire\b|\blista negra\b|\blista nera\b|\bzwarte lijst\b",
+    r"\bczarn\w+ list\w+|\bcern\w+ list\w+|\bsvartlist\w*|\bkara liste\w*|\bчерн\w+ спис\w+",
+)
+"""Names a block list or a reputation."""
+
+BLOCK_LIST = any_of(
+    LISTED, r"\bblocked (?:using|by|because|for|due|at|see|-)(?! (?:to )?(?:inactiv|non-?|lack|long))"
+)
+"""Names a block list, a reputation, or why somebody is blocked: as a rule we are."""
+
+AUTHENTICATION = any_of(
+    r"\bspf\b|openspf",
+    r"\bdkim\b",
+    r"\bdmarc\b",
+    r"\bsender id\b",
+    r"auth?enti[cfs]|\bsmtp auth\b(?! is not required)|\bpassword\b|\bcredentials?\b",
+    r"(?<!has not )(?<!never )\blog(?:ged)? ?in\b",
+    r"\b(?:starttls|tls|ssl|encryption)\b(?! not available)",
+    r"\brelay(?:ing|ed|s)?\b(?! recipient table| domain|=)|\brelais\b|\breenvio\b",
+    r"rcpthosts",
+    r"\bspoof",
+    *(said.identity for said in languages.LANGUAGES),
+)
+"""Asks for proof of who we are, for encryption, or refuses to relay for us."""
+
+CONTENT = any_of(
+    r"\bspam(?:s|mer|mers|ming|my)?\b",
+    r"\bjunk",
+    r"\bvirus",
+    r"\bmalware\b|\bphish|\bmalicious|\bforged\b",
+    r"\bunsolicited\b",
+    r"\bsuspicious\b|\bsuspicion\b|\bsuspected\b",
+    r"\bmail content\b|\bmessage filtered\b|\bcontent (?:denied|rejected)",
+    r"\b(?:dt|mi|hl|sn):[a-z]{3}\b",
+    r"\battack\b|\bharvest|\bprobing\b",
+    *(said.content for said in languages.LANGUAGES),
+)
+"""Judges what is sent, or how."""
+
+RULE = any_of(
+    r"(?<![/-])polic(?:y|ies)",
+    *(said.rule for said in languages.LANGUAGES),
+    r"\baccess(?: \w+)? denied\b|\bconnection denied\b|\bpermission denied\b",
+    r"(?<!mailbox name )\bnot (?:\w+ )?(?:allowed|permitted|authori[sz]ed)\b",
+    r"\bunauthori[sz]ed\b",
+    r"\b(?:from|to|by|for) (?:the )?outside\b|\bexternal (?:e-?mail|mail|messages?|hosts?|sources?)\b",
+    r"\binternal(?:ly)? (?:only|use|e-?mail|mail|messages?)\b",
+    r"\bprohibit",
+    r"\bforbidden\b",
+    r"\bdo not accept\b",
+    r"\bdoes not have permission",
+    r"\brestrict(?:ion|ed to)",
+    r"\bonly\b|\bnon-?members?\b|\bauthrequired\b",
+    r"\bban\b|\bdenied\b",
+    r"\bas\(\d+\)",
+)
+"""A rule of the house; could be about us or about a recipient that takes mail from few."""
+
+POLICY = any_of(
+    RULE,
+    r"\bnot accept(?:ed|ing|s)? (?:e-?mail|mail|messages?|delivery|connections?)\b|\bwill not accept\b",
+    r"\bblocked\b",
+    r"\brejected by\b|\b(?:mail|message) (?:is |was )?re(?:jected|fused|jete)\b",
+    r"\bservice (?:is )?refused?\b|\bdelivery (?:is )?refused\b",
+)
+"""A rule of the house, or a refusal without a reason."""
+
+IP_LITERAL = (
+    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]?\d)"
+    r"|(?<![\w:])[0-9a-f]{1,4}:[0-9a-f:]{0,30}:[0-9a-f]{1,4}(?![\w:])"
+)
+"""An address in a refusal: most often the one that was refused."""
+
+MACHINE = r"\b(?:servers?|hosts?|clients?|machines?|networks?|systems?)\b"
+"""Speaks of computers: doubtful beside a code that should speak of a mailbox."""
+
+_ASKED = "".join(
+    f"(?<!{verb} )" for verb in ("try", "tried", "trying", "attempt", "attempted", "wanted", "unable")
+)
+"""Before "to send": then the sentence speaks of whom the mail is for."""
+
+OURS = any_of(
+    r"(?:\bdns\b(?!\.)|\bresource record|\b(?:no|invalid|bad|valid) mx\b|\bmx (?:record|lookup|entry|or)\b)"
+    r"(?!.{0,60} recipient)",
+    rf"{_ASKED}\bto (?:send|post|submit|relay)\b",
+    r"\bcomes? from\b|\bpost(?:ing|er)\b|\brequest(?:er|or)\b|\bsubmi(?:tt|ss)\w+",
+    r"\bsign in\b|\bregister first\b|\bfor you\b",
+    r"\byour\b(?! (?:intended|e-?mails?\b(?! a)|mail\b(?! a)|messages?|recipients?|correspondents?"
+    r"|contacts?|addressee|address book|delivery|request|typing|spelling))",
+)
+"""Speaks of what we do or have, or of names in the DNS, but not of our message or of whom it is for."""
+
+US = any_of(SENDER, CLIENT, BLOCK_LIST, AUTHENTICATION, CONTENT)
+"""Speaks of us, whatever else it says: "sender verify failed: user unknown" is about the sender."""
+
+OTHER_MATTERS = r"\b(?:refuses|verif\w+|possible|now|filters?|bounces?|moment|database|lookup|failure)\b"
+"""Tells of something else than that a mailbox is not there."""
+
+WARNING_LINK = r"\ba-warning-link\b"
+"""Stands for a link to a page about block lists or spam (classifier.simplify)."""
+
+NOT_ONLY_THE_MAILBOX = any_of(US, OURS, POLICY, IP_LITERAL, OTHER_MATTERS, WARNING_LINK)
+NOT_THE_MAILBOX = any_of(NOT_ONLY_THE_MAILBOX, MACHINE)
+"""Anything that makes a bare code about the mailbox doubtful."""
+
+NO_POLICY_CODE = r"(?!7\.).*"
+"""Any enhanced code but RFC 3463 X.7.X, security or policy."""
+
+
+# About the mailbox: not there, closed, full.
+
+_LINK = (
+    r"(?: (?:the-address|that|which|you|tried|to|reach|is|are|was|has|have|been|be|currently"
+    r"|now|also|this|for|or|and|name|marked|flagged|set|as|access|wrote|writing|mailing|specified"
+    r"|entered|supplied"
+    r"|given|provided|typed|trying|contact))"
+)
+"""Words that may stand between the mailbox and what is said of it."""
+
+_ELSEWHERE = rf"(?!(?:this|our|the|that) (?:domain|server|host|system|network)\b)\S* ?{DOMAIN_NOT_BOX}\b"
+_ABSENCE = any_of(
+    r"\bnot (?:(?:appear|seem) to )?exist",
+    r"\bdo?e?s?nt exist",
+    r"\bnot (?:here|present)\b",
+    r"\bnon-? ?exist[ea]nt",
+    r"\binexistent",
+    r"\bnever existed",
+    rf"\bunknown\b{ENDS}",
+    rf"(?<!host )(?<!domain )(?<!record )\bnot (?:been )?found\b(?! in {_ELSEWHERE})",
+    r"\bnot (?:\w+ )?known\b",
+    r"\bno longer (?:exists?|here|on server|(?:on|at|with|in) (?:this|our|the)|valid|known|registered)\b",
+    r"\b(?:can|could) not be (?:found|verified|located|resolved)\b",
+    r"\bnot (?:\w+ )?(?:listed|registered|recogni[sz]ed|local)\b",
+    r"\bunrecogni[sz]ed\b",
+    r"\bunregistered\b",
+    r"\bnot in (?:\w+ ){0,2}(?:directory|list|validrcptto)\b",
+    r"\bhas moved\b",
+    r"\bnot (?:assigned|defined|allocated|issued|provisioned|on file)\b|\bunassigned\b|\bwithdrawn\b",
+    r"\bno longer (?:in service|assigned|used|listed|part of|a (?:member|user|customer))\b",
+    r"\bnot an? (?:\w+ )?(?:member|part) of (?:our|this|the)\b",
+)
+"""Says that something is not there."""
+
+_INVALID = (
+    r"(?:invalid|illegal|bad|unknown|no such|non-?existent|nonexistant|unroute?able|undeliverable"
+    r"|unregistered|unrecogni[sz]ed|not an?|no|no matching)"
+)
+_KIND = (
+    r"(?:(?:or illegal|(?!domain|host)\w+ or|e-?mail|mail|recipient|user|destination|local|virtual|such|valid"
+    r"|known|active|existing|domain(?= user\b)) )"
+)
+_NOUN = (
+    r"(?:access|action|agent|authentication|certificate|command|data|details|error|family|filter|format"
+    r"|input|literal|lookup|permission|policy|privileges|protection|records?|service|session|settings"
+    r"|syntax|type|validation|verification)\b"
+)
+_LAST_NAME = rf"(?= (?!{_NOUN})[^\s.,:;]+\W*$)"
+_NO_BOX = rf"\b{_INVALID} {_KIND}{{0,2}}{BOX}\b(?:{ENDS}|{_LAST_NAME})"
+"""The defect stands before the noun: "unknown user", "no such mailbox"; a name may follow, but no noun."""
+
+_NAMED = rf"(?: (?!{_NOUN}|{DOMAIN_NOT_BOX}\b)[^\s,:;]+(?= (?:is|was|has)\b))?"
+_BOX_INVALID = (
+    rf"\b{BOX}{_NAMED}{_LINK}{{0,6}}:? (?:invalid|not valid|incorrect|unroute?able|undeliverable|misspelled"
+    rf"|deleted|removed|not in use)\b(?! {DOMAIN_NOT_BOX})"
+)
+_OTHERS = rf"(?:{DOMAIN_NOT_BOX}|recipients|users|mailboxes|accounts|addresses|correspondents)"
+_BOX_ABSENT = rf"\b{BOX}\b[^;!?]{{0,60}}?{_ABSENCE}(?! {_OTHERS}\b)"
+
+ABSENT = any_of(
+    _NO_BOX,
+    _BOX_ABSENT,
+    _BOX_INVALID,
+    r"\bnot (?:belong|resolve|correspond|match|map|lead)(?: to)? (?:any|an?|our) "
+    rf"(?:\w+ ){{0,2}}(?!address){BOX}\b",
+    r"\b(?:nobody|no ?one) (?:\w+ ){0,3}?(?:by|with|at|of|called|named|under)\b",
+    r"\ba-nosuchuser-link\b",
+    rf"\b(?:do|does|did|can|could) not (?:recogni[sz]e|know|find|locate|have|identify)"
+    rf"(?: (?:a|an|any|the|this|that|such|our|local|user|recipient))* {BOX}\b(?! {_NOUN}"
+    rf"| {DOMAIN_NOT_BOX}\b)",
+    r"\bno longer (?:with|employed|works?|working|at) (?:\w+ ){0,2}"
+    r"(?:us|here|company|organi[sz]ation|university|school|college|firm)\b",
+    r"\bnot (?:one of|an? \w+ of|part of|among) (?:our|this|the) "
+    r"(?:users|customers|subscribers|mailboxes|members|domain|organi[sz]ation|company|staff)\b",
+    r"\b(?:user|employee|person) (?:has )?left(?: us)?(?= ?(?:$|[.,;!]))",
+    r"\bhas left (?:the|our|this) (?:company|organi[sz]ation|university|school|college|firm)\b",
+    r"recip\w*notfound\b",
+    r"\b(?:do|does) ?not have (?:an? |any )?(?:account|user|mailbox)\b",
+    rf"\bno such {BOX} (?!{_NOUN})[^\s.,:;]+{ENDS}",
+    rf"\b(?:not|(?:un|not )able to) find (?:(?:the|any|an?|that|this|such) )?(?:recipients )?{BOX}\b",
+    rf"\bno {_KIND}{{0,2}}{BOX} (?:set up|configured|matche?s|matching|associated|defined|corresponds)\b",
+)
+_AT_ONCE = r"^(?:(?:the-address|sorry|error|this|the|recipient address rejected)[ .,:;-]*){0,4}"
+"""The start of a reply that comes to its point without a word about anything else."""
+
+_CLOSED = (
+    r"(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated"
+    r"|frozen|cancel+ed|archived|dormant|revoked|abandoned|out of service|deprovisioned|retired"
+    r"|not (?:(?:yet |been )?(?:active|activated|enabled)|yet been activated)|locked out|(?:switched"
+    r"|turned) off|shut down|barred"
+    r"|no longer (?:active|in use|available|monitored|accepts? mail|accepting))"
+)
+BOX_CLOSED = (
+    rf"\b{BOX}{_NAMED}{_LINK}{{0,9}}:? {_CLOSED}\b(?! (?:to|by another)\b)"
+    rf"|\b(?!the-address|(?:mail)?address\b){BOX}{_LINK}{{0,9}}:? blocked\b(?! (?:to|by another|you|your)\b)"
+)
+_OWNED = (
+    r"\b(?:recipients?|users?|customers?|accounts?)"
+    r" (?:subscription|contract|membership|licen[cs]e|account|mailbox)"
+)
+CLOSED_BOX = (
+    rf"\b{BOX}\b[^.;!?]{{0,40}}: it (?:is|was|has been) {_CLOSED}\b|"
+    rf"{_OWNED}{_LINK}{{0,4}} {_CLOSED}\b|"
+    r"\b(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated|archived) "
+    rf"{BOX}\b"
+)
+CLOSED = any_of(BOX_CLOSED, CLOSED_BOX)
+CLOSED_AT_ONCE = rf"{_AT_ONCE}{CLOSED}"
+ABSENT_AT_ONCE = rf"{_AT_ONCE}{ABSENT}"
+
+FULL = any_of(
+    r"\bquota\b",
+    r"\bover ?quota\b",
+    r"\bout of storage\b",
+    r"\bexhausted (?:\w+ ){0,3}(?:storage|space)\b|\bstorage (?:\w+ ){0,2}exhausted\b",
+    r"\bexceed\w* (?:\w+ ){0,2}storage\b",
+    r"\bstorage (?:space )?(?:allocation|limit|exceeded|full)\b",
+    rf"\b{BOX}{_LINK}{{0,4}}:? (?:full|over (?:its |the |their )?(?:\w+ )?limit)\b",
+    rf"\b{BOX} (?:disk )?space (?:is )?(?:full|exhausted)\b",
+    rf"\b{BOX}{_LINK}{{0,4}} (?:reached|hit) (?:its |the )?(?:\w+ )?(?:size|capacity)\b",
+    rf"\bfull {BOX}\b",
+    rf"\binsufficient (?:\w+ )?(?:storage|space) (?:of|in|for) (?:\w+ )?{BOX}\b",
+    rf"\b{BOX}s?{_LINK}{{0,4}}(?: size| storage)? (?:has |have |is |been ){{0,2}}exceed\w* "
+    r"(?:\w+ ){0,3}(?:size|limit|capacity|space|allocation|storage)\b",
+    r"\b(?:mail ?box|inbox|account|storage) (?:size|capacity|space|storage)(?: limit)? "
+    r"(?:is |has been |was )?(?:full|exceed\w*|reached|exhausted|used up)\b",
+    rf"\b{BOX}{_LINK}{{0,4}} (?:no|insufficient|not enough|out of) (?:\w+ )?(?:space|room|storage)\b",
+    rf"\b(?:no|insufficient|not enough|out of) (?:\w+ )?(?:space|room|storage) (?:\w+ )?(?:in|for|on|of) "
+    rf"(?:(?:the|this|that|recipients|users) )*{BOX}\b",
+    rf"\b{BOX}{_LINK}{{0,4}} (?:at|over|beyond) (?:(?:its|full|the|their|maximum) )*(?:capacity|limit"
+    rf"|size)\b",
+    r"\b(?:mailbox|disk|storage) usage (?:is )?(?:above|over|beyond|exceed\w*)\b",
+    r"\bmore (?:\w+ )?(?:space|storage) than\b",
+    r"\ballotted (?:storage|space)\b|\bused up (?:\w+ ){0,4}(?:storage|space)\b",
+    r"\b(?:mailbox|account|user) storage (?:\w+ ){0,2}(?:exceeded|full|reached)\b",
+)
+FULL_OF_MESSAGES = any_of(
+    rf"\btoo many (?:messages|mails|e-?mails|files) (?:stored )?(?:on|in|at) (?:\w+ ){{0,2}}(?:server"
+    rf"|{BOX}|folder|maildir)\b",
+    r"\bzu ?viele (?:e-?)?(?:mails|nachrichten) (?:\w+ ){0,2}(?:server|postfach)\b",
+    r"\b(?:trop de messages|demasiados (?:mensajes|correos)|muitas mensagens|tropp[ie] (?:messaggi|e-?mail)"
+    r"|te veel berichten) (?:dans|sur|en|na|nella|nel|sul|in|op)\b",
+    r"\b(?:holds|contains|has) too many (?:messages|mails|e-?mails)\b",
+    r"\bmessages? (?:count )?(?:limit|quota)\b.{0,20}\b(?:mailbox|inbox|quota)\b"
+    r"|\bquota\b.{0,30}\bmessages? limit\b",
+)
+"""The number of messages in a mailbox is no rate."""
+
+NOT_FULL = r"\binsufficient (?:system|disk)|\bsystem (?:storage|resources)|\bdisk space|\btoo many"
+
+
+# About rates, limits and greylisting.
+
+_MANY = any_of(
+    r"\btoo (?:many|much)\b(?! hops| relays| received)",
+    r"\btoo (?:fast|quickly|often|frequently|rapidly|soon)\b",
+    r"\bexcess(?:ive(?:ly)?)?\b",
+    r"\bzu viele\b|\btrop de\b|\bdemasiad[ao]s\b|\btropp[ei]\b|\bte veel\b|\bmuit[ao]s\b",
+)
+_SPEED = any_of(
+    r"\brate[ -]?(?:control|exceed|limit|overlimit)|\bratelimit",
+    r"\b(?:sending|receive|connection|message|submission|unusual) rate\b|\bat a rate\b",
+    r"\bthrottl",
+    r"\bslow(?:ing)? down\b",
+    r"\bfrequency\b",
+    r"\bconcurren|\bsimultane",
+    r"\bper (?:hour|day|minute|second)\b|\bhourly\b|\bdaily\b",
+    r"\bunexpected volume\b|\buser complaints\b",
+    r"\bthread limit\b",
+    r"\b(?:sender|sending|send|daily|hourly|rate|connection) (?:message |mail )?quota\b",
+)
+RATE = any_of(_MANY, _SPEED)
+"""Speaks of how much or how fast we send, or a mailbox receives."""
+
+LIMIT = any_of(
+    r"\blimit (?:is |was |has been )?(?:exceeded|reached)\b",
+    r"\bexceed\w* (?:\w+ ){0,3}(?:limit|maximum)\b",
+    r"\b(?:recipient|connection|session|message) limit\b",
+    r"\bmax(?:imum)? (?:number of |concurrent )?(?:connections|recipients|messages|sessions)\b",
+    r"\bmaximum (?:\w+ ){0,3}rate\b",
+    r"\blimits? for how many\b",
+)
+GREYLISTING = any_of(
+    r"gr[ea]y[ -]?list",
+    r"\bpostgrey\b",
+    r"\blistes? grises?\b|\blista gris\b|\blista grigia\b|\blista cinza\b|\bgrijze lijst\b",
+    r"\bnot yet authori[sz]ed to deliver\b",
+    r"\bretry timeout not reached\b",
+    r"\binternal resources? (?:is |are )?temporarily unavailable\b",
+)
+GREYLISTING_MANNER = any_of(
+    r"\btemporar(?:il)?y (?:rejected|deferred|delayed)\b",
+    r"\b(?:deferred|come back later)\b",
+    r"\b(?:try(?: it)?|come|retry|send)(?: again| back)? (?:in|after) \d",
+)
+TEMPORARILY = r"\btemporar(?:y|ily)\b|\btry (?:again )?later\b|\bat this time\b|\bcurrently unavailable\b"
+
+STORAGE_OR_LENGTH = r"\bstorage\b|\bsize\b|\blength\b|\bspace\b|\bquota\b|\bfull\b|\binodes?\b"
+"""What a limit may be about that is no rate."""
+
+SERVER_TROUBLE = r"\btemporary server error\b|\btls not available\b|\bconfiguration error\b|\boverload"
+
+SOMETHING_ELSE_MISSING = any_of(
+    r"\b(?:host|hostname|domain|dns|record|mx|server)s? (?:name )?(?:is |was |may |does )?"
+    r"(?:not found|unknown|not exist|invalid|lookup)\b",
+    r"\b(?:no such|unknown|invalid) (?:host|domain|database)\b(?! user)",
+    r"\b(?:host|domain|server) [\w-]{1,63}(?:\.[\w-]{1,63}){1,6} (?:is |was |does )?"
+    r"(?:not found|unknown|not exist)\b",
+    r"\b(?:database|table|ldap|map|backend)\b(?: \w+)?:? "
+    r"(?:not found|unknown|unavailable|error|fail)",
+    r"\bfind the recipient domain\b",
+    r"\b(?:domain|host) of (?:the |your )?\w+ (?:(?:is|was|does|could|can) )?"
+    r"(?:not (?:be )?(?:found|exist)|unknown)\b",
+)
+"""Says that a domain, a host or a table of the server is not there."""
+
+UNROUTABLE = r"\bunroute?able address\b|\bnot our customer\b|\buser does not have an? \S+ account\b"
+"""Exim's words for an address that no router of its own accepts, and others' like them."""
+
+MAILBOX_UNAVAILABLE = r"\bmailbox (?:the-address )?(?:is )?(?:unavailable|not available)\b"
+"""RFC 5321's words for 550."""
+
+EXCHANGE_DIRECTORY = r"\brecipient address(?:es)? rejected ?: access denied"
+
+TAKES_NO_MAIL = (
+    r"\bnot accepting\b|\b(?:not|unable to) receiv|\bno longer accepts?\b|\bdisabled\b|\binactive\b"
+)
+"""Beside a code that says the mailbox is disabled."""
+
+NOT_THE_CLOSED_MAILBOX = any_of(SENDER, CLIENT, LISTED, AUTHENTICATION, CONTENT, IP_LITERAL)
+"""Makes words of a closed mailbox say something about us."""
+
+# About the mailbox, in other languages than English.
+
+_SAID = r"(?:[^.;:!?]|\.(?! )){0,60}?\b"
+"""What may stand between a noun and what the same sentence says of it."""
+
+_STATE = (
+    r"(?:,? (?:the-address|ist|sind|wurde|est|a|ete|es|esta|e|foi|ha|sido|du|de|del|della|des|do|da|dell"
+    r"|utilisateur|usuario|destinatario|destinataire|empfangers|utente|stat[oa]|is|werd|al|el|o|se|encuentra"
+    r"|jest|zostal[ao]?|odbiorcy|uzytkownika|adresata|je|byl[ao]?|uzivatele|prijemce|ar|er|har|blivit"
+    r"|har blivit"
+    r"|получателя|пользователя|адресата|был[ао]?|почтовый))"
+)
+"""A verb between a noun and its state, or whose mailbox it is."""
+
+_BECAUSE = r"(?:wegen|aufgrund|pour|por|per|vanwege|wegens|durch|par|da|door|von|vom)"
+
+_ELSE = (
+    r"(?:dominio|domaine?|domein|hostname|rechnername|nom d hote|(?:\w*-)?domane|dns\S*|mx\S*"
+    r"|empf(?:ae|a)nger-?doma?a?i?ne?|name ?server|domen\w*|doman\w*|alan adi|sunucu\w*|serwer\w*"
+    r"|домен\w*|хост\w*|сервер)"
+)
+_ABSENT_ABROAD = any_of(*(said.absent for said in languages.LANGUAGES))
+
+NOT_THE_BOX_ABROAD = any_of(
+    rf"\b{_ELSE}(?: (?!de|des|du|del|do|da)\S+)?,? {_ABSENT_ABROAD}\b",
+    r"\bhost ?name|\brechnername|\bnom d hote|\bnombre del? (?:host|equipo|servidor)",
+    r"\bnome (?:\w+ )?host|\bdns\b",
+    languages.YOURS,
+    RULE,
+)
+"""Says that something else is not there, or speaks of what is ours or allowed."""
+
+_STORAGE_USED_UP = (
+    r"\bнет (?:свободного )?места\b"
+    r"|\b(?:speicher(?:platz)?|espace|stockage|espacio|espaco|armazenamento|spazio|opslagruimte)\b"
+    r"(?: \S+){0,6} (?:erschopft|aufgebraucht|belegt|insuffisant|depasse|epuise|agotado|esgotado"
+    r"|insu?ff?iciente|esaurito|vol)\b"
+)
+
+
+def _box(said: languages.ReplyLanguage) -> str:
+    return any_of(said.box, languages.BORROWED)
+
+
+def _closed(said: languages.ReplyLanguage) -> str:
+    return any_of(
+        rf"\b{_box(said)}{_STATE}{{0,4}} {said.closed}\b",
+        rf"\b(?!{languages.ADDRESS}){_box(said)}{_STATE}{{0,4}} {said.blocked}\b(?! {_BECAUSE}\b)",
+    )
+
+
+def absent_in(said: languages.ReplyLanguage) -> str:
+    """Return what says in this language that a mailbox does not exist."""
+    return rf"\b{_box(said)}\b{_SAID}{said.absent}\b|\b{said.no} {_box(said)}\b"
+
+
+FULL_ABROAD = any_of(
+    *(rf"\b{_box(said)}{_STATE}{{0,4}} {said.full}\b" for said in languages.LANGUAGES), _STORAGE_USED_UP
+)
+CLOSED_ABROAD = any_of(*map(_closed, languages.LANGUAGES))
+CLOSED_SOMEHOW_ABROAD = any_of(*(rf"\b{_box(said)}\b{_SAID}{said.closed}\b" for said in languages.LANGUAGES))
+"""The same sentence says of the mailbox that it is closed."""
+
+ABSENT_TRANSLITERATED = r"\bnet takogo (?:polzovatel|adres|yaschik)|\bpolzovatel \S+ ne nai?jden"
+"""Russian in Latin letters."""
+
+_QUOTA = (
+    r"(?:cuotas?|cota|kvot\w+|kota\w*|квот\w+|pojemnosc\w*|kapacit\w+|capacita|capacidade?|capacite"
+    r"|kontingent\w*|(?:grosse|groesse) (?:des|ihres|seines) postfachs|taille de (?:la|sa) boite"
+    r"|limit \w+|размер\w* ящика|(?:limite )?(?:di|de|d) (?:spazio|espacio|espace|stockage))"
+)
+_EXCEEDED = (
+    r"(?:superad[oa]|supero|excedid[oa]|excede\w*|depass\w+|przekroczon\w+|przekroczyl\w*|prekrocen\w*"
+    r"|asil\w+|doldu"
+    r"|превыш\w+|u(?:be|ebe)rschreitet|uberschritten|erschopft|overschreden|overskrid\w+|overskred\w+|superat[oa]|esaurit[oa])"
+)
+QUOTA_ABROAD = rf"\b{_QUOTA}\b.{{0,40}}\b{_EXCEEDED}\b|\b{_EXCEEDED}\b.{{0,40}}\b{_QUOTA}\b"
+
+NETWORK_TROUBLE = any_of(
+    r"\bloops? back\b|\bmail loop|\btoo many hops\b",
+    r"\bname service error\b|\b(?:host|name) (?:lookup|resolution)\b",
+    r"\bconnect to \S+|\blost connection\b|\bconversation with\b|\bno route to host\b"
+    r"|\bnetwork is unreachable\b",
+    r"\btimed out\b|\btime-?out\b",
+    r"\btransport (?:is )?unavailable\b|\bverification (?:is )?in progress\b|\bqueue file\b",
+)
+"""The server could not reach the server behind it, so it does not know either."""
+
+NO_DELIVERY = (
+    r"\b(?:can|could|do|will|does) not deliver (?:(?:e-?mail|mail|messages?|anything) )?(?:for"
+    r"|to) [{<(]?\s?the-address"
+    r"|\bunable to deliver (?:(?:e-?mail|mail|messages?) )?(?:for|to) [{<(]?\s?the-address"
+    r"|\bmail for [{<(]?\s?the-address[})>]? (?:can|could) not be delivered"
+)
+BAD_FORM = any_of(
+    r"\b(?:recipient|rcpt|mailbox|the-address|local[ -]?part)\b[^;!?]{0,40}?\b(?:malformed|syntax"
+    r"|not correctly formed|improper\w*"
+    r"|bad format|wrong format|invalid format|not a valid (?:e-?mail )?address|user address required)\b",
+    r"\b(?:malformed|improper|incorrect|bad|invalid|illegal) (?:recipient |rcpt |mailbox "
+    r"|e-?mail )?address(?: (?:format|syntax))?\b",
+    r"\baddress (?:format|syntax)\b(?=.* recipient)",
+)
+"""Complains about the form of an address; its syntax is good, or we would not have asked."""

@@ -1,0 +1,1 @@
+"""Cells become addresses: tidied, judged by email-validator, written one way."""

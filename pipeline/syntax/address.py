@@ -1,0 +1,296 @@
+"""One cell becomes one canonical address, or the name of the rule it breaks.
+
+Plain ASCII addresses are taken by a pattern; email-validator judges all others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from email_validator import SPECIAL_USE_DOMAIN_NAMES, ValidatedEmail, validate_email
+
+LONGEST = 1_024
+"""Characters beyond which a text is too long whatever else it is; bounds the exact parser's work."""
+
+REFUSED_TLDS = tuple(name for name in SPECIAL_USE_DOMAIN_NAMES if name != "test")
+"""Special-use names (RFC 6761, RFC 6762, RFC 7686) that never take mail.
+
+`.test` is let through, here and in the fast path: it is the home of the sandbox, and outside of it DNS
+says all there is to say about such a domain.
+"""
+
+REFUSED_TLD = rf"(?i)\.(?:{'|'.join(REFUSED_TLDS)})$"
+"""Searched in a whole address."""
+
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL = r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"
+PLAIN_LOCAL = rf"{_ATOM}(?:\.{_ATOM})*"
+"""A local part without quotes, in ASCII (RFC 5321 section 4.1.2, Dot-string)."""
+PLAIN = rf"{PLAIN_LOCAL}@(?:{_LABEL}\.)+[A-Za-z]+"
+"""A plain ASCII address; with care for lengths and special-use names it is good beyond doubt.
+
+No label has two hyphens in a row (RFC 5890: Punycode and reserved labels).
+"""
+LONGEST_LOCAL: Final = 64
+"""Octets (RFC 5321 section 4.5.3.1.1)."""
+LONGEST_PLAIN_DOMAIN: Final = 63
+"""Octets of a domain no label of which can be too long (RFC 1035), nor its address (RFC 5321)."""
+_LONGEST_INTERNATIONAL: Final = 60
+"""Octets of an international address that is far from all limits."""
+
+# White space and marks nobody sees, which spreadsheets and web pages leave at the ends of a cell.
+UNSEEN = "".join(
+    chr(code)
+    for first, last in (
+        (0x09, 0x0D),
+        (0x20, 0x20),
+        (0x85, 0x85),
+        (0xA0, 0xA0),  # no-break space
+        (0xAD, 0xAD),  # soft hyphen
+        (0x034F, 0x034F),
+        (0x061C, 0x061C),
+        (0x1680, 0x1680),
+        (0x180E, 0x180E),
+        (0x2000, 0x200F),  # spaces, zero-width marks, direction marks
+        (0x2028, 0x202F),  # separators, direction embeddings and overrides
+        (0x205F, 0x206F),
+        (0x3000, 0x3000),
+        (0xFEFF, 0xFEFF),  # byte order mark
+        (0xFFF9, 0xFFFB),
+    )
+    for code in range(first, last + 1)
+)
+
+_PLAIN = re.compile(PLAIN)
+_LOCAL = re.compile(PLAIN_LOCAL)
+_REFUSED = re.compile(REFUSED_TLD)
+_MAILTO = re.compile(r"\A(?i:mailto):(?://)?")
+_BRACKETS = re.compile(r"\A<([^<>]*)>\Z")
+
+
+class SyntaxRule(StrEnum):
+    """The rule a bad address breaks; the values are part of the contract."""
+
+    EMPTY = "empty"
+    NO_AT = "no_at"
+    TOO_LONG = "too_long"
+    LOCAL_EMPTY = "local_empty"
+    LOCAL_TOO_LONG = "local_too_long"
+    LOCAL_DOT = "local_dot"
+    LOCAL_CHARACTER = "local_character"
+    QUOTED_UNTERMINATED = "quoted_unterminated"
+    DOMAIN_EMPTY = "domain_empty"
+    DOMAIN_TOO_LONG = "domain_too_long"
+    DOMAIN_LABEL = "domain_label"
+    DOMAIN_CHARACTER = "domain_character"
+    DOMAIN_NO_DOT = "domain_no_dot"
+    DOMAIN_SPECIAL_USE = "domain_special_use"
+    DOMAIN_LITERAL = "domain_literal"
+    DISPLAY_NAME = "display_name"
+    SEVERAL_ADDRESSES = "several_addresses"
+    CONTROL_CHARACTER = "control_character"
+    UNICODE_INVALID = "unicode_invalid"
+    OTHER = "other"
+
+
+class ParsedAddress(NamedTuple):
+    """One row of frames.PARSED."""
+
+    address: str
+    local: str
+    domain: str
+    rule: str
+
+
+_Rules = tuple[tuple[SyntaxRule, re.Pattern[str]], ...]
+
+# Searched in the parts of a text with exactly one @ and no quotes; first match wins. Each pattern matches
+# only what the exact parser refuses too (a property test holds them together): they give the refusal its
+# name and spare the slow parser the plain mistakes.
+_LOCAL_RULES: _Rules = (
+    (SyntaxRule.LOCAL_EMPTY, re.compile(r"\A\Z")),
+    (SyntaxRule.LOCAL_TOO_LONG, re.compile(r"\A.{65}", re.DOTALL)),  # RFC 5321 section 4.5.3.1.1
+    (SyntaxRule.LOCAL_DOT, re.compile(r"\A\.|\.\.|\.\Z")),  # RFC 5321 section 4.1.2, Dot-string
+    (SyntaxRule.LOCAL_CHARACTER, re.compile(r"[^.\w!#$%&'*+/=?^`{|}~\-\x80-\U0010ffff]", re.ASCII)),
+)
+_DOMAIN_RULES: _Rules = (
+    (SyntaxRule.DOMAIN_EMPTY, re.compile(r"\A\Z")),
+    (SyntaxRule.DOMAIN_LITERAL, re.compile(r"\A\[")),
+    (SyntaxRule.DOMAIN_TOO_LONG, re.compile(r"\A.{254}", re.DOTALL)),  # RFC 1035 section 2.3.4
+    (SyntaxRule.DOMAIN_CHARACTER, re.compile(r"[^A-Za-z0-9.\-\x80-\U0010ffff]")),
+    (SyntaxRule.DOMAIN_SPECIAL_USE, re.compile(rf"(?i)(?:\A|\.)(?:{'|'.join(REFUSED_TLDS)})\Z")),
+    (SyntaxRule.DOMAIN_NO_DOT, re.compile(r"\A[^.\u3002\uff0e\uff61]*\Z")),  # the other three: UTS 46
+    # RFC 1123 section 2.1; 63 octets: RFC 1035; "--" in third place: RFC 5890; a numeric end: RFC 3696
+    (SyntaxRule.DOMAIN_LABEL, re.compile(r"\A[.-]|\.\.|-\.|\.-|[.-]\Z|[A-Za-z0-9-]{64}|[0-9]\Z")),
+    (SyntaxRule.DOMAIN_LABEL, re.compile(r"(?i)(?:\A|\.)(?!xn)[a-z0-9-]{2}--")),
+)
+
+# Words of email-validator's message -> rule, for what the tables above do not see; first match wins.
+_MESSAGES: tuple[tuple[str, SyntaxRule], ...] = (
+    ("display name", SyntaxRule.DISPLAY_NAME),
+    ("angle bracket", SyntaxRule.DISPLAY_NAME),
+    ("anything after the email address", SyntaxRule.DISPLAY_NAME),
+    ("must have an @-sign", SyntaxRule.QUOTED_UNTERMINATED),
+    ("Extra character(s) found after close quote", SyntaxRule.LOCAL_CHARACTER),
+    ("something before the @-sign", SyntaxRule.LOCAL_EMPTY),
+    ("something after the @-sign", SyntaxRule.DOMAIN_EMPTY),
+    ("too long before the @-sign", SyntaxRule.LOCAL_TOO_LONG),
+    ("too long after the @-sign", SyntaxRule.DOMAIN_TOO_LONG),
+    ("too long (", SyntaxRule.TOO_LONG),
+    ("too long when", SyntaxRule.TOO_LONG),
+    ("too long after normalization", SyntaxRule.TOO_LONG),
+    ("bracket", SyntaxRule.DOMAIN_LITERAL),
+    ("special-use", SyntaxRule.DOMAIN_SPECIAL_USE),
+    ("should have a period", SyntaxRule.DOMAIN_NO_DOT),
+    ("top-level domain", SyntaxRule.DOMAIN_LABEL),
+    ("so many characters", SyntaxRule.DOMAIN_LABEL),
+    ("Label too long", SyntaxRule.DOMAIN_LABEL),
+    ("two dashes", SyntaxRule.DOMAIN_LABEL),
+    ("period", SyntaxRule.DOMAIN_LABEL),
+    ("hyphen", SyntaxRule.DOMAIN_LABEL),
+    ("Unicode normalization", SyntaxRule.UNICODE_INVALID),
+    ("unsafe characters", SyntaxRule.UNICODE_INVALID),
+    ("IDNA", SyntaxRule.UNICODE_INVALID),
+    ("before the @-sign", SyntaxRule.LOCAL_CHARACTER),
+    ("after the @-sign", SyntaxRule.DOMAIN_CHARACTER),
+)
+
+_SEPARATOR = re.compile(r"[\s,;|/<>&]")
+
+
+def _several(text: str) -> bool:
+    """Two @ with something between them that parts addresses."""
+    return '"' not in text and bool(_SEPARATOR.search(text, text.find("@") + 1, text.rfind("@")))
+
+
+# Asked of the whole text, before it is split at the @.
+_WHOLE_RULES: tuple[tuple[SyntaxRule, Callable[[str], object]], ...] = (
+    (SyntaxRule.EMPTY, lambda text: not text),
+    (SyntaxRule.TOO_LONG, lambda text: len(text) > LONGEST),
+    (SyntaxRule.SEVERAL_ADDRESSES, _several),
+    (SyntaxRule.CONTROL_CHARACTER, re.compile(r"[\x00-\x1f\x7f-\x9f]").search),
+    (SyntaxRule.NO_AT, lambda text: "@" not in text),
+    (SyntaxRule.DISPLAY_NAME, re.compile(r'\A[^"]*<[^"<>]*>\s*\Z').match),
+    (SyntaxRule.QUOTED_UNTERMINATED, re.compile(r'\A"(?:[^"\\]|\\.)*\Z', re.DOTALL).match),
+)
+
+
+def parse_cell(cell: str) -> ParsedAddress:
+    """Parse one cell: what stands around its address is cut off.
+
+    Args:
+        cell: any text without lone surrogates.
+    """
+    return parse_plain(cell) or parse_address(tidy(cell))
+
+
+def tidy(cell: str) -> str:
+    """Cut unseen characters at the ends, a leading `mailto:` and a pair of angle brackets around all."""
+    text = _MAILTO.sub("", cell.strip(UNSEEN)).strip(UNSEEN)
+    text = _BRACKETS.sub(r"\1", text).strip(UNSEEN)
+    return _MAILTO.sub("", text).strip(UNSEEN)
+
+
+def parse_address(text: str) -> ParsedAddress:
+    """Parse one text that is nothing but an address and give its canonical form or the rule it breaks.
+
+    The canonical form is lower-cased as a whole: RFC 5321 section 2.4 lets a server tell upper from lower
+    case in local parts, none in practice does, and without it every list has duplicates. It is in NFC
+    (RFC 6532 section 3.1) and its domain is ASCII (IDNA 2008). Canonical forms are their own canonical form.
+    """
+    return parse_plain(text) or _parse_international(text) or parse_exact(text)
+
+
+def parse_plain(text: str) -> ParsedAddress | None:
+    """Parse what is a plain ASCII address beyond doubt; None leaves the judgement to the exact parser."""
+    if not _PLAIN.fullmatch(text) or _REFUSED.search(text):
+        return None
+    address = text.lower()
+    local, _, domain = address.partition("@")
+    if len(local) > LONGEST_LOCAL or len(domain) > LONGEST_PLAIN_DOMAIN:
+        return None
+    return ParsedAddress(address, local, domain, "")
+
+
+def _parse_international(text: str) -> ParsedAddress | None:
+    """Parse a plain local part at an international domain that is known to be good from another address."""
+    local, _, shown = text.partition("@")
+    if shown.isascii() or len(text.encode()) > _LONGEST_INTERNATIONAL or not _LOCAL.fullmatch(local):
+        return None
+    domain = _ascii_domain(shown)
+    return ParsedAddress(f"{local.lower()}@{domain}", local.lower(), domain, "") if domain else None
+
+
+@lru_cache(maxsize=16_384)
+def _ascii_domain(shown: str) -> str:
+    """Return an international domain in ASCII, "" for a bad one."""
+    return parse_exact(f"a@{shown}").domain
+
+
+def parse_exact(text: str) -> ParsedAddress:
+    """Do what parse_address does, by email-validator alone."""
+    rule = obvious_rule(text)
+    if rule is not None:
+        return _refused(text, rule)
+    local, _, domain = text.rpartition("@")
+    try:
+        found = validated(f"{local.lower()}@{domain}")
+    except ValueError as error:  # EmailNotValidError is one, and so is all that the idna package raises
+        return _refused(text, _rule_of(str(error)))
+    rule = _rule_of_canonical(found.local_part, found.ascii_domain)
+    if rule is not None:
+        return _refused(text, rule)
+    return ParsedAddress(f"{found.local_part}@{found.ascii_domain}", found.local_part, found.ascii_domain, "")
+
+
+def _rule_of_canonical(local: str, domain: str) -> SyntaxRule | None:
+    """Return the rule a canonical form breaks: it is sent and stored, so what holds for any address does."""
+    if len(local.encode()) > LONGEST_LOCAL:  # RFC 5321 section 4.5.3.1.1, RFC 6531 section 3.3
+        return SyntaxRule.LOCAL_TOO_LONG
+    return _search(_DOMAIN_RULES, domain)
+
+
+def validated(text: str) -> ValidatedEmail:
+    """Return email-validator's parse of an envelope address (RFC 5321, RFC 6531).
+
+    Raises:
+        ValueError: the syntax is bad.
+    """
+    return validate_email(
+        text,
+        allow_smtputf8=True,
+        allow_quoted_local=True,
+        allow_domain_literal=False,
+        allow_display_name=False,
+        strict=True,  # local parts of more than 64 characters are refused, RFC 5321 section 4.5.3.1.1
+        check_deliverability=False,
+        test_environment=True,  # permits `.test`, see REFUSED_TLDS
+    )
+
+
+def obvious_rule(text: str) -> SyntaxRule | None:
+    """Return the rule a plainly bad text breaks; None leaves the judgement to the exact parser."""
+    whole = next((rule for rule, broken in _WHOLE_RULES if broken(text)), None)
+    if whole is not None or '"' in text:
+        return whole
+    local, _, domain = text.partition("@")
+    rule = _search(_LOCAL_RULES, local) or _search(_DOMAIN_RULES, domain)
+    if rule is None and len(text.encode()) > 254:  # RFC 5321 section 4.5.3.1.3, less the angle brackets
+        return SyntaxRule.TOO_LONG
+    return rule
+
+
+def _search(rules: _Rules, text: str) -> SyntaxRule | None:
+    return next((rule for rule, pattern in rules if pattern.search(text)), None)
+
+
+def _rule_of(message: str) -> SyntaxRule:
+    return next((rule for words, rule in _MESSAGES if words in message), SyntaxRule.OTHER)
+
+
+def _refused(text: str, rule: SyntaxRule) -> ParsedAddress:
+    return ParsedAddress(text, "", "", rule.value)

@@ -1,0 +1,85 @@
+"""A whole column of cells at once: vectorised for the many plain addresses, cell by cell for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from mailsift.pipeline.frames import PARSED
+from mailsift.pipeline.syntax.address import (
+    LONGEST_LOCAL,
+    LONGEST_PLAIN_DOMAIN,
+    PLAIN,
+    REFUSED_TLD,
+    UNSEEN,
+    parse_cell,
+)
+
+
+def parse_column(cells: pl.Series) -> pl.DataFrame:
+    """Parse cells, one address each; nulls and blanks break the rule "empty".
+
+    Args:
+        cells: text; may hold anything.
+
+    Returns:
+        A frame with the columns frames.PARSED, one row for each cell, in order: what parse_cell makes of it.
+    """
+    texts = cells.cast(pl.String).fill_null("")
+    return _plain_or(texts, lambda rest: _plain_or(rest.str.strip_chars(UNSEEN), _one_by_one))
+
+
+def is_plain(text: pl.Expr) -> pl.Expr:
+    """Say which texts are plain ASCII addresses beyond doubt, as syntax.address.parse_plain does.
+
+    Accepts only what email-validator accepts, with the same canonical form.
+    """
+    at = text.str.find("@", literal=True).cast(pl.Int64)
+    return (
+        text.str.contains(rf"^{PLAIN}$")
+        & (at <= LONGEST_LOCAL)
+        & (text.str.len_bytes().cast(pl.Int64) - at - 1 <= LONGEST_PLAIN_DOMAIN)
+        & ~text.str.contains(REFUSED_TLD)
+    ).fill_null(value=False)
+
+
+def _plain_or(texts: pl.Series, otherwise: Callable[[pl.Series], pl.DataFrame]) -> pl.DataFrame:
+    """Split the plain addresses and hand the rest on; rows come back in order."""
+    text = pl.col("text")
+    frame = texts.alias("text").to_frame().with_columns(is_plain(text).alias("plain"))
+    plain = _split(frame.filter("plain"))
+    if plain.height == frame.height:
+        return plain
+    rest = otherwise(frame.filter(~pl.col("plain"))["text"])
+    return _in_order(frame["plain"], plain, rest) if plain.height else rest
+
+
+def _in_order(is_first: pl.Series, first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+    """Put the rows of two frames back in the order they had before they were parted."""
+    mine = pl.col("mine")
+    row = pl.when(mine).then(mine.cum_sum() - 1).otherwise((~mine).cum_sum() - 1 + first.height)
+    return pl.concat([first, second])[is_first.alias("mine").to_frame().select(row)["mine"]]
+
+
+def _split(texts: pl.DataFrame) -> pl.DataFrame:
+    """Cut plain addresses at the @; step by step, so that no step is computed twice."""
+    address, at = pl.col("address"), pl.col("at")
+    return (
+        texts.select(pl.col("text").str.to_lowercase().alias("address"))
+        .with_columns(address.str.find("@", literal=True).alias("at"))
+        .select(
+            address,
+            address.str.slice(0, at).alias("local"),
+            address.str.slice(at + 1).alias("domain"),
+            pl.lit("").alias("rule"),
+        )
+    )
+
+
+def _one_by_one(texts: pl.Series) -> pl.DataFrame:
+    """Parse each distinct text once."""
+    rows = [(text, *parse_cell(text)) for text in texts.unique()]
+    table = pl.DataFrame(rows, schema={"text": pl.String, **PARSED}, orient="row")
+    found = texts.alias("text").to_frame().join(table, on="text", how="left", maintain_order="left")
+    return found.select(list(PARSED))

@@ -1,0 +1,115 @@
+"""What somebody probably meant who typed a cell that is no address: offered, never taken without asking.
+
+Every offer is an address that parses, made by taking away what stands around it or by writing its signs as
+signs. Where two readings are possible (`jane doe@example.com`) nothing is offered.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import unquote
+
+from mailsift.pipeline.syntax.address import LONGEST, parse_address
+
+MOST_OFFERS: Final = 5
+
+_UNSEEN_INSIDE = re.compile(
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
+_QUOTES = re.compile(r"[\"`´‘’‚‛“”„‟«»‹›″‵]|''")
+_OPEN, _CLOSE = r"[(\[{<]\s*", r"\s*[)\]}>]"
+_WRITTEN_OUT: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
+    (re.compile(pattern, re.IGNORECASE), sign)
+    for pattern, sign in (
+        (rf"\s*{_OPEN}(?:at|ät|a|@|arroba|chiocciola){_CLOSE}\s*", "@"),
+        (rf"\s*{_OPEN}(?:dot|punkt|punto|point|\.){_CLOSE}\s*", "."),
+        (r"(?<=\w)\s+(?:at|arroba)\s+(?=(?!www\.)[\w-]+(?:\.| dot | punto )\w)", "@"),
+        (r"(?<=\w)\s+at\s+(?=(?:gmail|yahoo|hotmail|outlook|icloud)\Z)", "@"),
+        (r"(?<=\w)\s+(?:dot|punto)\s+(?=\w)", "."),
+    )
+)
+"""Signs written as words, against harvesters."""
+
+_MARKUP = re.compile(r"<a\s[^>]*>|</a>|\]\(mailto:[^)]*\)", re.IGNORECASE)
+_SCHEME = re.compile(
+    r"(?:\bmailto:(?://)?|\bhttps?://(?=[^\s/@]+@)|(?<=@)https?://(?:www\.)?)", re.IGNORECASE
+)
+_QUERY = re.compile(r"(@[\w.-]+)[?][\w%&=+.-]*")
+_LABEL = re.compile(r"\A[^@:]{1,30}:\s*")
+_AROUND = " \t\r\n.,;:!?|/\\<>()[]{}*•·‣#=-–—'&"
+_BREAKS = re.compile(r"[\s,;|<>()\[\]{}&]+|(?<=\w)/(?=[^@]*@)")
+_LABELS = frozenset(
+    ["e-mail", "email", "mail", "correo", "contact", "kontakt", "address", "adresse", "at", "to"]
+)
+_MOST_LABELS = 3
+_SHORTEST_NAME = 3
+
+
+def meant_addresses(cell: str, *, domain_of: Callable[[str], str]) -> tuple[str, ...]:
+    """Return the addresses a cell probably means, in its order; () when it is anybody's guess.
+
+    Their domains are in canonical form, their local parts as they were typed.
+
+    Args:
+        cell: a text that is no address.
+        domain_of: returns the domain that was probably meant by one that does not exist or is a slip of a
+            well-known one, the domain itself where nothing is wrong with it, "" when it cannot exist.
+    """
+    if len(cell) > LONGEST:
+        return ()
+    text = _plain_signs(cell)
+    if text.count("@") == 1:
+        found = [_one_address(text, domain_of)]
+    else:
+        found = [_one_address(piece, domain_of) for piece in _BREAKS.split(text) if "@" in piece]
+    return tuple(dict.fromkeys(filter(None, found)))[:MOST_OFFERS]
+
+
+def _plain_signs(cell: str) -> str:
+    """Return a cell with plain signs for signs that look or read like them, and without marks nobody sees."""
+    text = _UNSEEN_INSIDE.sub("", unicodedata.normalize("NFKC", cell)).replace("。", ".")
+    text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text)
+    text = _QUOTES.sub(" ", _MARKUP.sub(" ", text)).replace("\\n", " ")
+    text = _SCHEME.sub("", unquote(text) if "%40" in text else text)
+    for pattern, sign in _WRITTEN_OUT:
+        text = pattern.sub(sign, text)
+    return re.sub(r"@(?:\s*@)+", "@", _QUERY.sub(r"\1", text))
+
+
+def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
+    """Return the address in a text with one @, "" when it is not clear which it is."""
+    before, _, after = text.partition("@")
+    local, typed = _local_part(before.rstrip()), _domain(after.lstrip())
+    domain = domain_of(typed) if local and typed else ""
+    parsed = parse_address(f"{local}@{domain}") if domain else None
+    return f"{local}@{parsed.domain}" if parsed and not parsed.rule else ""
+
+
+def _local_part(before: str) -> str:
+    """Return the word that ends at the @, "" where the words before it may be a part of it."""
+    text = re.sub(r"\s+(?=\.)|(?<=[^\W\d]\.)\s+(?=\w)", "", _LABEL.sub("", before))
+    words = [word for word in re.split(r"[\s<>()\[\]{}|;&]+", text.strip(_AROUND)) if word.strip(_AROUND)]
+    if not words or "," in (local := words[-1].strip(_AROUND)):
+        return ""
+    others = [word.strip(_AROUND).lower() for word in words[:-1]]
+    parted = re.search(r"(?:[<>(\[{|:]|\s-)\s*\S+\Z", text)
+    named = any(len(word) >= _SHORTEST_NAME and word in local.lower() for word in others)
+    return re.sub(r"\.{2,}", ".", local) if parted or named or _LABELS.issuperset(_words(others)) else ""
+
+
+def _words(others: list[str]) -> set[str]:
+    """Return the words that are not only numbers, as in a numbered list."""
+    return {word for word in others if not word.isdecimal()}
+
+
+def _domain(after: str) -> str:
+    """Return what follows the @ as a domain: the first word, or labels with other signs for dots."""
+    text = re.split(r"[<>()\[\]{}|]|\s[-–&/]\s", after.lower())[0].strip(_AROUND)
+    words = re.split(r"[\s,;:]+", re.sub(r"\s*\.\s*", ".", text))
+    if "." not in words[0]:
+        labels = len(words) <= _MOST_LABELS and not any("." in word for word in words)
+        return ".".join(words) if labels else ""
+    return re.sub(r"\.{2,}", ".", words[0].strip(_AROUND))

@@ -1,0 +1,360 @@
+"""The pipeline: a frame of parsed addresses in, verdicts out, and what has to come back later.
+
+`syntax -> lists -> domain facts -> mailbox facts -> judge`. A single address is a frame of one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from mailsift.pipeline.dns.domains import DomainFacts
+from mailsift.pipeline.facts import (
+    TRIAGE,
+    Answer,
+    CatchAllFact,
+    DomainFact,
+    DomainState,
+    Known,
+    MailboxFact,
+    Mode,
+    Wait,
+    WaitReason,
+)
+from mailsift.pipeline.frames import Schema
+from mailsift.pipeline.judge.frame import Findings, judge_frame
+from mailsift.pipeline.judge.table import VerdictPolicy
+from mailsift.pipeline.lists import Lists
+from mailsift.pipeline.probe.port25 import Port25Status
+from mailsift.pipeline.probe.prober import Prober, ProbeResult
+from mailsift.pipeline.probe.queue import ProbeTarget
+from mailsift.pipeline.probe.reading import OwnRule
+from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.suggest import TYPO_TRAPS
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationRequest:
+    """How to look at one frame.
+
+    Attributes:
+        mode: how far to look.
+        evidence: write the evidence beside every verdict.
+        max_age: seconds a mailbox verdict may be reused; 0 = always ask.
+        probe_limit: with more mailboxes than this to ask for, none is asked: they are handed back with
+            reason `survey` (triage), so that the caller can group them by provider; 0 = ask all.
+        delays: seconds to wait before the second, third … try at a server that said "later".
+        dns_s: seconds without news from DNS after which the slow domains have to come back; None = wait.
+        session_s: wall-clock seconds one SMTP session may take.
+        budget_s: seconds after which no new session is opened.
+        final: nobody will come back: judge what is known now.
+        list_id: names the list the frame is of: a jump in refusals is a matter within one list.
+        owner: who asks; answers about mailboxes are used again for the same owner only.
+        domains_found: gets what DNS said as soon as that is known, for a caller who may not wait for the mail
+            servers.
+    """
+
+    mode: Mode
+    evidence: bool = False
+    max_age: float = 0.0
+    probe_limit: int = 0
+    delays: tuple[float, ...] = ()
+    dns_s: float | None = None
+    session_s: float = 45.0
+    budget_s: float = 20.0
+    final: bool = True
+    list_id: str = ""
+    owner: str = ""
+    domains_found: dict[str, DomainFact] = field(default_factory=dict, compare=False)
+
+    def is_last_try(self, tries: int) -> bool:
+        """Tell whether nobody comes back for an address that a server has put off so many times."""
+        return self.final or tries >= len(self.delays)
+
+
+WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "Float64"})
+"""What a waiting address carries beside frames.WAITING: its throttle key, why it waits and how long."""
+
+MANY_SILENT = 5
+"""Mail servers that nobody answers at, in one call, from which on our own network is suspected."""
+
+NETWORK_SECONDS = 15.0
+"""Seconds that are waited for our own network at a time."""
+
+_DNS_AGAIN_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0}
+_DENIED = frozenset(
+    {DomainState.NOT_FOUND, DomainState.NO_MAIL_SERVER, DomainState.NULL_MX, DomainState.UNROUTABLE}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationResult:
+    """What became of a frame: every address is in exactly one of the two.
+
+    Attributes:
+        finished: `n`, `rows`, the 13 fields, `evidence` and `provider` (frames.SEGMENT plus `rows`).
+        waiting: frames.WAITING plus `throttle_key`, `reason`, `delay`.
+    """
+
+    finished: pl.DataFrame
+    waiting: pl.DataFrame
+
+
+_Deferred = dict[str, tuple[str, str, float]]
+"""Who has to come back: address -> WAIT_COLUMNS."""
+
+
+class Validator:
+    """Everything the stages need, wired once per process.
+
+    Args:
+        lists: role, free, disposable and near-typo knowledge.
+        providers: which providers' answers mean something.
+        domains: DNS.
+        prober: SMTP.
+        port25: whether this machine can reach mail servers; where it cannot, deep answers say so at once.
+        policy: what the operator decides.
+    """
+
+    def __init__(
+        self,
+        *,
+        lists: Lists,
+        providers: Providers,
+        domains: DomainFacts,
+        prober: Prober,
+        port25: Port25Status,
+        policy: VerdictPolicy,
+    ) -> None:
+        self._lists = lists
+        self._providers = providers
+        self._domains = domains
+        self._prober = prober
+        self._port25 = port25
+        self._policy = policy
+
+    async def validate(self, frame: pl.DataFrame, request: ValidationRequest) -> ValidationResult:
+        """Judge every address of the frame, or say what it waits for.
+
+        Args:
+            frame: frames.ADDRESSES (the syntax has been parsed), with or without the column `tries`.
+            request: how far to look and how long.
+
+        Returns:
+            The verdicts and the addresses that have to come back; nothing is lost between them.
+        """
+        frame = self._lists.describe(_with_tries(frame))
+        domains = await self._domain_facts(frame, request)
+        request.domains_found.update(domains)
+        frame = self._with_domains(frame, domains)
+        probed, deferred = await self._mailbox_facts(frame, domains, request)
+        frame = _with_mailboxes(frame, probed)
+        findings = Findings(request.mode, domains, probed.mailboxes, probed.catch_alls, self._policy)
+        believed = request.mode is Mode.FAST or self._domains.has_trusted_resolver
+        reason = WaitReason.SLOW if believed else WaitReason.RESOLVER
+        return _judge(frame, deferred | _slow_domains(frame, request.mode, reason), findings, request)
+
+    def give_up(
+        self, frame: pl.DataFrame, mode: Mode, domains_found: Mapping[str, DomainFact] | None = None
+    ) -> ValidationResult:
+        """Judge the frame by what is known, without asking anybody; DNS counts as unavailable otherwise."""
+        frame = self._lists.describe(_with_tries(frame))
+        unknown = {name: DomainFact(name, DomainState.UNAVAILABLE) for name in _distinct_domains(frame)}
+        facts = {**unknown, **(domains_found or {})}
+        frame = _with_mailboxes(self._with_domains(frame, facts), ProbeResult())
+        return _judge(frame, {}, Findings(mode, facts, {}, {}, self._policy), ValidationRequest(mode))
+
+    async def _domain_facts(
+        self, frame: pl.DataFrame, request: ValidationRequest
+    ) -> Mapping[str, DomainFact]:
+        if request.mode is Mode.FAST:
+            return {}
+        patience_s = None if request.final else request.dns_s
+        return await self._domains.lookup(
+            _distinct_domains(frame), patience_s=patience_s, final=request.final
+        )
+
+    def _with_domains(self, frame: pl.DataFrame, facts: Mapping[str, DomainFact]) -> pl.DataFrame:
+        """Add domain_state, throttle_key, unverifiable and edge; drop suggestions that would only annoy."""
+        known = pl.DataFrame(
+            {
+                "domain": list(facts),
+                "domain_state": [fact.state.value for fact in facts.values()],
+                "throttle_key": [fact.provider for fact in facts.values()],
+                "denied_slip": [self._slip_of(name, fact) for name, fact in facts.items()],
+            },
+            schema=dict.fromkeys(("domain", "domain_state", "throttle_key", "denied_slip"), pl.String),
+        )
+        rows = [self._providers.row(key) for key in known["throttle_key"].unique() if key]
+        silent = [row.key for row in rows if not row.informative]
+        edges = [row.key for row in rows if row.edge]
+        joined = frame.join(known, on="domain", how="left", maintain_order="left").with_columns(
+            pl.col("domain_state").fill_null(DomainState.NOT_ASKED.value),
+            pl.col("throttle_key").fill_null(""),
+        )
+        no_route = pl.col("domain_state") != DomainState.ROUTED.value
+        welcome = no_route | pl.col("look_alike") | pl.col("domain").is_in(sorted(TYPO_TRAPS))
+        suggested = pl.when(welcome).then("suggested_domain").otherwise(pl.lit(""))
+        return joined.with_columns(
+            pl.col("throttle_key").is_in(silent).alias("unverifiable"),
+            pl.col("throttle_key").is_in(edges).alias("edge"),
+            pl.when(suggested == "")
+            .then(pl.col("denied_slip").fill_null(""))
+            .otherwise(suggested)
+            .alias("suggested_domain"),
+        ).drop("denied_slip")
+
+    def _slip_of(self, domain: str, fact: DomainFact) -> str:
+        """Return the domain that was meant by one that DNS denies, where a guess can annoy nobody."""
+        denied = fact.state in _DENIED
+        return self._lists.suggested(domain, takes_no_mail=True) if denied else ""
+
+    async def _mailbox_facts(
+        self, frame: pl.DataFrame, domains: Mapping[str, DomainFact], request: ValidationRequest
+    ) -> tuple[ProbeResult, _Deferred]:
+        """Ask the mail servers, unless port 25 is closed or there are too many to ask in one sitting."""
+        if request.mode is not Mode.DEEP:
+            return ProbeResult(), {}
+        askable = _askable(frame)
+        if not askable.is_empty() and not await self._port25.is_open():
+            if self._port25.has_been_open and not request.final:
+                wait = Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS)
+                return ProbeResult(), _deferred(askable, dict.fromkeys(askable["address"], wait), request)
+            fact = MailboxFact(answer=Answer.PROBE_UNAVAILABLE)
+            return ProbeResult(dict.fromkeys(askable["address"], fact)), {}
+        if 0 < request.probe_limit < len(askable):
+            pairs = askable.select("address", "throttle_key").iter_rows()
+            return ProbeResult(), {address: (key, TRIAGE, 0.0) for address, key in pairs}
+        probed = await self._prober.probe(
+            [
+                ProbeTarget(address, local, domain, domains[domain], request.is_last_try(tries))
+                for address, local, domain, tries in askable.select(
+                    "address", "local", "domain", "tries"
+                ).iter_rows()
+            ],
+            budget_s=request.budget_s,
+            session_s=request.session_s,
+            max_age=request.max_age,
+            list_id=request.list_id,
+            owner=request.owner,
+        )
+        waits = {} if request.final else await self._waits_after_silence(askable, probed) | probed.waits
+        return probed, _deferred(askable, waits, request)
+
+    async def _waits_after_silence(self, askable: pl.DataFrame, probed: ProbeResult) -> dict[str, Wait]:
+        """Return what those wait for to whom nobody answered: for our network, or for a second try."""
+        silent = {who: fact for who, fact in probed.mailboxes.items() if _is_silence(fact)}
+        if not silent:
+            return {}
+        many = len({fact.host for fact in silent.values()}) >= MANY_SILENT
+        reached = await (self._port25.is_still_open() if many else self._port25.is_open())
+        if not reached and self._port25.has_been_open:
+            return dict.fromkeys(silent, Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS))
+        first_try = set(askable.filter(pl.col("tries") == 0)["address"])
+        return {who: Wait(WaitReason.DEFERRED, 0.0) for who in silent if who in first_try}
+
+
+def _with_tries(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add `tries`, which addresses have that come back."""
+    return frame if "tries" in frame.columns else frame.with_columns(pl.lit(0, pl.UInt8).alias("tries"))
+
+
+def _distinct_domains(frame: pl.DataFrame) -> list[str]:
+    return frame.filter(pl.col("rule") == "")["domain"].unique(maintain_order=True).to_list()
+
+
+def _askable(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the addresses whose mail server has something to say that is not decided yet."""
+    return frame.filter(
+        (pl.col("domain_state") == DomainState.ROUTED.value)
+        & ~pl.col("unverifiable")
+        & ~pl.col("disposable")  # the verdict stands without bothering the server
+    ).select("address", "local", "domain", "throttle_key", "tries")
+
+
+def _slow_domains(frame: pl.DataFrame, mode: Mode, reason: WaitReason) -> _Deferred:
+    """Let the addresses whose domain has no answer yet come back; by then it is remembered."""
+    if mode is Mode.FAST:
+        return {}
+    unanswered = (pl.col("rule") == "") & (pl.col("domain_state") == DomainState.NOT_ASKED.value)
+    wait = ("", reason.value, _DNS_AGAIN_SECONDS[reason])
+    return dict.fromkeys(frame.filter(unanswered)["address"], wait)
+
+
+def _deferred(askable: pl.DataFrame, waits: Mapping[str, Wait], request: ValidationRequest) -> _Deferred:
+    """Return who has to come back; nobody when nobody comes back or the tries are used up."""
+    deferred: _Deferred = {}
+    if waits and not request.final:
+        for address, key, tries in askable.select("address", "throttle_key", "tries").iter_rows():
+            wait = waits.get(address)
+            delay = None if wait is None else delay_of(wait, tries, request.delays)
+            if wait is not None and delay is not None:
+                deferred[address] = (key, wait.reason.value, delay)
+    return deferred
+
+
+COUNT_AS_TRY = frozenset({WaitReason.GREYLISTED, WaitReason.DEFERRED, WaitReason.BLOCKED})
+
+
+def _is_silence(fact: MailboxFact) -> bool:
+    """Tell whether no server could be connected to, which may be for want of a network of our own."""
+    return fact.answer is Answer.UNREACHABLE and fact.rule == OwnRule.UNREACHED
+
+
+def delay_of(wait: Wait, tries: int, delays: Sequence[float]) -> float | None:
+    """Return how many seconds an address waits before its next try; None when its tries are used up.
+
+    Waiting for our own throttle is not a try; a server that said "later", or a provider that refuses us, gets
+    as many as there are delays, and the delay it named counts when it is the longer one.
+    """
+    if wait.reason not in COUNT_AS_TRY:
+        return wait.delay
+    return max(wait.delay, delays[tries]) if tries < len(delays) else None
+
+
+_NOT_ASKED = MailboxFact(answer=Answer.NOT_ASKED)
+
+
+def _with_mailboxes(frame: pl.DataFrame, probed: ProbeResult) -> pl.DataFrame:
+    """Add answer, smtp_code, blanket and catch_all."""
+    if not probed.mailboxes and not probed.catch_alls:
+        return frame.with_columns(
+            pl.lit(_NOT_ASKED.answer.value).alias("answer"),
+            pl.lit(_NOT_ASKED.smtp_code, pl.UInt16).alias("smtp_code"),
+            pl.lit(_NOT_ASKED.blanket).alias("blanket"),
+            pl.lit(Known.UNKNOWN.value).alias("catch_all"),
+        )
+    mailboxes = [probed.mailboxes.get(address, _NOT_ASKED) for address in frame["address"]]
+    return frame.with_columns(
+        pl.Series("answer", [fact.answer.value for fact in mailboxes], pl.String),
+        pl.Series("smtp_code", [fact.smtp_code for fact in mailboxes], pl.UInt16),
+        pl.Series("blanket", [fact.blanket for fact in mailboxes], pl.Boolean),
+        _catch_alls(frame["domain"], probed.catch_alls),
+    )
+
+
+def _catch_alls(domains: pl.Series, known: Mapping[str, CatchAllFact]) -> pl.Series:
+    values = {domain: fact.catch_all.value for domain, fact in known.items()}
+    return domains.replace_strict(values, default=Known.UNKNOWN.value, return_dtype=pl.String).alias(
+        "catch_all"
+    )
+
+
+def _judge(
+    frame: pl.DataFrame, deferred: _Deferred, findings: Findings, request: ValidationRequest
+) -> ValidationResult:
+    """Judge whoever need not come back."""
+    waits = pl.DataFrame(
+        [(address, *wait) for address, wait in deferred.items()],
+        schema={"address": pl.String, **WAIT_COLUMNS},
+        orient="row",
+    )
+    waiting = frame.drop("throttle_key").join(waits, on="address", how="inner", maintain_order="left")
+    tried = pl.col("reason").is_in([reason.value for reason in COUNT_AS_TRY])
+    waiting = waiting.with_columns((pl.col("tries") + tried.cast(pl.UInt8)).alias("tries"))
+    done = frame.join(waits, on="address", how="anti") if deferred else frame
+    finished = judge_frame(done, findings, evidence=request.evidence)
+    columns = ["n", "rows", "address", "local", "domain", "rule", "tries", *WAIT_COLUMNS]
+    return ValidationResult(finished, waiting.select(columns))

@@ -1,0 +1,328 @@
+"""Blobs: the lists, segments and results, on a local disk or in any object store, through one interface."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import re
+import shutil
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from uuid import UUID, uuid4
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore, ObjectStore, from_url
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.blobs.local_files import (
+    Incoming,
+    clear_abandoned,
+    clear_old,
+    guard,
+    move_in,
+    prune,
+    publish,
+    settle,
+    touch,
+)
+
+_KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*", re.ASCII)
+_KEY_LENGTH = 500
+_DOWNLOAD_CHUNK = 1 << 20
+_AT_ONCE = 16  # blobs that are fetched or deleted
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_FULL_TEXT = re.compile(
+    rf"\(os error ({errno.ENOSPC}|{errno.EDQUOT})\)|code: ({errno.ENOSPC}|{errno.EDQUOT})\b"
+)
+_PARTS_AT_ONCE = 2  # of 5 MiB each, in memory while a file is put
+
+
+@dataclass(frozen=True, slots=True)
+class JobBlobs:
+    """The keys of one job's blobs; `n` is a chunk's number, `token` the lease it was written under."""
+
+    job: UUID
+
+    @property
+    def prefix(self) -> str:
+        """Everything of the job lies under it."""
+        return f"jobs/{self.job}"
+
+    @property
+    def source(self) -> str:
+        """The customer's file as it came."""
+        return f"{self.prefix}/source"
+
+    @property
+    def rows(self) -> str:
+        """The customer's rows in order, with their address numbers (mailsift.jobs.intake)."""
+        return f"{self.prefix}/rows.parquet"
+
+    @property
+    def addresses(self) -> str:
+        """The distinct addresses (mailsift.pipeline.frames.ADDRESSES), one row group a chunk."""
+        return f"{self.prefix}/addresses.parquet"
+
+    @property
+    def results(self) -> str:
+        """Rows and verdicts joined (mailsift.jobs.results.join)."""
+        return f"{self.prefix}/results.parquet"
+
+    @property
+    def breakdown(self) -> str:
+        """What the verdicts amount to, as JSON (mailsift.jobs.results.breakdown.Breakdown)."""
+        return f"{self.prefix}/breakdown.json"
+
+    @property
+    def domains(self) -> str:
+        """What each domain of the list came to (mailsift.jobs.results.breakdown.DOMAINS)."""
+        return f"{self.prefix}/domains.parquet"
+
+    def segment(self, n: int, token: UUID) -> str:
+        """The verdicts of one chunk (mailsift.pipeline.frames.SEGMENT)."""
+        return f"{self.prefix}/segments/{n}-{token}.parquet"
+
+    @property
+    def domain_counts(self) -> str:
+        """How many addresses the list has at which domain (mailsift.jobs.plans.DomainCounts)."""
+        return f"{self.prefix}/domain_counts.json"
+
+    def deferred(self, n: int, token: UUID) -> str:
+        """The addresses one chunk left unfinished (mailsift.pipeline.frames.WAITING)."""
+        return f"{self.prefix}/residual/{n}-{token}.parquet"
+
+
+DRAFTS = "drafts"
+"""Every marker of a list that was not started yet lies below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftBlobs:
+    """The keys of an uploaded list that was not started yet; `draft` becomes the id of its job."""
+
+    account: UUID
+    draft: UUID
+
+    @property
+    def marker(self) -> str:
+        """Says whose list it is and since when; gone once the job exists."""
+        return f"{drafts_of(self.account)}/{self.draft}.json"
+
+    @property
+    def source(self) -> str:
+        """The customer's file as it came."""
+        return JobBlobs(self.draft).source
+
+    @property
+    def look(self) -> str:
+        """What a first look has found in it (mailsift.jobs.drafts.Inspection)."""
+        return f"{JobBlobs(self.draft).prefix}/look.json"
+
+
+def drafts_of(account: UUID) -> str:
+    """Return what all markers of an account lie below."""
+    return f"{DRAFTS}/{account}"
+
+
+def read_marker(key: str) -> DraftBlobs:
+    """Return the draft a marker belongs to."""
+    account, draft = key.removeprefix(f"{DRAFTS}/").removesuffix(".json").split("/")
+    return DraftBlobs(UUID(account), UUID(draft))
+
+
+class Blobs:
+    """A store of immutable files under posix keys.
+
+    Every method raises MailsiftError: `bad_blob_key` for a key outside the allowed shape, `blob_not_found`,
+    or, both retryable, `blob_store_failed` when the store does not do its part and `storage_full` when it, or
+    the disk of this machine, has no room.
+
+    Args:
+        url: `file:///path`, `s3://bucket/prefix`, `gs://…`, `az://…`; credentials come from the environment.
+        cache_dir: local folder for downloads and uploads under way; one for each store.
+        cache_bytes: the least recently fetched downloads are dropped beyond about this size.
+    """
+
+    def __init__(self, url: str, cache_dir: Path, *, cache_bytes: int = 10 * 2**30) -> None:
+        self._cache, self._cache_bytes = cache_dir, cache_bytes
+        self._unpruned = cache_bytes  # what a process before us left
+        self._store: ObjectStore = (
+            from_url(url, mkdir=True, automatic_cleanup=True) if url.startswith("file:") else from_url(url)
+        )
+        local = isinstance(self._store, LocalStore) and self._store.prefix
+        self._root = Path(local) if local else None
+
+    async def put_file(self, key: str, path: Path) -> None:
+        """Store a copy of the file; readers see all of it or nothing."""
+        await self._put(key, path)
+
+    async def put_bytes(self, key: str, data: bytes) -> None:
+        """Store the bytes; readers see all of them or nothing."""
+        await self._put(key, data)
+
+    @asynccontextmanager
+    async def stream_in(self, key: str) -> AsyncIterator[Incoming]:
+        """Store what is written inside the block; an exception inside it leaves nothing behind."""
+        _checked(key)
+        self._cache.mkdir(parents=True, exist_ok=True)
+        path = self._cache / f"incoming-{uuid4()}"
+        try:
+            with path.open("xb") as file:
+                if not guard(file.fileno()):
+                    raise MailsiftError("blob_store_failed", "The upload was swept away.", retryable=True)
+                yield Incoming(file)
+            if self._root is None or not await asyncio.to_thread(move_in, path, self._root / key):
+                await self._put(key, path)
+        except OSError as error:
+            raise _failed(error) from error
+        finally:
+            path.unlink(missing_ok=True)
+
+    async def fetch(self, key: str) -> Path:
+        """Return a local file with the blob's content, for reading only: the blob itself or a download."""
+        _checked(key)
+        if self._root is not None:
+            path = self._root / key
+            if not await asyncio.to_thread(path.is_file):
+                raise _not_found()
+            return path
+        with _store_errors():
+            meta = await obstore.head_async(self._store, key)
+            version = hashlib.sha256(f"{meta['e_tag']} {meta['size']}".encode()).hexdigest()[:16]
+            path = self._cache / key / version
+            if await asyncio.to_thread(touch, path):
+                return path
+            await self._download(key, path)
+        return path
+
+    async def fetch_all(self, keys: Sequence[str]) -> Sequence[Path]:
+        """Do `fetch` for many blobs, several at a time: a store far away is slow to answer, not to send."""
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(key: str) -> Path:
+            async with room:
+                return await self.fetch(key)
+
+        return await asyncio.gather(*map(one, keys))
+
+    async def exists(self, key: str) -> bool:
+        """Say whether the blob is there."""
+        _checked(key)
+        try:
+            with _store_errors():
+                await obstore.head_async(self._store, key)
+        except MailsiftError as error:
+            if error.code == "blob_not_found":
+                return False
+            raise
+        return True
+
+    async def list(self, prefix: str) -> tuple[str, ...]:
+        """Return the sorted keys below the prefix, which is a whole path segment: `a/b` covers `a/b/c`."""
+        _checked(prefix)
+        with _store_errors():
+            found = await obstore.list(self._store, prefix).collect_async()
+        return tuple(sorted(meta["path"] for meta in found))
+
+    async def delete(self, key: str) -> None:
+        """Delete the blob; deleting what is not there is fine."""
+        await self._delete((_checked(key),))
+
+    async def delete_prefix(self, prefix: str) -> None:
+        """Delete every blob below the prefix."""
+        await self._delete(await self.list(prefix))
+
+    async def clear_old_copies(self, *, before: float) -> int:
+        """Delete what this machine keeps of blobs and has not used since (seconds since the epoch).
+
+        Copies of blobs that were deleted elsewhere go so, and what a crash left of an upload, at once.
+
+        Returns:
+            How many files were deleted.
+        """
+        left = await asyncio.to_thread(clear_abandoned, self._cache)
+        return left + await asyncio.to_thread(clear_old, self._cache, before=before)
+
+    async def _delete(self, keys: Iterable[str]) -> None:
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(key: str) -> None:
+            async with room:
+                await self._delete_one(key)
+
+        await asyncio.gather(*map(one, keys))
+
+    async def _delete_one(self, key: str) -> None:
+        if self._root is None:
+            await asyncio.to_thread(shutil.rmtree, self._cache / key, ignore_errors=True)
+        try:
+            with _store_errors():
+                await obstore.delete_async(self._store, key)
+        except MailsiftError as error:
+            if error.code != "blob_not_found":
+                raise
+
+    async def _put(self, key: str, data: Path | bytes) -> None:
+        _checked(key)
+        with _store_errors():
+            await obstore.put_async(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
+        if self._root is not None:
+            await asyncio.to_thread(settle, self._root / key)
+
+    async def _download(self, key: str, path: Path) -> None:
+        self._cache.mkdir(parents=True, exist_ok=True)
+        got = await obstore.get_async(self._store, key)
+        with NamedTemporaryFile(dir=self._cache, prefix="download-") as file:
+            guard(file.fileno())
+            async for piece in got.stream(min_chunk_size=_DOWNLOAD_CHUNK):
+                await asyncio.to_thread(file.write, piece)
+            await asyncio.to_thread(publish, file, path)
+        self._unpruned += got.meta["size"]
+        if (
+            self._unpruned > self._cache_bytes // 100
+        ):  # looking through the folder takes longer than a download
+            self._unpruned = 0
+            await asyncio.to_thread(prune, self._cache, self._cache_bytes)
+
+
+def _checked(key: str) -> str:
+    """Return the key if it is a relative posix path of plain segments.
+
+    Raises:
+        MailsiftError: `bad_blob_key`.
+    """
+    if len(key) > _KEY_LENGTH or not _KEY.fullmatch(key):
+        raise MailsiftError("bad_blob_key", "A blob key is a relative path of letters, digits and ._- only.")
+    return key
+
+
+@contextmanager
+def _store_errors() -> Iterator[None]:
+    """Turn the store's errors into ours; their texts name paths and requests, not for customers."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise _not_found() from None
+    except (BaseError, OSError) as error:
+        raise _failed(error) from error
+
+
+def _failed(error: Exception) -> MailsiftError:
+    number = error.errno if isinstance(error, OSError) else None
+    if number in _FULL or _FULL_TEXT.search(str(error)):
+        text = (
+            "There is no room left where lists are stored, so nothing was stored. Send this again later; "
+            "operators make room on the disk of MAILSIFT_HOME or in the blob store."
+        )
+        return MailsiftError("storage_full", text, retryable=True)
+    text = f"The blob store failed: {type(error).__name__}."
+    return MailsiftError("blob_store_failed", text, retryable=True)
+
+
+def _not_found() -> MailsiftError:
+    return MailsiftError("blob_not_found", "There is no such blob.")

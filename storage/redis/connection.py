@@ -1,0 +1,133 @@
+"""Redis: how to reach it, what to do while it is gone, and every key that is Mailsift's.
+
+| key                                      | type   | holds                                 | lives         |
+|------------------------------------------|--------|---------------------------------------|---------------|
+| ms:fact:domain:<domain>                  | string | DomainFact, bytes of the pipeline (+) | fact's TTL    |
+| ms:fact:catch_all:<domain>               | string | CatchAllFact                          | fact's TTL    |
+| ms:fact:mailbox:<digest>                 | string | MailboxFact                           | fact's TTL    |
+| ms:throttle:state:<provider>:<source>    | hash   | rate clock, learned share, penalty    | (*)           |
+| ms:throttle:sessions:<provider>:<source> | zset   | lease -> its end, epoch seconds       | longest lease |
+| ms:throttle:address:<ip>                 | zset   | lease -> its end, of one destination  | longest lease |
+| ms:throttle:pace:<ip>                    | string | rate clock of one destination         | pause         |
+| ms:throttle:seen                         | zset   | <provider>:<source> -> sessions, 200  | a day         |
+| ms:throttle:mix                          | hash   | outcomes of these, for people         | a day         |
+| ms:limit:<zone>:<holder>                 | string | rate clock of an account's requests   | until full    |
+| ms:mark:<name>                           | string | a revoked API key                     | five minutes  |
+
+(+) or for ten seconds a mark that somebody is looking it up
+(*) a day after the last lesson; when nothing is learned, until its rate clock has run out
+
+Celery keeps its own keys under BROKER_PREFIX. Losing all of it costs time, never correctness.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    ClusterDownError,
+    MasterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+T = TypeVar("T")
+
+Client = Redis
+"""What `connect` makes."""
+ClientError = RedisError
+"""Whatever goes wrong between us and Redis."""
+
+PREFIX = "ms:"
+BROKER_PREFIX = f"{PREFIX}celery:"
+"""Of Celery's own keys."""
+log = logging.getLogger(__name__)
+
+
+def connect(url: str, *, connections: int = 16, timeout: float = 2.0) -> Redis:
+    """Make a client with a bounded pool; nothing is dialled before the first command.
+
+    Args:
+        url: `redis://`, `rediss://` or `unix:///path?db=n`.
+        connections: most connections of this process.
+        timeout: seconds to connect, to wait for a reply and to wait for a free connection.
+    """
+    pool = BlockingConnectionPool.from_url(
+        url,
+        max_connections=connections,
+        timeout=timeout,
+        socket_timeout=timeout,
+        socket_connect_timeout=timeout,
+        # a pooled connection may be from before a restart: try once more, at once
+        retry=Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
+    )
+    return Redis.from_pool(pool)
+
+
+_OUTAGES = (
+    RedisConnectionError,
+    RedisTimeoutError,
+    ClusterDownError,
+    MasterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+)
+# What a server says that cannot do its work now, where the library has no class of its own for it.
+_OUTAGE_CODES = frozenset({"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "UNKILLABLE"})
+
+
+def _is_outage(error: RedisError) -> bool:
+    """Whether the server is the trouble, not what it was asked: a script error would come every time."""
+    return isinstance(error, _OUTAGES) or str(error).partition(" ")[0] in _OUTAGE_CODES
+
+
+class Lifeline:
+    """Calls Redis, and while it does not answer spares its callers the waiting.
+
+    After a failure only one call in `probe_seconds` goes to Redis, to see whether it is back.
+    """
+
+    def __init__(
+        self, purpose: str, *, probe_seconds: float = 3.0, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Take the name of the user for the log, and how often to look while Redis is gone."""
+        self._purpose = purpose
+        self._probe_seconds = probe_seconds
+        self._monotonic = monotonic
+        self._gone_until: float | None = None
+
+    async def call(self, ask: Callable[[], Awaitable[T]]) -> T | None:
+        """Return what `ask` returns, or None when Redis is gone or cannot do its work now.
+
+        Raises:
+            ClientError: what was asked is at fault, a script for instance: waiting would not mend it.
+        """
+        now = self._monotonic()
+        if self._gone_until is not None:
+            if now < self._gone_until:
+                return None
+            self._gone_until = now + self._probe_seconds  # the others do not wait for this one's answer
+        try:
+            answer = await ask()
+        except RedisError as error:
+            if not _is_outage(error):
+                raise
+            if self._gone_until is None:
+                log.warning("%s works without Redis: %s", self._purpose, type(error).__name__)
+            self._gone_until = self._monotonic() + self._probe_seconds
+            return None
+        if self._gone_until is not None:
+            self._gone_until = None
+            log.warning("%s has Redis again", self._purpose)
+        return answer

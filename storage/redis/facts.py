@@ -1,0 +1,163 @@
+"""The pipeline's fact cache in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+from typing_extensions import override
+
+from mailsift.pipeline.dns.codec import decode_domain
+from mailsift.pipeline.facts import CatchAllFact, DomainFact
+from mailsift.pipeline.ports import CacheEntry, Claimed, FactCache, FactKind
+from mailsift.pipeline.probe.cache import unpack_catch_all
+from mailsift.storage.redis.connection import PREFIX, Lifeline
+
+KEYS_A_COMMAND = 500  # a command keeps the server busy for as long as it runs
+
+# KEYS: facts; ARGV: value and milliseconds to live of each. One command costs the client a tenth of one SET
+# for each fact.
+_REMEMBER = """
+for i, key in ipairs(KEYS) do
+    redis.call('SET', key, ARGV[2 * i - 1], 'PX', ARGV[2 * i])
+end
+"""
+
+
+# KEYS: facts; ARGV: the mark of a claim, milliseconds it lives. Returns for each key the fact, 1 for a claim
+# made here, or nothing when somebody else has claimed it.
+_GET_OR_CLAIM = """
+local found = redis.call('MGET', unpack(KEYS))
+for i, value in ipairs(found) do
+    if value == false then
+        redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+        found[i] = 1
+    elseif value == ARGV[1] then
+        found[i] = false
+    end
+end
+return found
+"""
+_CLAIM = b"\0claimed"  # in the place of a fact; no fact looks like it
+_CLAIM_SECONDS = 10
+
+
+class RedisFactCache(FactCache):
+    """Facts shared by all processes, and claims to look them up. Without Redis it is an empty cache."""
+
+    def __init__(self, redis: Redis, *, lifeline: Lifeline | None = None) -> None:
+        """Take a client (the caller closes it)."""
+        self._redis = redis
+        self._remember = redis.register_script(_REMEMBER)
+        self._claim = redis.register_script(_GET_OR_CLAIM)
+        self._lifeline = lifeline or Lifeline("The fact cache")
+
+    @override
+    async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
+        if not keys:
+            return {}
+        found = await self._lifeline.call(lambda: self._read([fact_key(kind, key) for key in keys]))
+        return _facts(keys, found or [])
+
+    @override
+    async def get_or_claim(self, kind: FactKind, keys: Sequence[str]) -> Claimed:
+        if not keys:
+            return Claimed({})
+        found = await self._lifeline.call(lambda: self._read_or_claim([fact_key(kind, key) for key in keys]))
+        if found is None:
+            return Claimed({})
+        elsewhere = frozenset([key for key, value in zip(keys, found, strict=True) if value is None])
+        return Claimed(_facts(keys, found), elsewhere)
+
+    @override
+    async def put(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
+        fresh = [entry for entry in entries if entry.ttl > 0]
+        if fresh:
+            await self._lifeline.call(lambda: self._write(kind, fresh))
+
+    async def _read(self, keys: Sequence[str]) -> list[bytes | None]:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for start in range(0, len(keys), KEYS_A_COMMAND):
+                _ = pipe.mget(keys[start : start + KEYS_A_COMMAND])
+            return [value for values in await pipe.execute() for value in values]
+
+    async def _read_or_claim(self, keys: Sequence[str]) -> list[bytes | int | None]:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for start in range(0, len(keys), KEYS_A_COMMAND):
+                some = keys[start : start + KEYS_A_COMMAND]
+                await self._claim(keys=some, args=[_CLAIM, _CLAIM_SECONDS * 1000], client=pipe)
+            return [value for values in await pipe.execute() for value in values]
+
+    async def _write(self, kind: FactKind, entries: Sequence[CacheEntry]) -> bool:
+        for start in range(0, len(entries), KEYS_A_COMMAND):
+            some = entries[start : start + KEYS_A_COMMAND]
+            values = [part for entry in some for part in (entry.value, max(1, int(entry.ttl * 1000)))]
+            await self._remember(keys=[fact_key(kind, entry.key) for entry in some], args=values)
+        return True
+
+
+def _facts(keys: Sequence[str], found: Sequence[bytes | int | None]) -> dict[str, bytes]:
+    """Return what is a fact: neither nothing nor a claim."""
+    pairs = zip(keys, found, strict=False)
+    return {key: value for key, value in pairs if isinstance(value, bytes) and value != _CLAIM}
+
+
+def fact_key(kind: FactKind, key: str) -> str:
+    """Return where a fact lies."""
+    return f"{PREFIX}fact:{kind}:{key}"
+
+
+_KINDS = (FactKind.DOMAIN, FactKind.CATCH_ALL)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDomain:
+    """What is known of a domain; None = nothing. Ages are seconds until it is forgotten by itself."""
+
+    domain: str
+    dns: DomainFact | None
+    dns_left_s: float
+    catch_all: CatchAllFact | None
+    catch_all_left_s: float
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known."""
+        return self.dns is None and self.catch_all is None
+
+
+class FactInspector:
+    """Looks into the fact cache."""
+
+    def __init__(self, redis: Redis) -> None:
+        """Take a client (the caller closes it)."""
+        self._redis = redis
+
+    async def look(self, domain: str) -> KnownDomain:
+        """Return what is remembered of a domain, as the pipeline writes it (lower case, IDNA).
+
+        Raises:
+            mailsift.storage.redis.connection.ClientError: Redis does not answer.
+        """
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for kind in _KINDS:
+                _ = pipe.get(fact_key(kind, domain))
+                _ = pipe.pttl(fact_key(kind, domain))
+            dns, dns_left, catch_all, catch_all_left = await pipe.execute()
+        known = unpack_catch_all(catch_all) if catch_all else None
+        return KnownDomain(
+            domain,
+            decode_domain(domain, dns) if dns else None,
+            max(0, dns_left) / 1000,
+            known[0] if known else None,
+            max(0, catch_all_left) / 1000,
+        )
+
+    async def forget(self, domain: str) -> int:
+        """Forget it, so that it is asked for again; returns how many facts there were.
+
+        Raises:
+            mailsift.storage.redis.connection.ClientError: Redis does not answer.
+        """
+        return int(await self._redis.delete(*(fact_key(kind, domain) for kind in _KINDS)))

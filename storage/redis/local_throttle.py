@@ -1,0 +1,238 @@
+"""The throttle of one process alone: its limits, and the stand-in while Redis is gone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from random import Random
+from typing import TypeVar
+
+import structlog
+from typing_extensions import override
+
+from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
+from mailsift.pipeline.providers import Provider
+from mailsift.storage.sql.throttle_edits import HELD_SECONDS, EditBook
+
+K = TypeVar("K")
+
+LEASE_PREFIX = "local."
+PENALTY_SECONDS = 30.0  # doubles with every rate reply in a row
+LONGEST_PENALTY = 900.0
+MOST_BLOCKS = 5  # sessions in a row in which a provider may refuse us
+HOLD_SECONDS = 900.0  # it is left alone after that
+JITTER = 0.1  # share of a penalty that is left to chance, so processes do not come back together
+SLOWEST_RATE = 1 / 60  # recipients a second that any number of rate replies leaves
+KEPT_GATES = 10_000
+HELD = Grant(0, retry_after=HELD_SECONDS)
+"""The answer while an operator holds a provider: its addresses wait, and nobody has refused us."""
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottleConfig:
+    """What holds beside the providers' own limits.
+
+    Attributes:
+        lease_seconds: a session is over when its process has not renewed it for so long.
+        session_seconds: no session may last longer: one that is not reported by then is over.
+        busy_seconds: when to ask again if all sessions are taken (they end when they end).
+        learned_seconds: how long a slower pace is remembered after the last lesson.
+        address_sessions, address_rate, address_burst: limits of one destination IP, whoever's it is and
+            whoever asks; a provider's own limit counts where it is higher.
+        processes: worker processes that share a limit while Redis is gone.
+        edits: what operators changed.
+    """
+
+    lease_seconds: float = 60.0
+    session_seconds: float = 120.0
+    busy_seconds: float = 0.5
+    learned_seconds: float = 86_400.0
+    address_sessions: int = 20
+    address_rate: float = 20.0
+    address_burst: int = 100
+    processes: int = 1
+    edits: EditBook = field(default_factory=EditBook)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Sessions at a time; recipients a second, and how many at once after a pause."""
+
+    sessions: int
+    rate: float
+    burst: int
+
+    def share(self, processes: int) -> Limit:
+        """Return one process's part; never nothing."""
+        return Limit(
+            max(1, self.sessions // processes), self.rate / processes, max(1, self.burst // processes)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What applies to one ask."""
+
+    recipients: int
+    provider: Limit
+    address: Limit
+
+
+def limits_of(ask: Ask, row: Provider, config: ThrottleConfig) -> Limits:
+    """Combine the provider's row, what operators made of it, and the limits of a destination."""
+    row = config.edits.row(row, ask)
+    return Limits(
+        recipients=min(ask.recipients, row.recipients),
+        provider=Limit(row.sessions, row.rate, row.burst),
+        address=Limit(
+            max(config.address_sessions, row.sessions),
+            max(config.address_rate, row.rate),
+            max(config.address_burst, row.burst),
+        ),
+    )
+
+
+def destination(ask: Ask) -> str:
+    """Return whose limits apply: the IPv4 address, or the IPv6 /64, at all of which one host may answer."""
+    return str(ip_network(f"{ask.address}/64", strict=False)) if ":" in ask.address else ask.address
+
+
+@dataclass(slots=True)
+class _Gate:
+    """One limit in use: GCRA for the rate, leases with an end for the sessions."""
+
+    paid_until: float = 0.0
+    blocked_until: float = 0.0
+    strikes: int = 0
+    blocks: int = 0
+    leases: dict[str, float] = field(default_factory=dict)
+
+    def idle(self, now: float) -> bool:
+        """Tell whether forgetting this gate changes nothing."""
+        if self.strikes or self.blocks or self.paid_until > now:
+            return False
+        return all(end <= now for end in self.leases.values())
+
+    @property
+    def held(self) -> bool:
+        """Whether the provider has refused us too often in a row."""
+        return self.blocks >= MOST_BLOCKS
+
+    def full(self, limit: Limit, now: float) -> bool:
+        self.leases = {lease: end for lease, end in self.leases.items() if end > now}
+        return len(self.leases) >= (1 if self.strikes or self.held else limit.sessions)
+
+    def available(self, limit: Limit, now: float) -> int:
+        """Recipients that may be asked now; a microsecond is forgiven to rounding.
+
+        Nobody owes more than a burst: what was sold at a lower rate is not paid for at that one.
+        """
+        self.paid_until = min(self.paid_until, now + limit.burst / limit.rate)
+        debt = max(self.paid_until, now) - now - 1e-6
+        return min(limit.burst, math.floor(limit.burst - debt * limit.rate))
+
+    def wait(self, limit: Limit, wanted: int, now: float) -> float:
+        """Seconds until `wanted` recipients, or a full burst, are available."""
+        return max(0.0, self.paid_until - now - (limit.burst - min(wanted, limit.burst)) / limit.rate)
+
+    def take(self, limit: Limit, count: int, now: float) -> None:
+        self.paid_until = max(self.paid_until, now) + count / limit.rate
+
+    def strike(self, now: float, chance: float) -> None:
+        self.strikes += 1
+        penalty = PENALTY_SECONDS * 2.0 ** min(self.strikes - 1, 10) * (1 + JITTER * chance)
+        self.blocked_until = now + min(LONGEST_PENALTY, penalty)
+
+    def block(self, now: float) -> bool:
+        """Count a session in which we were refused; returns whether the provider is now left alone."""
+        self.blocks += 1
+        if self.held:
+            self.blocked_until = now + HOLD_SECONDS
+        return self.held
+
+
+class LocalThrottle(Throttle):
+    """Keeps to this process's share of every limit. Its leases start with `LEASE_PREFIX`."""
+
+    def __init__(
+        self,
+        row: Callable[[str], Provider],
+        config: ThrottleConfig,
+        *,
+        clock: Callable[[], float],
+        random: Random,
+    ) -> None:
+        """Take the provider table's look-up, the limits, a clock in seconds and randomness for penalties."""
+        self._row = row
+        self._config = config
+        self._clock = clock
+        self._random = random
+        self._numbers = itertools.count(1)
+        self._providers: dict[tuple[str, str], _Gate] = {}
+        self._addresses: dict[str, _Gate] = {}
+
+    @override
+    async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
+        now = self._clock()
+        _forget_idle(self._providers, now)
+        _forget_idle(self._addresses, now)
+        return [self._answer(ask, now) for ask in asks]
+
+    @override
+    async def report(self, reports: Sequence[Report]) -> None:
+        now = self._clock()
+        for report in reports:
+            gate = self._providers.get((report.ask.provider, report.ask.source))
+            address = self._addresses.get(destination(report.ask))
+            for known in (gate, address):
+                if known is not None:
+                    known.leases.pop(report.lease, None)
+            if gate is None or now < gate.blocked_until:
+                continue  # sessions of the same time as the rate reply tell nothing new
+            if report.outcome is SessionOutcome.RATE:
+                gate.strike(now, self._random.random())
+            elif report.outcome is SessionOutcome.CLEAN:
+                gate.strikes = gate.blocks = 0
+            elif report.outcome is SessionOutcome.BLOCKED and gate.block(now):
+                tell_of_hold(report.ask)
+
+    def _answer(self, ask: Ask, now: float) -> Grant:
+        if self._config.edits.holds(ask):
+            return HELD
+        limits = limits_of(ask, self._row(ask.provider), self._config)
+        provider = self._providers.setdefault((ask.provider, ask.source), _Gate())
+        address = self._addresses.setdefault(destination(ask), _Gate())
+        if provider.blocked_until > now:
+            return Grant(0, retry_after=provider.blocked_until - now, blocked=provider.held)
+        parts = [
+            (gate, limit.share(self._config.processes))
+            for gate, limit in ((provider, limits.provider), (address, limits.address))
+        ]
+        if any(gate.full(limit, now) for gate, limit in parts):
+            return Grant(0, retry_after=self._config.busy_seconds, busy=True)
+        count = min(limits.recipients, *(gate.available(limit, now) for gate, limit in parts))
+        if count < 1:
+            return Grant(
+                0, retry_after=max(gate.wait(limit, limits.recipients, now) for gate, limit in parts)
+            )
+        lease = f"{LEASE_PREFIX}{next(self._numbers)}"
+        for gate, limit in parts:
+            gate.take(limit, count, now)
+            gate.leases[lease] = now + self._config.session_seconds
+        return Grant(count, lease)
+
+
+def tell_of_hold(ask: Ask) -> None:
+    """Tell the operator that a provider refuses us and is left alone for a while."""
+    _log.warning("provider.refuses_us", provider=ask.provider, source=ask.source, held_s=HOLD_SECONDS)
+
+
+def _forget_idle(gates: dict[K, _Gate], now: float) -> None:
+    if len(gates) > KEPT_GATES:
+        for key in [key for key, gate in gates.items() if gate.idle(now)]:
+            del gates[key]

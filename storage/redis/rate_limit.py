@@ -1,0 +1,130 @@
+"""How often an account may ask, counted in Redis for all processes, and the marks of revoked keys."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from redis.asyncio import Redis
+
+from mailsift.storage.redis.connection import PREFIX, Lifeline
+
+_TOGETHER = 200
+_MARK_SECONDS = 300
+"""How long a revoked key is marked: longer than anybody remembers that it was good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A quota: so many units in a window of so many seconds, refilled evenly."""
+
+    name: str
+    quota: int
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What the limiter says.
+
+    Attributes:
+        allowed: the request may go on.
+        remaining: units left now.
+        reset: seconds until the whole quota is back.
+        retry_after: seconds to wait when it is not allowed.
+        marked: the mark that was asked about stands.
+    """
+
+    allowed: bool
+    remaining: int
+    reset: float
+    retry_after: float
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    keys: tuple[str, str]
+    terms: tuple[float, int, int]
+    answer: asyncio.Future[Ruling | None]
+
+
+class RateLimit:
+    """GCRA by zone and holder; one script, so that no two processes ever decide at the same time.
+
+    What is asked while a call is under way goes with the next one, together: under load a request costs a
+    fraction of a round trip, and no more than one connection is used.
+    """
+
+    def __init__(self, redis: Redis) -> None:
+        """Take a client; the caller closes it."""
+        self._redis = redis
+        self._script = redis.register_script(
+            files("mailsift.storage").joinpath("lua", "limit.lua").read_text(encoding="utf-8")
+        )
+        self._lifeline = Lifeline("The rate limit")
+        self._waiting: list[_Ask] = []
+        self._calling: asyncio.Task[None] | None = None
+
+    async def take(self, zone: Zone, holder: str, *, units: int = 1, mark: str = "") -> Ruling | None:
+        """Take units from the holder's quota and look for a mark.
+
+        Returns:
+            The ruling, or None while Redis is gone: the caller decides whether that opens or closes.
+        """
+        keys = (f"{PREFIX}limit:{zone.name}:{holder}", _mark_key(mark) if mark else "")
+        window = zone.window * 1000
+        ask = _Ask(keys, (window / zone.quota, window, units), asyncio.get_running_loop().create_future())
+        self._waiting.append(ask)
+        if self._calling is None:
+            self._calling = asyncio.create_task(self._call())
+        return await ask.answer
+
+    async def _call(self) -> None:
+        """Call until nobody waits."""
+        try:
+            while batch := self._waiting[:_TOGETHER]:
+                del self._waiting[: len(batch)]
+                await self._answer(batch)
+        finally:
+            self._calling = None
+
+    async def _answer(self, batch: Sequence[_Ask]) -> None:
+        waiting = [ask.answer for ask in batch]
+        try:
+            rulings = await self._rulings(batch)
+        except Exception as error:  # noqa: BLE001 - whoever waits is told, or waits for ever
+            for answer in waiting:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for answer, ruling in zip(waiting, rulings, strict=True):
+            if not answer.done():  # who asked may have gone
+                answer.set_result(ruling)
+
+    async def _rulings(self, batch: Sequence[_Ask]) -> Sequence[Ruling | None]:
+        places: dict[str, int] = {}
+        asks = [
+            [places.setdefault(key, len(places) + 1) if key else 0 for key in ask.keys] + list(ask.terms)
+            for ask in batch
+        ]
+        request = json.dumps(asks)  # one argument, and every key once: each costs time
+        answers = await self._lifeline.call(lambda: self._script(keys=list(places), args=[request]))
+        if answers is None:
+            return [None] * len(batch)
+        return [
+            Ruling(bool(allowed), max(0, remaining), reset / 1000, wait / 1000, bool(marked))
+            for allowed, remaining, reset, wait, marked in answers
+        ]
+
+    async def mark(self, name: str) -> bool:
+        """Set a mark for some minutes; False when Redis is gone."""
+        done = await self._lifeline.call(lambda: self._redis.set(_mark_key(name), "1", ex=_MARK_SECONDS))
+        return bool(done)
+
+
+def _mark_key(name: str) -> str:
+    return f"{PREFIX}mark:{name}"

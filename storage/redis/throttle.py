@@ -1,0 +1,192 @@
+"""The throttle all processes share, in Redis."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import files
+from random import Random
+from typing import NamedTuple
+
+from redis.asyncio import Redis
+from typing_extensions import override
+
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.ports import Ask, Grant, Report, Throttle
+from mailsift.pipeline.providers import Provider
+from mailsift.storage.redis.connection import PREFIX, Lifeline
+from mailsift.storage.redis.local_throttle import (
+    HELD,
+    HOLD_SECONDS,
+    JITTER,
+    LEASE_PREFIX,
+    LONGEST_PENALTY,
+    MOST_BLOCKS,
+    PENALTY_SECONDS,
+    SLOWEST_RATE,
+    LocalThrottle,
+    ThrottleConfig,
+    destination,
+    limits_of,
+    tell_of_hold,
+)
+
+__all__ = ["RedisThrottle", "ThrottleConfig"]
+
+STATE_KEY = f"{PREFIX}throttle:state:"
+SESSIONS_KEY = f"{PREFIX}throttle:sessions:"
+_HELD, _BUSY = 1, 2  # why lua/grant.lua denies
+SEEN_KEY = f"{PREFIX}throttle:seen"
+MIX_KEY = f"{PREFIX}throttle:mix"
+KEPT_MIXES = 200  # providers x sources whose outcomes are counted: those with the most sessions
+MIX_SECONDS = 86_400.0  # then the counts start again
+
+
+class _Session(NamedTuple):
+    """A session under way, and when it is over at the latest by our clock."""
+
+    ask: Ask
+    until: float
+
+
+class RedisThrottle(Throttle):
+    """Rate (GCRA), sessions (leases that expire) and penalties per provider x source and per destination.
+
+    Who asks plays no part: all accounts, jobs and processes share these limits. Together the two keys leave
+    no way round: a provider outside the table is the registrable domain of its MX host, so that any number
+    of customer domains, or of names below one domain, behind one host share one limit; and names that have
+    nothing in common but the address they lead to share the limit of that destination.
+
+    Every call is one script on the server, so no two clients ever decide at the same time. It reads the
+    server's own clock: the workers' clocks may differ as they like. A destination is an IPv4 address or an
+    IPv6 /64.
+
+    A session's lease lives as long as its process renews it, so what a dead process held is soon free again.
+
+    A rate reply halves the pace, down to one recipient a minute, and closes the provider for 30 s, then twice
+    as long for every further one in a row, at most 15 minutes; afterwards one session at a time until one is
+    clean. Every minute of clean sessions gives 5 % of the base rate back. A provider that refuses us in five
+    sessions in a row is left alone for 15 minutes, and is then as well asked one session at a time.
+
+    While Redis is gone each process keeps to its share of the limits. Nothing is ever raised to the prober.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        *,
+        row: Callable[[str], Provider],
+        config: ThrottleConfig | None = None,
+        clock: Clock | None = None,
+        lifeline: Lifeline | None = None,
+        random: Random | None = None,
+    ) -> None:
+        """Take a client (the caller closes it) and the provider table's look-up, `Providers.row`.
+
+        `clock` replaces the server's clock, for tests that move time.
+        """
+        self._row = row
+        self._config = config or ThrottleConfig()
+        self._clock = clock
+        self._monotonic = clock or time.monotonic
+        self._lifeline = lifeline or Lifeline("The throttle")
+        self._random = random or Random(secrets.randbits(64))
+        self._local = LocalThrottle(row, self._config, clock=self._monotonic, random=self._random)
+        self._grant = redis.register_script(_script("grant"))
+        self._report = redis.register_script(_script("report"))
+        self._renew = redis.register_script(_script("renew"))
+        self._running: dict[str, _Session] = {}
+
+    @override
+    async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
+        held = [self._config.edits.holds(ask) for ask in asks]
+        open_asks = [ask for ask, no in zip(asks, held, strict=True) if not no]
+        answers = iter(await self._decide(open_asks) if open_asks else ())
+        return [HELD if no else next(answers) for no in held]
+
+    async def _decide(self, asks: Sequence[Ask]) -> Sequence[Grant]:
+        name = f"{secrets.token_hex(8)}."
+        keys = [key for ask in asks for key in (*_provider_keys(ask), *_address_keys(ask))]
+        config = self._config
+        head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
+        args: list[str | float] = [*head]
+        args.extend(value for number, ask in enumerate(asks) for value in self._terms(ask, number))
+        answers = await self._lifeline.call(lambda: self._grant(keys=keys, args=args))
+        if answers is None:
+            return await self._local.grant(asks)
+        terms = list(zip(answers[::3], answers[1::3], answers[2::3], strict=True))
+        until = self._monotonic() + config.session_seconds
+        self._running.update(
+            (f"{name}{number}", _Session(asks[number], until))
+            for number, (count, *_) in enumerate(terms)
+            if count
+        )
+        return [
+            Grant(count, f"{name}{number}")
+            if count
+            else Grant(0, retry_after=wait / 1000, blocked=why == _HELD, busy=why == _BUSY)
+            for number, (count, wait, why) in enumerate(terms)
+        ]
+
+    @override
+    async def report(self, reports: Sequence[Report]) -> None:
+        if not reports:
+            return
+        for report in reports:
+            self._running.pop(report.lease, None)
+        keys = [SEEN_KEY, MIX_KEY]
+        for report in reports:
+            keys.extend((*_provider_keys(report.ask), _address_keys(report.ask)[0]))
+        head = (self._now(), self._config.learned_seconds, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
+        args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, MIX_SECONDS]
+        args.extend(value for report in reports for value in self._lesson(report))
+        holds = await self._lifeline.call(lambda: self._report(keys=keys, args=args))
+        for place in holds or ():
+            tell_of_hold(reports[place].ask)
+        mine = reports if holds is None else [one for one in reports if one.lease.startswith(LEASE_PREFIX)]
+        await self._local.report(mine)
+
+    async def renew(self) -> None:
+        """Renew the leases of all sessions of this process that have not been reported. One round trip."""
+        now = self._monotonic()
+        self._running = {lease: one for lease, one in self._running.items() if one.until > now}
+        if self._running:
+            asks = [one.ask for one in self._running.values()]
+            keys = [key for ask in asks for key in (_provider_keys(ask)[1], _address_keys(ask)[0])]
+            args: list[str | float] = [self._now(), self._config.lease_seconds, *self._running]
+            await self._lifeline.call(lambda: self._renew(keys=keys, args=args))
+
+    def _now(self) -> str:
+        return "" if self._clock is None else f"{self._clock():.6f}"
+
+    def _terms(self, ask: Ask, number: int) -> Iterator[float]:
+        limits = limits_of(ask, self._row(ask.provider), self._config)
+        mine, theirs = limits.provider, limits.address
+        yield from (limits.recipients, mine.sessions, mine.rate, mine.burst)
+        yield from (number, theirs.sessions, theirs.rate, theirs.burst)
+
+    def _lesson(self, report: Report) -> Iterator[str | float]:
+        ask = report.ask
+        row = self._config.edits.row(self._row(ask.provider), ask)
+        yield from (report.lease, report.outcome, row.rate, 1 + JITTER * self._random.random(), who(ask))
+
+
+def who(ask: Ask) -> str:
+    """Name provider x source in keys."""
+    return f"{ask.provider}:{ask.source}"
+
+
+def _script(name: str) -> str:
+    return files("mailsift.storage").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _provider_keys(ask: Ask) -> tuple[str, str]:
+    """Return the keys of state and sessions of provider x source."""
+    return f"{STATE_KEY}{who(ask)}", f"{SESSIONS_KEY}{who(ask)}"
+
+
+def _address_keys(ask: Ask) -> tuple[str, str]:
+    """Return the keys of sessions and pace of the destination."""
+    where = destination(ask)
+    return f"{PREFIX}throttle:address:{where}", f"{PREFIX}throttle:pace:{where}"

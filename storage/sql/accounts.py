@@ -1,0 +1,64 @@
+"""The end of an account in SQL."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID, uuid4
+
+from sqlalchemy import select, text
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from mailsift.storage.database import Connection
+from mailsift.storage.sql.tables import account
+
+_LOCK = text("SELECT FROM account WHERE id = :account_id FOR UPDATE")
+_PEOPLE = text("SELECT person_id FROM member WHERE account_id = :account_id")
+_JOBS = text("DELETE FROM job WHERE account_id = :account_id RETURNING id")
+
+# Chunks, deliveries, attempts, idempotency keys go with what they belong to, and with the account whatever
+# the tables of people and notices hold of it.
+_REST: Final = tuple(
+    text(f"DELETE FROM {table} WHERE {column} = :account_id")  # noqa: S608 - names of this file
+    for table, column in (
+        ("schedule", "account_id"),
+        ("event", "account_id"),
+        ("endpoint", "account_id"),
+        ("idempotency", "account_id"),
+        ("api_key", "account_id"),
+        ("account", "id"),
+    )
+)
+
+# Who is a member nowhere any more has nothing here; operators look after the installation.
+_FORGET_PEOPLE = text("""
+    DELETE FROM person WHERE id = ANY(:people) AND NOT operator
+        AND NOT EXISTS (SELECT FROM member WHERE person_id = person.id)
+""")
+
+
+async def find(connection: Connection, name: str) -> UUID | None:
+    """Return the id of the account with this name."""
+    found = await connection.execute(text("SELECT id FROM account WHERE name = :name"), {"name": name})
+    return found.scalar_one_or_none()
+
+
+async def remove(connection: Connection, account_id: UUID) -> list[UUID]:
+    """Delete the account, every row of it and its people, and return the jobs it had.
+
+    Nothing is added to it meanwhile: whatever belongs to an account waits for its row.
+    """
+    values = {"account_id": account_id}
+    await connection.execute(_LOCK, values)
+    people = list((await connection.execute(_PEOPLE, values)).scalars())
+    jobs = list((await connection.execute(_JOBS, values)).scalars())
+    for statement in _REST:
+        await connection.execute(statement, values)
+    await connection.execute(_FORGET_PEOPLE, {"people": people})
+    return jobs
+
+
+async def ensure_account(connection: Connection, name: str) -> UUID:
+    """Return the id of the account with this name, made when it does not exist."""
+    await connection.execute(upsert(account).values(id=uuid4(), name=name).on_conflict_do_nothing())
+    found = await connection.execute(select(account.c.id).where(account.c.name == name))
+    return UUID(str(found.scalar_one()))

@@ -1,0 +1,311 @@
+"""Chunks in SQL: plan, claim, renew, commit, release."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import text
+
+from mailsift.storage.database import Connection, statement
+
+TRIAGE_KEY = ""  # not looked at yet
+MIXED_KEY = "*"  # few addresses at each of many providers
+SLOW_KEY = "~"  # hosts that need more patience than most
+SHARED_KEYS = (TRIAGE_KEY, MIXED_KEY, SLOW_KEY)
+"""Keys whose chunks many workers may hold at once; every other key is a provider's. The column is `lane`."""
+JOB_CAP = 64
+"""Chunks of one job that may be leased at once, everywhere."""
+CLAIM_COST: Final = 500
+"""What a claim costs an account beside the addresses in it, in addresses: a list of one row is not free."""
+MAX_ATTEMPTS: Final = 4
+"""A chunk that more workers gave up than this is split, so that one address cannot hold the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewChunk:
+    """A chunk to insert.
+
+    Attributes:
+        addresses: how many addresses it holds.
+        source_key, source_offset: the blob that holds them and the first one's place in it.
+        throttle_key: one of SHARED_KEYS, else that of the provider its addresses wait for.
+        waits_for: why it is not ready now, for people; "" when it is.
+        delay: seconds until it is ready.
+        attempt: how often its addresses have already been given up by a worker.
+    """
+
+    addresses: int
+    source_key: str
+    source_offset: int = 0
+    throttle_key: str = TRIAGE_KEY
+    waits_for: str = ""
+    delay: float = 0.0
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedChunk:
+    """A chunk leased to one worker, with what its work needs to know of the job."""
+
+    job_id: UUID
+    n: int
+    throttle_key: str
+    attempt: int
+    addresses: int
+    source_key: str
+    source_offset: int
+    lease_token: UUID
+    account_id: UUID
+    options: dict[str, Any]
+    small: bool
+    deadline_passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Addresses of a job that wait for one throttle key: why and until when (UTC)."""
+
+    throttle_key: str
+    reason: str
+    addresses: int
+    until: datetime
+
+
+_INSERT = text("""
+    INSERT INTO chunk (job_id, n, lane, waits_for, ready_at, attempt, addresses, source_key, source_offset)
+    SELECT :job_id, :n, :throttle_key, :waits_for,
+           least(clock_timestamp() + make_interval(secs => :delay), deadline_at),
+           :attempt, :addresses, :source_key, :source_offset
+    FROM job WHERE id = :job_id
+""")
+
+# Fair by virtual time: the account that is furthest behind, in it small jobs and then the job that is
+# furthest behind. A provider's throttle key is served by one worker at a time; the throttle itself is the
+# hard limit. What is leased is looked at once, not for every job; and jobs are ordered before their chunks
+# are looked for, so that the search ends at the first jobs which have one to take.
+CLAIM = statement("""
+    WITH held AS MATERIALIZED (
+        SELECT job_id, lane FROM chunk WHERE state = 'leased'
+    ), candidate AS MATERIALIZED (
+        SELECT o.* FROM (
+            SELECT j.id, j.small, j.vtime, a.vtime AS account_vtime
+            FROM job j JOIN account a ON a.id = j.account_id
+            WHERE j.state IN {claimable} AND (j.small OR NOT :small_only)
+              AND j.id NOT IN (SELECT job_id FROM held GROUP BY job_id HAVING count(*) >= :job_cap)
+            ORDER BY account_vtime, j.small DESC, j.vtime, j.id
+        ) o CROSS JOIN LATERAL (
+            SELECT FROM chunk c
+            WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
+              AND (:triage OR o.small OR c.lane <> :triage_key)
+              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM held))
+            LIMIT 1
+        ) takeable ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 32
+    ), picked AS MATERIALIZED (
+        SELECT c.job_id, c.n FROM candidate o CROSS JOIN LATERAL (
+            SELECT c.job_id, c.n FROM chunk c
+            WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
+              AND (:triage OR o.small OR c.lane <> :triage_key)
+              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM held))
+            ORDER BY c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
+        ) c ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 1
+    ), leased AS (
+        UPDATE chunk c
+        SET state = 'leased', attempt = attempt + 1, waits_for = '', lease_token = gen_random_uuid(),
+            lease_owner = :owner, leased_at = clock_timestamp(),
+            lease_until = clock_timestamp() + make_interval(secs => :lease)
+        FROM picked WHERE c.job_id = picked.job_id AND c.n = picked.n
+        RETURNING c.*
+    ), charged AS (
+        UPDATE job SET state = 'running', started_at = coalesce(started_at, clock_timestamp()),
+            vtime = vtime + (leased.addresses + :cost)
+                * CASE job.options->>'priority' WHEN 'high' THEN 0.1 WHEN 'low' THEN 10 ELSE 1 END
+        FROM leased WHERE job.id = leased.job_id AND job.state IN {claimable}
+        RETURNING job.account_id
+    ), billed AS (
+        UPDATE account SET vtime = vtime + leased.addresses + :cost
+        FROM charged, leased WHERE account.id = charged.account_id
+    )
+    SELECT leased.job_id, leased.n, leased.lane AS throttle_key, leased.attempt, leased.addresses,
+           leased.source_key, leased.source_offset, leased.lease_token, job.account_id, job.options,
+           job.small, coalesce(job.deadline_at <= clock_timestamp(), false) AS deadline_passed
+    FROM leased JOIN job ON job.id = leased.job_id
+""")
+
+_RENEW = text("""
+    UPDATE chunk SET lease_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE state = 'leased' AND lease_token = ANY(:tokens)
+    RETURNING lease_token
+""")
+
+_CLOSE = text("""
+    UPDATE chunk SET state = 'done', segment_key = :segment_key,
+        lease_token = NULL, lease_owner = NULL, lease_until = NULL
+    WHERE job_id = :job_id AND n = :n AND state = 'leased' AND lease_token = :token
+""")
+
+_RELEASE = text("""
+    UPDATE chunk SET state = 'ready', waits_for = :waits_for, attempt = attempt - :untried,
+        last_error = coalesce(nullif(:error, ''), last_error),
+        ready_at = clock_timestamp() + make_interval(secs => :delay),
+        lease_token = NULL, lease_owner = NULL, lease_until = NULL
+    WHERE job_id = :job_id AND n = :n AND state = 'leased' AND lease_token = :token
+""")
+
+# What is already being claimed is left alone: its worker will hear the same from the throttle.
+_HOLD = text("""
+    UPDATE chunk SET waits_for = :waits_for,
+        ready_at = greatest(ready_at, clock_timestamp() + make_interval(secs => :delay))
+    WHERE (job_id, n) IN (
+        SELECT job_id, n FROM chunk
+        WHERE job_id = :job_id AND state = 'ready' AND lane = :throttle_key FOR UPDATE SKIP LOCKED)
+""")
+
+_CANCEL = statement("""
+    UPDATE chunk SET state = 'cancelled', lease_token = NULL, lease_owner = NULL, lease_until = NULL
+    WHERE job_id = :job_id AND state IN {open_chunk}
+""")
+
+_WAITS = text("""
+    SELECT lane AS throttle_key, waits_for AS reason, sum(addresses)::bigint AS addresses,
+        min(ready_at) AS until
+    FROM chunk
+    WHERE job_id = :job_id AND state = 'ready' AND waits_for <> '' AND ready_at > clock_timestamp()
+    GROUP BY lane, waits_for ORDER BY until
+""")
+
+_SEGMENTS = text(
+    "SELECT segment_key FROM chunk WHERE job_id = :job_id AND segment_key IS NOT NULL ORDER BY n"
+)
+
+_LEASED = text("SELECT count(*) FROM chunk WHERE state = 'leased'")
+
+
+async def insert(connection: Connection, job_id: UUID, first: int, chunks: Sequence[NewChunk]) -> None:
+    """Insert chunks numbered from `first`; none becomes ready later than the job's deadline."""
+    if chunks:
+        rows = [
+            {
+                "job_id": job_id,
+                "n": first + place,
+                "throttle_key": new.throttle_key,
+                "waits_for": new.waits_for,
+                "delay": new.delay,
+                "attempt": new.attempt,
+                "addresses": new.addresses,
+                "source_key": new.source_key,
+                "source_offset": new.source_offset,
+            }
+            for place, new in enumerate(chunks)
+        ]
+        await connection.execute(_INSERT, rows)
+
+
+async def claim(
+    connection: Connection, *, owner: str, lease: float, job_cap: int, small_only: bool, triage: bool
+) -> ClaimedChunk | None:
+    """Lease the next chunk to `owner` for `lease` seconds of the database's clock, if one is ready.
+
+    Args:
+        connection: an open transaction.
+        owner: names the worker process.
+        lease: seconds.
+        job_cap: chunks of one job that may be leased at once.
+        small_only: only of small jobs.
+        triage: also chunks of big jobs that nobody has looked at yet.
+    """
+    found = await connection.execute(
+        CLAIM,
+        {
+            "owner": owner,
+            "lease": lease,
+            "job_cap": job_cap,
+            "cost": CLAIM_COST,
+            "small_only": small_only,
+            "triage": triage,
+            "triage_key": TRIAGE_KEY,
+            "shared_keys": list(SHARED_KEYS),
+        },
+    )
+    row = found.mappings().one_or_none()
+    return ClaimedChunk(**row) if row else None
+
+
+async def renew(connection: Connection, tokens: Collection[UUID], *, lease: float) -> set[UUID]:
+    """Extend the leases; the tokens that are missing from the answer are lost, or no chunk's."""
+    values = {"tokens": list(tokens), "lease": lease}
+    return set((await connection.execute(_RENEW, values)).scalars())
+
+
+async def close(connection: Connection, chunk: ClaimedChunk, segment_key: str | None) -> bool:
+    """Mark the chunk done and point to its segment; False when its lease was lost meanwhile."""
+    values = {
+        "job_id": chunk.job_id,
+        "n": chunk.n,
+        "token": chunk.lease_token,
+        "segment_key": segment_key,
+    }
+    return (await connection.execute(_CLOSE, values)).rowcount == 1
+
+
+async def release(
+    connection: Connection,
+    chunk: ClaimedChunk,
+    *,
+    delay: float = 0.0,
+    waits_for: str = "",
+    tried: bool = True,
+    error: str = "",
+) -> None:
+    """Give the chunk back undone, ready again in `delay` seconds.
+
+    Args:
+        connection: an open transaction.
+        chunk: as claimed; nothing happens when its lease was lost meanwhile.
+        delay: seconds.
+        waits_for: why it is not ready now, for people.
+        tried: whether this counts as an attempt, that is, whether its addresses may be to blame.
+        error: what went wrong, for operators; "" leaves what is known.
+    """
+    values = {
+        "job_id": chunk.job_id,
+        "n": chunk.n,
+        "token": chunk.lease_token,
+        "delay": delay,
+        "waits_for": waits_for,
+        "untried": int(not tried),
+        "error": error,
+    }
+    await connection.execute(_RELEASE, values)
+
+
+async def hold(
+    connection: Connection, job_id: UUID, *, throttle_key: str, delay: float, waits_for: str
+) -> None:
+    """Make the job's ready chunks of one throttle key wait at least `delay` seconds."""
+    values = {"job_id": job_id, "throttle_key": throttle_key, "delay": delay, "waits_for": waits_for}
+    await connection.execute(_HOLD, values)
+
+
+async def cancel(connection: Connection, job_id: UUID) -> None:
+    """End every open chunk of a job; a worker that holds one will find its lease lost."""
+    await connection.execute(_CANCEL, {"job_id": job_id})
+
+
+async def waits(connection: Connection, job_id: UUID) -> list[Waiting]:
+    """Return what the job waits for, soonest first."""
+    found = await connection.execute(_WAITS, {"job_id": job_id})
+    return [Waiting(**row) for row in found.mappings()]
+
+
+async def segments(connection: Connection, job_id: UUID) -> list[str]:
+    """Return the blob keys of the job's verdicts so far."""
+    return list((await connection.execute(_SEGMENTS, {"job_id": job_id})).scalars())
+
+
+async def leased(connection: Connection) -> int:
+    """Return how many chunks are leased at this moment."""
+    return int((await connection.execute(_LEASED)).scalar_one())

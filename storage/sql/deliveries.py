@@ -1,0 +1,344 @@
+"""Deliveries in SQL: claim what is due, fairly, and write down how it went; the log of their attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import insert as insert_into
+from sqlalchemy import select, text, tuple_, update
+
+from mailsift.storage.database import Connection, Row
+from mailsift.storage.sql.tables import attempt, delivery, endpoint, event
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedDelivery:
+    """A delivery leased to one worker, with everything its attempt needs; secrets are sealed.
+
+    Attributes:
+        attempts: made so far.
+        round: made since it was last asked for.
+        body: the very bytes that are signed and sent.
+    """
+
+    id: UUID
+    event_id: UUID
+    endpoint_id: UUID
+    attempts: int
+    round: int
+    trigger: str
+    lease_token: UUID
+    url: str
+    secret: bytes
+    previous_secret: bytes | None
+    previous_until: datetime | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many attempts an endpoint takes: a bucket that holds those of `burst_s` seconds, at least one.
+
+    Attributes:
+        in_flight: at once, from all workers together.
+        rate: attempts a second of an endpoint that has no rate of its own.
+        burst_s: seconds.
+    """
+
+    in_flight: int = 2
+    rate: float = 10.0
+    burst_s: float = 2.0
+
+
+# The rows of the endpoints stay locked until the claim commits, so that the count of what is in flight is
+# exact. Whoever was served longest ago comes first.
+_ENDPOINTS_DUE = text("""
+    SELECT e.id FROM endpoint e
+    WHERE e.enabled AND (e.probe_at IS NULL OR e.probe_at <= :now)
+      AND (e.paced_until IS NULL OR e.paced_until <= :now)
+      AND EXISTS (SELECT FROM delivery d
+                  WHERE d.endpoint_id = e.id AND d.state = 'pending' AND d.next_attempt_at <= :now)
+    ORDER BY e.served_at NULLS FIRST LIMIT :limit FOR NO KEY UPDATE OF e SKIP LOCKED
+""")
+
+# First the oldest of every endpoint, then the second of every endpoint. An endpoint whose breaker is open
+# gets one attempt at a time; the next may be made a minute later at the earliest, whatever comes of this one.
+#
+# The bucket is one moment, as in GCRA (ITU-T I.371): paced_until is when the next attempt may be made, and
+# each attempt moves it on by 1 / rate. It lies in the past by what the bucket holds; what a full one holds is
+# how far back it may lie, and paced_from heeds that.
+_CLAIM = text("""
+    WITH paces AS (
+        SELECT e.id, e.probe_at, e.paced_until, coalesce(e.rate_per_second, :rate) AS rate
+        FROM endpoint e WHERE e.id = ANY(:endpoints)
+    ), buckets AS (
+        SELECT id, probe_at, rate, greatest(paced_until, :now - make_interval(
+            secs => greatest(:burst_s * rate - 1, 0) / rate)) AS paced_from
+        FROM paces
+    ), free AS (
+        SELECT id, rate, paced_from, least(
+            1 + floor(extract(epoch FROM :now - paced_from) * rate + 1e-6),
+            CASE WHEN probe_at IS NULL THEN :in_flight ELSE 1 END - (
+                SELECT count(*) FROM delivery d WHERE d.endpoint_id = b.id AND d.state = 'delivering')
+            )::bigint AS slots
+        FROM buckets b
+    ), ranked AS (
+        SELECT due.id, due.place, due.next_attempt_at FROM free, LATERAL (
+            SELECT d.id, d.next_attempt_at, row_number() OVER (ORDER BY d.created_at, d.id) AS place
+            FROM delivery d
+            WHERE d.endpoint_id = free.id AND d.state = 'pending' AND d.next_attempt_at <= :now
+            ORDER BY d.created_at, d.id LIMIT greatest(free.slots, 0)) due
+    ), taken AS (
+        UPDATE delivery SET state = 'delivering', lease_token = gen_random_uuid(), lease_until = :until
+        WHERE state = 'pending'
+          AND id IN (SELECT id FROM ranked ORDER BY place, next_attempt_at LIMIT :limit)
+        RETURNING *
+    ), served AS (
+        UPDATE endpoint SET served_at = :now,
+            probe_at = CASE WHEN probe_at IS NOT NULL THEN :next_probe END,
+            paced_until = free.paced_from + make_interval(secs => counted.n / free.rate)
+        FROM free JOIN (SELECT endpoint_id, count(*) AS n FROM taken GROUP BY 1) counted
+            ON counted.endpoint_id = free.id
+        WHERE endpoint.id = free.id
+    )
+    SELECT taken.id, taken.event_id, taken.endpoint_id, taken.attempts, taken.round, taken.trigger,
+           taken.lease_token, e.url, e.secret, e.previous_secret, e.previous_until, event.body
+    FROM taken JOIN endpoint e ON e.id = taken.endpoint_id JOIN event ON event.id = taken.event_id
+    ORDER BY taken.created_at, taken.id
+""")
+
+_SETTLE = text("""
+    UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at, finished_at = :finished_at,
+        attempts = attempts + 1, round = round + 1, lease_token = NULL, lease_until = NULL
+    WHERE id = :id AND state = 'delivering' AND lease_token = :token
+""")
+
+_POSTPONE = text("""
+    UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at, finished_at = :finished_at,
+        lease_token = NULL, lease_until = NULL
+    WHERE id = :id AND state = 'delivering' AND lease_token = :token
+""")
+
+_RELEASE = text("""
+    UPDATE delivery SET state = 'pending', lease_token = NULL, lease_until = NULL
+    WHERE state = 'delivering' AND lease_token = ANY(:tokens)
+""")
+
+_FREE_EXPIRED = text("""
+    UPDATE delivery SET state = 'pending', lease_token = NULL, lease_until = NULL
+    WHERE id IN (
+        SELECT id FROM delivery
+        WHERE state = 'delivering' AND lease_until < :now FOR UPDATE SKIP LOCKED)
+""")
+
+_AGAIN = {
+    "state": "pending",
+    "trigger": "manual",
+    "round": 0,
+    "finished_at": None,
+}
+
+
+async def claim(
+    connection: Connection,
+    *,
+    limit: int,
+    pace: Pace,
+    now: datetime,
+    until: datetime,
+    next_probe: datetime,
+) -> list[ClaimedDelivery]:
+    """Lease deliveries that are due.
+
+    Args:
+        connection: an open transaction.
+        limit: how many at most.
+        pace: how many of one endpoint.
+        now: the time, UTC.
+        until: when the leases end.
+        next_probe: when an endpoint whose breaker is open may be tried again after this.
+    """
+    due = await connection.execute(_ENDPOINTS_DUE, {"limit": limit, "now": now})
+    endpoints = list(due.scalars())
+    if not endpoints:
+        return []
+    values = {
+        "endpoints": endpoints,
+        **asdict(pace),
+        "limit": limit,
+        "now": now,
+        "until": until,
+        "next_probe": next_probe,
+    }
+    found = await connection.execute(_CLAIM, values)
+    return [ClaimedDelivery(**row) for row in found.mappings()]
+
+
+async def settle(
+    connection: Connection,
+    claimed: ClaimedDelivery,
+    made: NewAttempt,
+    *,
+    state: str,
+    next_attempt_at: datetime | None,
+) -> bool:
+    """Write down an attempt and what follows; False when the lease was lost: nothing is written then."""
+    values = {
+        "id": claimed.id,
+        "token": claimed.lease_token,
+        "state": state,
+        "next_attempt_at": next_attempt_at,
+        "finished_at": made.at if next_attempt_at is None else None,
+    }
+    if (await connection.execute(_SETTLE, values)).rowcount != 1:
+        return False
+    await add_attempt(connection, made)
+    return True
+
+
+async def postpone(
+    connection: Connection, claimed: ClaimedDelivery, *, until: datetime | None, now: datetime
+) -> bool:
+    """Give back a delivery that was not attempted; None: it is skipped. False when the lease was lost."""
+    values = {
+        "id": claimed.id,
+        "token": claimed.lease_token,
+        "state": "pending" if until else "skipped",
+        "next_attempt_at": until,
+        "finished_at": None if until else now,
+    }
+    return (await connection.execute(_POSTPONE, values)).rowcount == 1
+
+
+async def release(connection: Connection, tokens: Collection[UUID]) -> None:
+    """Give deliveries back untried."""
+    await connection.execute(_RELEASE, {"tokens": list(tokens)})
+
+
+async def free_expired(connection: Connection, *, now: datetime) -> int:
+    """Make the deliveries of dead workers due again; returns how many."""
+    return (await connection.execute(_FREE_EXPIRED, {"now": now})).rowcount
+
+
+async def insert_test(
+    connection: Connection, *, delivery_id: UUID, event_id: UUID, endpoint_id: UUID, state: str, at: datetime
+) -> None:
+    """Insert a delivery that was a test and is over."""
+    values = {
+        "id": delivery_id,
+        "event_id": event_id,
+        "endpoint_id": endpoint_id,
+        "state": state,
+        "trigger": "test",
+        "attempts": 1,
+        "created_at": at,
+        "finished_at": at,
+    }
+    await connection.execute(insert_into(delivery).values(values))
+
+
+_SHOWN = (
+    select(delivery, event.c.type, endpoint.c.account_id, endpoint.c.enabled)
+    .join(event, event.c.id == delivery.c.event_id)
+    .join(endpoint, endpoint.c.id == delivery.c.endpoint_id)
+)
+
+
+async def get(connection: Connection, delivery_id: UUID) -> Row | None:
+    """Return a delivery with its event's type, its account and whether its endpoint is enabled."""
+    return (await connection.execute(_SHOWN.where(delivery.c.id == delivery_id))).mappings().one_or_none()
+
+
+async def of_endpoint(
+    connection: Connection, endpoint_id: UUID, *, limit: int, before: tuple[datetime, UUID] | None
+) -> Sequence[Row]:
+    """Return the endpoint's deliveries, newest first, those older than (created_at, id) `before`."""
+    statement = _SHOWN.where(delivery.c.endpoint_id == endpoint_id)
+    if before is not None:
+        statement = statement.where(tuple_(delivery.c.created_at, delivery.c.id) < before)
+    statement = statement.order_by(delivery.c.created_at.desc(), delivery.c.id.desc()).limit(limit)
+    return (await connection.execute(statement)).mappings().all()
+
+
+async def again(connection: Connection, delivery_id: UUID, *, now: datetime) -> bool:
+    """Make a delivery due now, from the first of its attempts on; False while one is being made."""
+    statement = update(delivery).where(
+        delivery.c.id == delivery_id, delivery.c.state != "delivering", delivery.c.trigger != "test"
+    )
+    return (await connection.execute(statement.values(next_attempt_at=now, **_AGAIN))).rowcount == 1
+
+
+async def failed_again(connection: Connection, endpoint_id: UUID, *, since: datetime, now: datetime) -> int:
+    """Make due what was given up or skipped of the events since then; returns how many."""
+    statement = update(delivery).where(
+        delivery.c.endpoint_id == endpoint_id,
+        delivery.c.state.in_(("exhausted", "skipped")),
+        delivery.c.trigger != "test",
+        delivery.c.created_at >= since,
+    )
+    return (await connection.execute(statement.values(next_attempt_at=now, **_AGAIN))).rowcount
+
+
+# An event of no job was simulated for a test.
+_ADD_MISSED = text("""
+    INSERT INTO delivery (event_id, endpoint_id, trigger, next_attempt_at)
+    SELECT event.id, e.id, 'manual', :now
+    FROM endpoint e JOIN event ON event.account_id = e.account_id
+    WHERE e.id = :endpoint_id AND event.job_id IS NOT NULL AND event.created_at >= :since
+      AND (e.types = '{}' OR event.type = ANY(e.types))
+    ORDER BY event.created_at
+    ON CONFLICT (event_id, endpoint_id) DO NOTHING
+""")
+
+
+async def add_missed(connection: Connection, endpoint_id: UUID, *, since: datetime, now: datetime) -> int:
+    """Add deliveries of the events since then that the endpoint wants and has none of; returns how many."""
+    values = {"endpoint_id": endpoint_id, "since": since, "now": now}
+    return (await connection.execute(_ADD_MISSED, values)).rowcount
+
+
+@dataclass(frozen=True, slots=True)
+class NewAttempt:
+    """One HTTP request that was made; `ms` is how long it took, `error` is "" when it arrived.
+
+    `wish` is what the receiver asked for beside its answer, "" for nothing.
+    """
+
+    delivery_id: UUID
+    n: int
+    at: datetime
+    trigger: str
+    ms: int
+    status_code: int
+    error: str
+    response: str
+    wish: str = ""
+
+
+async def add_attempt(connection: Connection, made: NewAttempt) -> None:
+    """Add an attempt to the log."""
+    await connection.execute(insert_into(attempt).values(asdict(made)))
+
+
+async def attempts_of(connection: Connection, delivery_id: UUID) -> Sequence[Row]:
+    """Return the delivery's attempts in order."""
+    statement = select(attempt).where(attempt.c.delivery_id == delivery_id).order_by(attempt.c.n)
+    return (await connection.execute(statement)).mappings().all()
+
+
+# Materialized, here and wherever rows are locked up to a limit: a subquery of IN may run again for every row,
+# and then it passes over those just deleted and takes the next ones.
+_PURGE_ATTEMPTS = text("""
+    WITH old AS MATERIALIZED (
+        SELECT delivery_id, n FROM attempt WHERE at < :before ORDER BY at LIMIT :limit FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM attempt USING old WHERE attempt.delivery_id = old.delivery_id AND attempt.n = old.n
+""")
+
+
+async def purge_attempts(connection: Connection, *, before: datetime, limit: int) -> int:
+    """Delete attempts made before then, the oldest first, `limit` at most; returns how many."""
+    return (await connection.execute(_PURGE_ATTEMPTS, {"before": before, "limit": limit})).rowcount

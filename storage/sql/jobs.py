@@ -1,0 +1,479 @@
+"""Jobs and accounts in SQL; every change of state is a compare-and-swap."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, delete, func, or_, select, text, tuple_, update
+from sqlalchemy.exc import IntegrityError
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection, Row, statement
+from mailsift.storage.sql.tables import job
+from mailsift.storage.states import ENDED, JobTransition
+
+SMALL_BYTES: Final = 256 * 1024
+"""Lists up to this size are taken in before bigger ones."""
+STEP_COST: Final = 1_000
+"""What a step costs an account beside the list's size, in addresses validated; about what it takes."""
+_SHARDS: Final = 8  # of the minute that runs; commits of one job wait for each other anyway
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to insert; its source is already stored."""
+
+    id: UUID
+    account_id: UUID
+    name: str
+    options: Mapping[str, Any]
+    source_name: str
+    source_sha256: str
+    source_bytes: int
+    parent_id: UUID | None = None
+    deadline_s: float = 0.0
+    retention_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """What intake found out about a job: columns of its row.
+
+    Attributes:
+        address_column: its name in the list.
+        total, addresses: rows and distinct addresses to validate.
+        list_rows, list_addresses: of the whole list, which is more than a preview validates.
+        small: never waits behind big jobs.
+    """
+
+    address_column: str
+    total: int
+    addresses: int
+    list_rows: int
+    list_addresses: int
+    small: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedStep:
+    """Intake or finish of one job, leased to one worker."""
+
+    job_id: UUID
+    account_id: UUID
+    parent_id: UUID | None
+    state: str
+    attempt: int
+    token: UUID
+    options: dict[str, Any]
+    source_name: str
+    source_bytes: int
+
+    @property
+    def small(self) -> bool:
+        """Whether it goes before bigger ones of its account."""
+        return self.source_bytes <= SMALL_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class StepClaim:
+    """What came of asking for a step.
+
+    Attributes:
+        step: the one that was leased, if any.
+        is_due: whether there was one to lease, be it leased or left for its turn.
+    """
+
+    step: ClaimedStep | None
+    is_due: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictCounts:
+    """Rows by status, and how many addresses they share."""
+
+    valid: int = 0
+    invalid: int = 0
+    risky: int = 0
+    addresses: int = 0
+
+    @property
+    def processed(self) -> int:
+        """All rows that have a verdict."""
+        return self.valid + self.invalid + self.risky
+
+
+_INSERT = text("""
+    INSERT INTO job (id, account_id, parent_id, name, state, options, source_name, source_sha256,
+                     source_bytes, deadline_at, expires_at)
+    VALUES (:id, :account_id, :parent_id, :name, 'uploading', CAST(:options AS jsonb), :source_name,
+            :source_sha256, :source_bytes,
+            CASE WHEN :deadline_s > 0 THEN clock_timestamp() + make_interval(secs => :deadline_s) END,
+            (SELECT clock_timestamp()
+                    + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))
+             FROM account a WHERE a.id = :account_id AND (:retention_s > 0 OR a.retention_s > 0)))
+""")
+
+# `step_until` ends the lease of a step that is worked on, so that a crashed one is claimed again,
+# and the wait of one that was given back. Finishing goes before reading; then the account that is furthest
+# behind, in it small lists first. `rival` is the account whose chunks are next: with :in_turn the step is
+# left alone while its own account is ahead of that one.
+CLAIM_STEP = statement("""
+    WITH due AS MATERIALIZED (
+        SELECT j.id, j.account_id, a.vtime FROM job j JOIN account a ON a.id = j.account_id
+        WHERE j.state IN {step_due} AND (:reading OR j.state NOT IN {take_in})
+          AND (j.step_until IS NULL OR j.step_until < clock_timestamp())
+          AND (j.source_bytes <= :small_bytes OR NOT :small_only)
+        ORDER BY j.state IN {take_in}, a.vtime, j.source_bytes > :small_bytes, j.created_at
+        LIMIT 1 FOR UPDATE OF j SKIP LOCKED
+    ), rival AS MATERIALIZED (
+        SELECT o.vtime FROM (
+            SELECT j.id, a.vtime FROM job j JOIN account a ON a.id = j.account_id
+            WHERE j.state IN {claimable} AND :in_turn ORDER BY a.vtime
+        ) o CROSS JOIN LATERAL (
+            SELECT FROM chunk c
+            WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp() LIMIT 1
+        ) ready ORDER BY o.vtime LIMIT 1
+    ), claimed AS (
+        UPDATE job SET state = CASE WHEN state IN {take_in} THEN 'intake' ELSE state END,
+            step_token = gen_random_uuid(), step_owner = :owner, step_attempt = step_attempt + 1,
+            step_at = clock_timestamp(),
+            step_until = clock_timestamp() + make_interval(secs => :lease)
+        FROM due WHERE job.id = due.id AND due.vtime <= coalesce((SELECT vtime FROM rival), 'infinity')
+        RETURNING job.*
+    ), charged AS (
+        UPDATE account SET vtime = account.vtime + :cost
+            + CASE claimed.state WHEN 'intake' THEN claimed.source_bytes / 100 ELSE claimed.total / 4 END
+        FROM claimed WHERE account.id = claimed.account_id
+    )
+    SELECT EXISTS (SELECT FROM due) AS is_due, id AS job_id, account_id, parent_id, state,
+           step_attempt AS attempt, step_token AS token, options, source_name, source_bytes
+    FROM (VALUES (1)) AS one LEFT JOIN claimed ON true
+""")
+
+_RENEW_STEPS = statement("""
+    UPDATE job SET step_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE step_token = ANY(:tokens) AND state IN {step_held}
+    RETURNING step_token
+""")
+
+_RELEASE_STEP = text("""
+    UPDATE job SET step_token = NULL, step_owner = NULL, step_attempt = step_attempt - 1,
+        step_until = CASE WHEN :delay > 0 THEN clock_timestamp() + make_interval(secs => :delay) END
+    WHERE id = :job_id AND step_token = :token
+""")
+
+# The job's counters and what was done in this minute, in one statement.
+_COUNT_CHUNK = statement("""
+    WITH counted AS (
+        UPDATE job SET processed = processed + :processed, valid = valid + :valid,
+            invalid = invalid + :invalid, risky = risky + :risky, chunks = chunks + :added,
+            chunks_open = chunks_open - 1 + :added, warning = coalesce(nullif(:warning, ''), warning)
+        WHERE id = :job_id AND state IN {worked}
+        RETURNING chunks - :added AS first_free, chunks_open
+    ), recorded AS (
+        INSERT INTO throughput AS t (minute, shard, chunks, addresses, valid, invalid, risky)
+        SELECT date_trunc('minute', clock_timestamp()), :shard, 1, :addresses, :valid, :invalid, :risky
+        FROM counted
+        ON CONFLICT (minute, shard) DO UPDATE SET chunks = t.chunks + 1,
+            addresses = t.addresses + excluded.addresses, valid = t.valid + excluded.valid,
+            invalid = t.invalid + excluded.invalid, risky = t.risky + excluded.risky
+    )
+    SELECT first_free, chunks_open FROM counted
+""")
+
+# A new or resumed job starts beside the others, not before them: an idle past earns no priority. An account
+# whose lists are being read is not idle.
+_CATCH_UP = statement("""
+    WITH mine AS (SELECT id, account_id FROM job WHERE id = :job_id),
+    accounts AS (SELECT min(a.vtime) AS floor FROM account a WHERE EXISTS (
+        SELECT FROM job j
+        WHERE j.account_id = a.id AND j.state IN {unpaused} AND j.id <> :job_id)),
+    jobs AS (SELECT min(j.vtime) AS floor FROM job j, mine
+        WHERE j.account_id = mine.account_id AND j.state IN {claimable} AND j.id <> :job_id),
+    raised AS (UPDATE account SET vtime = greatest(vtime, accounts.floor) FROM accounts, mine
+        WHERE account.id = mine.account_id AND account.vtime < accounts.floor)
+    UPDATE job SET vtime = greatest(vtime, jobs.floor) FROM jobs
+    WHERE job.id = :job_id AND job.vtime < jobs.floor
+""")
+
+_END = text("""
+    UPDATE job SET state = :state, finished_at = clock_timestamp(), error_code = :error_code,
+        error_detail = :error_detail, step_token = NULL, step_owner = NULL, step_until = NULL,
+        started_at = coalesce(started_at, clock_timestamp())
+    WHERE id = :job_id AND state = ANY(:allowed) AND (CAST(:token AS uuid) IS NULL OR step_token = :token)
+    RETURNING *
+""")
+
+
+async def insert(connection: Connection, new: NewJob) -> None:
+    """Insert a job whose source lies ready for intake; an account that was idle starts beside the others."""
+    await connection.execute(
+        _INSERT,
+        {
+            "id": new.id,
+            "account_id": new.account_id,
+            "parent_id": new.parent_id,
+            "name": new.name,
+            "options": json.dumps(dict(new.options)),
+            "source_name": new.source_name,
+            "source_sha256": new.source_sha256,
+            "source_bytes": new.source_bytes,
+            "deadline_s": new.deadline_s,
+            "retention_s": new.retention_s,
+        },
+    )
+    await catch_up(connection, new.id)
+
+
+async def claim_step(
+    connection: Connection,
+    *,
+    owner: str,
+    lease: float,
+    small_only: bool,
+    reading: bool = True,
+    in_turn: bool = False,
+) -> StepClaim:
+    """Lease the next intake or finish, if one is due: finishing first, then the account furthest behind.
+
+    Args:
+        connection: an open transaction.
+        owner: names the worker process.
+        lease: seconds.
+        small_only: only of lists up to SMALL_BYTES, which go first within an account.
+        reading: also intake; False = finishing only.
+        in_turn: only when no account that is further behind has a chunk ready.
+    """
+    values = {
+        "owner": owner,
+        "lease": lease,
+        "small_bytes": SMALL_BYTES,
+        "small_only": small_only,
+        "reading": reading,
+        "in_turn": in_turn,
+        "cost": STEP_COST,
+    }
+    row = dict((await connection.execute(CLAIM_STEP, values)).mappings().one())
+    is_due = row.pop("is_due")
+    return StepClaim(ClaimedStep(**row) if row["token"] else None, is_due=is_due)
+
+
+async def renew_steps(connection: Connection, tokens: Collection[UUID], *, lease: float) -> set[UUID]:
+    """Extend the leases; the tokens that are missing from the answer are lost, or no step's."""
+    values = {"tokens": list(tokens), "lease": lease}
+    return set((await connection.execute(_RENEW_STEPS, values)).scalars())
+
+
+async def release_step(connection: Connection, step: ClaimedStep, *, delay: float = 0.0) -> None:
+    """Give the step back undone, to be claimed in `delay` seconds; it does not count as an attempt."""
+    values = {"job_id": step.job_id, "token": step.token, "delay": delay}
+    await connection.execute(_RELEASE_STEP, values)
+
+
+async def plan(connection: Connection, job_id: UUID, planned: JobPlan, *, chunks: int, token: UUID) -> bool:
+    """PLAN: the job has so many chunks; False when its intake is not leased under `token` (any more)."""
+    columns = {**asdict(planned), "chunks": chunks, "chunks_open": chunks}
+    return await _move(connection, job_id, JobTransition.PLAN, job.c.step_token == token, **columns)
+
+
+async def pause(connection: Connection, job_id: UUID) -> bool:
+    """PAUSE: none of its chunks is claimed any more; False when its state forbids it."""
+    return await _move(connection, job_id, JobTransition.PAUSE)
+
+
+async def resume(connection: Connection, job_id: UUID) -> bool:
+    """RESUME: go on beside the other jobs, not before them; False when its state forbids it."""
+    if not await _move(connection, job_id, JobTransition.RESUME):
+        return False
+    await catch_up(connection, job_id)
+    return True
+
+
+async def close(connection: Connection, job_id: UUID) -> bool:
+    """CLOSE: let its finish be claimed; False when its state forbids it."""
+    return await _move(connection, job_id, JobTransition.CLOSE)
+
+
+async def _move(
+    connection: Connection,
+    job_id: UUID,
+    transition: JobTransition,
+    *conditions: ColumnElement[bool],
+    **values: object,
+) -> bool:
+    """Change the state if it may be, and free the lease of its step; False when nothing has changed."""
+    freed = {"step_token": None, "step_owner": None, "step_until": None, "step_attempt": 0}
+    changed = update(job).where(job.c.id == job_id, job.c.state.in_(transition.sources), *conditions)
+    moved = await connection.execute(changed.values(state=transition.target, **freed, **values))
+    return moved.rowcount == 1
+
+
+async def end(
+    connection: Connection,
+    job_id: UUID,
+    transition: JobTransition,
+    *,
+    token: UUID | None = None,
+    error: tuple[str, str] = ("", ""),
+) -> Row | None:
+    """COMPLETE, FAIL or CANCEL: end the job; returns its row, or None when it may not end so.
+
+    Args:
+        connection: an open transaction.
+        job_id: the job.
+        transition: how it ends.
+        token: the lease of the step that ends it, when one does.
+        error: stable code and sentence.
+    """
+    values = {
+        "job_id": job_id,
+        "state": transition.target,
+        "allowed": list(transition.sources),
+        "token": token,
+        "error_code": error[0],
+        "error_detail": error[1],
+    }
+    return (await connection.execute(_END, values)).mappings().one_or_none()
+
+
+async def catch_up(connection: Connection, job_id: UUID) -> None:
+    """Raise the virtual time of a job (and its account) that starts or resumes to the lowest active one."""
+    await connection.execute(_CATCH_UP, {"job_id": job_id})
+
+
+async def count(
+    connection: Connection, job_id: UUID, counts: VerdictCounts, *, added: int, warning: str = ""
+) -> tuple[int, int] | None:
+    """Add one closed chunk's rows and its `added` deferred chunks to the job; `warning` stays unless "".
+
+    Returns:
+        The number of the first deferred chunk and how many chunks are open; None when the job has ended.
+    """
+    values = {
+        "job_id": job_id,
+        "processed": counts.processed,
+        "valid": counts.valid,
+        "invalid": counts.invalid,
+        "risky": counts.risky,
+        "addresses": counts.addresses,
+        "shard": job_id.int % _SHARDS,
+        "added": added,
+        "warning": warning,
+    }
+    row = (await connection.execute(_COUNT_CHUNK, values)).one_or_none()
+    return (row.first_free, row.chunks_open) if row else None
+
+
+async def get(connection: Connection, job_id: UUID) -> Row | None:
+    """Return the job's row."""
+    return (await connection.execute(select(job).where(job.c.id == job_id))).mappings().one_or_none()
+
+
+async def owned(connection: Connection, account_id: UUID, job_id: UUID) -> Row:
+    """Return the account's job.
+
+    Raises:
+        MailsiftError: `job_not_found`, also when it belongs to somebody else.
+    """
+    row = await get(connection, job_id)
+    if row is None or row["account_id"] != account_id:
+        raise MailsiftError("job_not_found", "There is no such job.")
+    return row
+
+
+async def newest(
+    connection: Connection,
+    account_id: UUID,
+    limit: int,
+    *,
+    before: tuple[datetime, UUID] | None = None,
+    states: Collection[str] = (),
+    name: str = "",
+) -> Sequence[Row]:
+    """Return the account's newest jobs, in these states if any are named.
+
+    Args:
+        connection: an open transaction.
+        account_id: whose.
+        limit: how many.
+        before: only those after this one (created_at, id) in the order of the list.
+        states: all, when empty.
+        name: only those whose name has this in it, upper or lower case alike.
+    """
+    statement = (
+        select(job)
+        .where(job.c.account_id == account_id)
+        .order_by(job.c.created_at.desc(), job.c.id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        statement = statement.where(tuple_(job.c.created_at, job.c.id) < tuple_(*before))
+    if states:
+        statement = statement.where(job.c.state.in_(states))
+    if name:
+        statement = statement.where(job.c.name.icontains(name, autoescape=True))
+    return (await connection.execute(statement)).mappings().all()
+
+
+async def remove(connection: Connection, job_id: UUID) -> bool:
+    """Delete an ended job with its chunks and events; False when it is gone already or has not ended."""
+    gone = delete(job).where(job.c.id == job_id, job.c.state.in_(ENDED))
+    return (await connection.execute(gone)).rowcount == 1
+
+
+async def expired(connection: Connection, limit: int) -> list[UUID]:
+    """Return ended jobs whose time to be kept is over."""
+    over = job.c.expires_at < func.clock_timestamp()
+    found = select(job.c.id).where(over, job.c.state.in_(ENDED)).order_by(job.c.expires_at).limit(limit)
+    return list((await connection.execute(found)).scalars())
+
+
+_EVENTS_OF_JOB = text("""
+    SELECT e.id, e.type, e.created_at, (
+        SELECT coalesce(jsonb_object_agg(d.state, d.count), '{}') FROM (
+            SELECT state, count(*) FROM delivery WHERE event_id = e.id GROUP BY state) d) AS deliveries
+    FROM event e WHERE e.job_id = :job_id ORDER BY e.created_at
+""")
+
+
+async def same_list(connection: Connection, of: Row, limit: int) -> Sequence[Row]:
+    """Return other jobs of the account over the same list, newest first.
+
+    Args:
+        connection: an open transaction.
+        of: the job's row.
+        limit: how many.
+    """
+    family: list[UUID] = [of["id"], *([of["parent_id"]] if of["parent_id"] else [])]
+    related = [job.c.id.in_(family), job.c.parent_id.in_(family)]
+    if of["source_sha256"]:
+        related.append(job.c.source_sha256 == of["source_sha256"])
+    statement = (
+        select(job)
+        .where(job.c.account_id == of["account_id"], job.c.id != of["id"], or_(*related))
+        .order_by(job.c.created_at.desc(), job.c.id.desc())
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).mappings().all()
+
+
+async def events_of(connection: Connection, job_id: UUID) -> Sequence[Row]:
+    """Return the job's events, oldest first, each with the number of its deliveries by state."""
+    return (await connection.execute(_EVENTS_OF_JOB, {"job_id": job_id})).mappings().all()
+
+
+async def insert_once(connection: Connection, new: NewJob) -> bool:
+    """Insert the job; False when a job with this id exists."""
+    savepoint = await connection.begin_nested()
+    try:
+        await insert(connection, new)
+    except IntegrityError:
+        await savepoint.rollback()
+        return False
+    await savepoint.commit()
+    return True

@@ -1,0 +1,142 @@
+"""API keys in SQL; only keyed hashes are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import text
+
+from mailsift.storage.database import Connection, Row
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key to insert; `hash` is keyed with the pepper `pepper_id`, `lifetime` is in seconds, 0: ever."""
+
+    id: UUID
+    account_id: UUID
+    name: str
+    hash: bytes
+    pepper_id: str
+    hint: str
+    scopes: tuple[str, ...]
+    lifetime: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """What may be told of a key."""
+
+    id: UUID
+    account_id: UUID
+    name: str
+    hint: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+    rotated_to: UUID | None
+
+
+_SHOWN = "id, account_id, name, hint, scopes, created_at, expires_at, last_used_at, revoked_at, rotated_to"
+
+_INSERT = text(f"""
+    INSERT INTO api_key (id, account_id, name, hash, pepper_id, hint, scopes, expires_at)
+    VALUES (:id, :account_id, :name, :hash, :pepper_id, :hint, :scopes,
+            CASE WHEN :lifetime > 0 THEN clock_timestamp() + make_interval(secs => :lifetime) END)
+    RETURNING {_SHOWN}
+""")  # noqa: S608 - a list of column names
+
+_FIND = text(f"""
+    SELECT {_SHOWN}, hash FROM api_key
+    WHERE hash = ANY(:hashes) AND revoked_at IS NULL
+      AND (expires_at IS NULL OR expires_at > clock_timestamp())
+""")  # noqa: S608 - a list of column names
+
+_OF_ACCOUNT = text(f"SELECT {_SHOWN} FROM api_key WHERE account_id = :account_id ORDER BY created_at, id")  # noqa: S608 - same
+
+_GET = text(f"SELECT {_SHOWN} FROM api_key WHERE account_id = :account_id AND id = :id")  # noqa: S608 - same
+
+_REVOKE = text("""
+    UPDATE api_key SET revoked_at = coalesce(revoked_at, clock_timestamp())
+    WHERE account_id = :account_id AND id = :id
+""")
+
+_SUCCEED = text("""
+    UPDATE api_key SET rotated_to = :successor,
+        expires_at = least(expires_at, clock_timestamp() + make_interval(secs => :overlap))
+    WHERE account_id = :account_id AND id = :id AND revoked_at IS NULL AND rotated_to IS NULL
+      AND (expires_at IS NULL OR expires_at > clock_timestamp())
+""")
+
+# Skipped when somebody else writes the row: it was used a moment ago, then.
+_TOUCH = text("""
+    UPDATE api_key SET last_used_at = clock_timestamp() WHERE id IN (
+        SELECT id FROM api_key
+        WHERE id = :id AND (last_used_at IS NULL OR last_used_at < clock_timestamp() - interval '1 minute')
+        FOR UPDATE SKIP LOCKED)
+""")
+
+
+def _key(row: Row) -> KeyRow:
+    return KeyRow(**{**row, "scopes": tuple(row["scopes"])})
+
+
+async def insert(connection: Connection, new: NewKey) -> KeyRow:
+    """Insert a key."""
+    values = {
+        "id": new.id,
+        "account_id": new.account_id,
+        "name": new.name,
+        "hash": new.hash,
+        "pepper_id": new.pepper_id,
+        "hint": new.hint,
+        "scopes": list(new.scopes),
+        "lifetime": new.lifetime,
+    }
+    return _key((await connection.execute(_INSERT, values)).mappings().one())
+
+
+async def find(connection: Connection, hashes: Sequence[bytes]) -> tuple[KeyRow, bytes] | None:
+    """Return the living key with one of these hashes, and its hash."""
+    row = (await connection.execute(_FIND, {"hashes": list(hashes)})).mappings().first()
+    if row is None:
+        return None
+    shown = dict(row)
+    found = bytes(shown.pop("hash"))
+    return KeyRow(**{**shown, "scopes": tuple(shown["scopes"])}), found
+
+
+async def of_account(connection: Connection, account_id: UUID) -> list[KeyRow]:
+    """Return every key of the account, the dead ones too, oldest first."""
+    found = await connection.execute(_OF_ACCOUNT, {"account_id": account_id})
+    return [_key(row) for row in found.mappings()]
+
+
+async def get(connection: Connection, account_id: UUID, key_id: UUID) -> KeyRow | None:
+    """Return the account's key."""
+    values = {"account_id": account_id, "id": key_id}
+    row = (await connection.execute(_GET, values)).mappings().one_or_none()
+    return _key(row) if row else None
+
+
+async def revoke(connection: Connection, account_id: UUID, key_id: UUID) -> bool:
+    """Revoke the account's key; False when there is no such key."""
+    return (await connection.execute(_REVOKE, {"account_id": account_id, "id": key_id})).rowcount == 1
+
+
+async def succeed(
+    connection: Connection, account_id: UUID, key_id: UUID, *, successor: UUID, overlap: float
+) -> bool:
+    """Let a living key end in `overlap` seconds and name its successor; False when it cannot have one."""
+    values = {"account_id": account_id, "id": key_id, "successor": successor, "overlap": overlap}
+    return (await connection.execute(_SUCCEED, values)).rowcount == 1
+
+
+async def touch(connection: Connection, key_id: UUID) -> None:
+    """Note that the key is used, at most once a minute."""
+    await connection.execute(_TOUCH, {"id": key_id})

@@ -1,0 +1,101 @@
+"""Notices in SQL: mail to the owners of an account, remembered with what it tells of and sent later."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.dialects.postgresql import insert as insert_into
+
+from mailsift.storage.database import Connection
+from mailsift.storage.sql.tables import notice
+
+
+@dataclass(frozen=True, slots=True)
+class NewNotice:
+    """A notice to remember; `since` names the streak of failures it is about."""
+
+    account_id: UUID
+    kind: str
+    subject_id: UUID
+    since: datetime
+    reason: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedNotice:
+    """A notice that is this caller's to send, with how its endpoint is now.
+
+    Attributes:
+        tries: with this one.
+        url, enabled: None when the endpoint was deleted.
+        failing: nothing has arrived there since it last did.
+    """
+
+    id: UUID
+    account_id: UUID
+    account: str
+    kind: str
+    subject_id: UUID
+    since: datetime
+    reason: str
+    created_at: datetime
+    tries: int
+    url: str | None
+    enabled: bool | None
+    failing: bool
+
+
+async def insert(connection: Connection, new: NewNotice) -> bool:
+    """Remember a notice, due at once; False when there is one of its kind about this streak."""
+    values = {**asdict(new), "next_try_at": new.created_at}
+    statement = insert_into(notice).values(values).on_conflict_do_nothing().returning(notice.c.id)
+    return (await connection.execute(statement)).first() is not None
+
+
+# A try is counted when it begins, and the next one is set then: whoever dies leaves nothing to clean up.
+_CLAIM = text("""
+    WITH taken AS (
+        UPDATE notice SET tries = tries + 1, next_try_at = :again
+        WHERE id = (
+            SELECT id FROM notice WHERE state = 'pending' AND next_try_at <= :now
+            ORDER BY next_try_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+        RETURNING *
+    )
+    SELECT taken.id, taken.account_id, account.name AS account, taken.kind, taken.subject_id, taken.since,
+           taken.reason, taken.created_at, taken.tries, e.url, e.enabled,
+           e.failing_since IS NOT NULL AS failing
+    FROM taken JOIN account ON account.id = taken.account_id LEFT JOIN endpoint e ON e.id = taken.subject_id
+""")
+
+_SETTLE = text("""
+    UPDATE notice SET state = :state, next_try_at = coalesce(:again, next_try_at)
+    WHERE id = :id AND state = 'pending' AND tries = :tries
+""")
+
+_PURGE = text("""
+    DELETE FROM notice WHERE state <> 'pending' AND created_at < :before AND NOT EXISTS (
+        SELECT FROM endpoint e WHERE e.id = subject_id AND e.failing_since = notice.since)
+""")
+
+
+async def claim(connection: Connection, *, now: datetime, again: datetime) -> ClaimedNotice | None:
+    """Take a notice that is due; `again` is when another may take it if nothing is heard of it."""
+    row = (await connection.execute(_CLAIM, {"now": now, "again": again})).mappings().one_or_none()
+    return None if row is None else ClaimedNotice(**row)
+
+
+async def settle(
+    connection: Connection, claimed: ClaimedNotice, *, state: str, again: datetime | None
+) -> None:
+    """Write down what became of a notice, unless somebody else has tried it meanwhile."""
+    values = {"id": claimed.id, "tries": claimed.tries, "state": state, "again": again}
+    await connection.execute(_SETTLE, values)
+
+
+async def purge(connection: Connection, *, before: datetime) -> None:
+    """Delete notices from before then that are over and about a streak of failures that is over too."""
+    await connection.execute(_PURGE, {"before": before})

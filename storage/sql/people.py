@@ -1,0 +1,205 @@
+"""People in SQL: persons, the accounts they are members of, and the audit log of what they did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import delete, insert, select, text, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from mailsift.storage.database import Connection, Row
+from mailsift.storage.sql.tables import ROLES, account, member, person
+from mailsift.storage.sql.tables import audit as audit_log
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member of an account."""
+
+    person_id: UUID
+    email: str
+    role: str
+    operator: bool
+    created_at: datetime
+    last_sign_in: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One line of the audit log; `actor` is an address, or `cli`."""
+
+    id: int
+    account_id: UUID | None
+    actor: str
+    action: str
+    subject: str
+    detail: dict[str, Any]
+    at: datetime
+
+
+async def add_person(connection: Connection, *, email: str, password: str, operator: bool = False) -> UUID:
+    """Insert a person; a second one of the same address is an IntegrityError."""
+    values = {"email": email, "password": password, "operator": operator}
+    made: UUID = (await connection.execute(insert(person).values(values).returning(person.c.id))).scalar_one()
+    return made
+
+
+async def person_of(connection: Connection, email: str) -> Row | None:
+    """Return the person with this address (lower-case)."""
+    return (await connection.execute(select(person).where(person.c.email == email))).mappings().one_or_none()
+
+
+async def get_person(connection: Connection, person_id: UUID) -> Row | None:
+    """Return the person."""
+    return (await connection.execute(select(person).where(person.c.id == person_id))).mappings().one_or_none()
+
+
+async def change_person(connection: Connection, person_id: UUID, **values: Any) -> None:
+    """Set columns of the person."""
+    await connection.execute(update(person).where(person.c.id == person_id).values(**values))
+
+
+async def remove_person(connection: Connection, person_id: UUID) -> None:
+    """Delete the person, what they are a member of and their sessions."""
+    await connection.execute(delete(person).where(person.c.id == person_id))
+
+
+async def everybody(connection: Connection) -> Sequence[Row]:
+    """Return every membership with the person and the account's name; persons without one come last."""
+    statement = (
+        select(person.c.id, person.c.email, person.c.operator, person.c.created_at, person.c.last_sign_in)
+        .add_columns(member.c.role, account.c.name.label("account"))
+        .outerjoin(member, member.c.person_id == person.c.id)
+        .outerjoin(account, account.c.id == member.c.account_id)
+        .order_by(account.c.name.nulls_last(), person.c.email)
+    )
+    return (await connection.execute(statement)).mappings().all()
+
+
+async def anybody(connection: Connection) -> bool:
+    """Say whether there is a person at all."""
+    return (await connection.execute(select(person.c.id).limit(1))).first() is not None
+
+
+async def lock_account(connection: Connection, account_id: UUID) -> Row | None:
+    """Return the account, locked: of two changes to its members one waits for the other."""
+    statement = select(account).where(account.c.id == account_id).with_for_update(key_share=True)
+    return (await connection.execute(statement)).mappings().one_or_none()
+
+
+async def get_account(connection: Connection, account_id: UUID) -> Row | None:
+    """Return the account."""
+    return (
+        (await connection.execute(select(account).where(account.c.id == account_id))).mappings().one_or_none()
+    )
+
+
+async def account_names(connection: Connection, *, limit: int) -> list[str]:
+    """Return names of accounts, oldest first."""
+    statement = select(account.c.name).order_by(account.c.created_at, account.c.id).limit(limit)
+    return list((await connection.execute(statement)).scalars())
+
+
+async def set_retention(connection: Connection, account_id: UUID, seconds: float) -> None:
+    """Set how long jobs of the account are kept that say nothing of it; 0 = for ever."""
+    await connection.execute(update(account).where(account.c.id == account_id).values(retention_s=seconds))
+
+
+async def put_member(connection: Connection, account_id: UUID, person_id: UUID, role: str) -> None:
+    """Make a person a member with this role, or give a member this role."""
+    values = {"account_id": account_id, "person_id": person_id, "role": role}
+    statement = upsert(member).values(values)
+    await connection.execute(
+        statement.on_conflict_do_update(index_elements=["account_id", "person_id"], set_={"role": role})
+    )
+
+
+async def remove_member(connection: Connection, account_id: UUID, person_id: UUID) -> bool:
+    """End a membership and its sessions; False when there was none."""
+    statement = delete(member).where(member.c.account_id == account_id, member.c.person_id == person_id)
+    return (await connection.execute(statement)).rowcount == 1
+
+
+async def members(connection: Connection, account_id: UUID) -> list[MemberRow]:
+    """Return the account's members, those who may most first."""
+    statement = (
+        select(member.c.person_id, person.c.email, member.c.role, person.c.operator)
+        .add_columns(member.c.created_at, person.c.last_sign_in)
+        .join(person, person.c.id == member.c.person_id)
+        .where(member.c.account_id == account_id)
+        .order_by(person.c.email)
+    )
+    found = [MemberRow(**row) for row in (await connection.execute(statement)).mappings()]
+    return sorted(found, key=lambda one: -ROLES.index(one.role))
+
+
+async def accounts_of(connection: Connection, person_id: UUID) -> Sequence[Row]:
+    """Return the accounts a person is a member of: id, name, role; by name."""
+    statement = (
+        select(account.c.id, account.c.name, member.c.role)
+        .join(member, member.c.account_id == account.c.id)
+        .where(member.c.person_id == person_id)
+        .order_by(account.c.name)
+    )
+    return (await connection.execute(statement)).mappings().all()
+
+
+async def owners(connection: Connection, account_id: UUID) -> list[str]:
+    """Return the addresses of the account's owners."""
+    return [one.email for one in await members(connection, account_id) if one.role == "owner"]
+
+
+# The detail is bound as text: what the driver makes of a mapping is its business.
+_AUDIT = text("""
+    INSERT INTO audit (account_id, actor, action, subject, detail)
+    VALUES (:account_id, :actor, :action, :subject, CAST(:detail AS jsonb))
+""")
+
+
+async def audit(
+    connection: Connection,
+    *,
+    account_id: UUID | None,
+    actor: str,
+    action: str,
+    subject: str = "",
+    detail: Mapping[str, Any] | None = None,
+) -> None:
+    """Write down what somebody did, in the transaction of the change.
+
+    Args:
+        connection: the transaction.
+        account_id: whose owners may read it; None = of the installation, read by operators.
+        actor: the address of the person, or `cli`.
+        action: `<thing>.<verb>`, e.g. `key.create`.
+        subject: what it was done to: an id or a name.
+        detail: JSON types only, never a secret.
+    """
+    values = {
+        "account_id": account_id,
+        "actor": actor,
+        "action": action,
+        "subject": subject,
+        "detail": json.dumps(dict(detail or {})),
+    }
+    await connection.execute(_AUDIT, values)
+
+
+async def audited(
+    connection: Connection, account_id: UUID | None, *, limit: int, before: int | None = None
+) -> list[AuditRow]:
+    """Return lines of the log, newest first; `before` is the id of the last one seen.
+
+    With `account_id` None: those of every account and of the installation.
+    """
+    statement = select(audit_log).order_by(audit_log.c.id.desc()).limit(limit)
+    if account_id is not None:
+        statement = statement.where(audit_log.c.account_id == account_id)
+    if before is not None:
+        statement = statement.where(audit_log.c.id < before)
+    return [AuditRow(**row) for row in (await connection.execute(statement)).mappings()]

@@ -1,0 +1,205 @@
+"""Schedules in SQL: what is due, leased to one worker, and the job of each slot, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import delete as delete_from
+from sqlalchemy import insert as insert_into
+from sqlalchemy import select, text, tuple_, update
+
+from mailsift.storage.database import Connection, Row
+from mailsift.storage.sql.tables import job, schedule
+
+RUNS_FAILED = "runs_failed"
+"""Why a schedule was paused whose runs failed again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A slot of a schedule and when its run starts."""
+
+    at: datetime
+    starts_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchedule:
+    """A schedule to insert."""
+
+    id: UUID
+    account_id: UUID
+    source_job_id: UUID
+    name: str
+    cron: str
+    zone: str
+    options: Mapping[str, Any]
+    recheck: str
+    overlap: str
+    catch_up: str
+    next_run_at: datetime
+    starts_at: datetime
+    jitter_seconds: int
+    ends_at: datetime | None
+    pause_after_failures: int
+    created_at: datetime
+
+
+# With `queue`, a slot stays due until the run before it has ended.
+_CLAIM = text("""
+    UPDATE schedule SET lease_token = gen_random_uuid(), lease_until = :until
+    WHERE id = (
+        SELECT s.id FROM schedule s
+        WHERE s.enabled AND s.next_run_at <= :now AND (s.starts_at IS NULL OR s.starts_at <= :now)
+          AND (s.lease_until IS NULL OR s.lease_until < :now)
+          AND (s.overlap <> 'queue' OR NOT EXISTS (
+              SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL))
+        ORDER BY s.next_run_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+    RETURNING *
+""")
+
+_SETTLE = text("""
+    UPDATE schedule SET next_run_at = :next_run_at, starts_at = :starts_at,
+        last_run_at = coalesce(:last_run_at, last_run_at),
+        last_error = :last_error, enabled = enabled AND NOT :pause,
+        lease_token = NULL, lease_until = NULL
+    WHERE id = :id AND lease_token = :token
+""")
+
+_FAILED = text("""
+    WITH before AS (SELECT id, enabled FROM schedule WHERE id = :id FOR UPDATE),
+    after AS (
+        UPDATE schedule s SET failures = failures + 1,
+            enabled = s.enabled AND (pause_after_failures = 0 OR failures + 1 < pause_after_failures)
+        FROM before WHERE s.id = before.id
+        RETURNING s.id, before.enabled AND NOT s.enabled AS paused)
+    SELECT paused FROM after
+""")
+
+
+async def insert(connection: Connection, new: NewSchedule) -> None:
+    """Insert a schedule, enabled."""
+    await connection.execute(insert_into(schedule).values(asdict(new)))
+
+
+async def get(connection: Connection, schedule_id: UUID) -> Row | None:
+    """Return the schedule's row."""
+    found = await connection.execute(select(schedule).where(schedule.c.id == schedule_id))
+    return found.mappings().one_or_none()
+
+
+async def of_account(connection: Connection, account_id: UUID) -> Sequence[Row]:
+    """Return the account's schedules, oldest first."""
+    statement = (
+        select(schedule)
+        .where(schedule.c.account_id == account_id)
+        .order_by(schedule.c.created_at, schedule.c.id)
+    )
+    return (await connection.execute(statement)).mappings().all()
+
+
+async def change(connection: Connection, schedule_id: UUID, **values: Any) -> None:
+    """Set columns of the schedule; a run that is being made ready is given up."""
+    free = {"lease_token": None, "lease_until": None}
+    await connection.execute(update(schedule).where(schedule.c.id == schedule_id).values(**values, **free))
+
+
+async def delete(connection: Connection, schedule_id: UUID) -> None:
+    """Delete the schedule; its jobs stay."""
+    await connection.execute(delete_from(schedule).where(schedule.c.id == schedule_id))
+
+
+async def claim(connection: Connection, *, now: datetime, until: datetime) -> Row | None:
+    """Lease the schedule that is most overdue, if any is due."""
+    return (await connection.execute(_CLAIM, {"now": now, "until": until})).mappings().one_or_none()
+
+
+async def settle(
+    connection: Connection,
+    claimed: Row,
+    *,
+    following: Slot,
+    last_run_at: datetime | None = None,
+    last_error: str = "",
+    pause: bool = False,
+) -> bool:
+    """Move a claimed schedule on to its next slot; False when its lease was lost."""
+    values = {
+        "id": claimed["id"],
+        "token": claimed["lease_token"],
+        "next_run_at": following.at,
+        "starts_at": following.starts_at,
+        "last_run_at": last_run_at,
+        "last_error": last_error,
+        "pause": pause,
+    }
+    return (await connection.execute(_SETTLE, values)).rowcount == 1
+
+
+async def attach(
+    connection: Connection, job_id: UUID, schedule_id: UUID, scheduled_for: datetime | None
+) -> None:
+    """Say which schedule and slot a job is of; a second job of one slot is an IntegrityError."""
+    values = {"schedule_id": schedule_id, "scheduled_for": scheduled_for}
+    await connection.execute(update(job).where(job.c.id == job_id).values(**values))
+
+
+async def runs(
+    connection: Connection,
+    schedule_id: UUID,
+    *,
+    limit: int = 20,
+    before: tuple[datetime, UUID] | None = None,
+) -> Sequence[Row]:
+    """Return the schedule's jobs, newest first, those older than (created_at, id) `before`."""
+    statement = select(job).where(job.c.schedule_id == schedule_id)
+    if before is not None:
+        statement = statement.where(tuple_(job.c.created_at, job.c.id) < before)
+    statement = statement.order_by(job.c.created_at.desc(), job.c.id.desc()).limit(limit)
+    return (await connection.execute(statement)).mappings().all()
+
+
+async def place_of_run(
+    connection: Connection, schedule_id: UUID, job_id: UUID
+) -> tuple[datetime, UUID] | None:
+    """Return (created_at, id) of a job of the schedule, None when it has no such job."""
+    found = select(job.c.created_at, job.c.id).where(job.c.schedule_id == schedule_id, job.c.id == job_id)
+    row = (await connection.execute(found)).one_or_none()
+    return (row.created_at, row.id) if row else None
+
+
+async def open_runs(connection: Connection, schedule_id: UUID) -> list[UUID]:
+    """Return the schedule's jobs that have not ended."""
+    found = select(job.c.id).where(job.c.schedule_id == schedule_id, job.c.finished_at.is_(None))
+    return list((await connection.execute(found)).scalars())
+
+
+async def last_completed(connection: Connection, schedule_id: UUID) -> Row | None:
+    """Return the schedule's newest job that has completed."""
+    statement = (
+        select(job)
+        .where(job.c.schedule_id == schedule_id, job.c.state == "completed")
+        .order_by(job.c.finished_at.desc())
+        .limit(1)
+    )
+    return (await connection.execute(statement)).mappings().one_or_none()
+
+
+async def count_end(connection: Connection, schedule_id: UUID, *, failed: bool) -> bool:
+    """Count a run that has ended; too many failures in a row pause the schedule.
+
+    Returns:
+        Whether this very failure paused it.
+    """
+    if not failed:
+        over = update(schedule).where(schedule.c.id == schedule_id, schedule.c.failures > 0)
+        await connection.execute(over.values(failures=0))
+        return False
+    paused = bool((await connection.execute(_FAILED, {"id": schedule_id})).scalar_one_or_none())
+    if paused:
+        await change(connection, schedule_id, last_error=RUNS_FAILED)
+    return paused

@@ -1,0 +1,143 @@
+"""Sessions and one-time links in SQL; of both only hashes are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import delete, insert, select, text, update
+
+from mailsift.storage.database import Connection, Row
+from mailsift.storage.sql.tables import link, session
+
+_TOUCH_EVERY = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """A session to insert; `id` is a hash."""
+
+    id: bytes
+    person_id: UUID
+    account_id: UUID
+    created_at: datetime
+    seen_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A living session, who it is of and what they may."""
+
+    person_id: UUID
+    email: str
+    operator: bool
+    account_id: UUID
+    account_name: str
+    role: str
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewLink:
+    """A one-time link to insert; `account_id` is None unless it is an invitation."""
+
+    hash: bytes
+    kind: str
+    account_id: UUID | None
+    email: str
+    role: str
+    operator: bool
+    made_by: str
+    created_at: datetime
+    expires_at: datetime
+
+
+_FIND = text("""
+    SELECT p.id AS person_id, p.email, p.operator, a.id AS account_id, a.name AS account_name,
+           m.role, s.seen_at
+    FROM session s
+    JOIN person p ON p.id = s.person_id
+    JOIN account a ON a.id = s.account_id
+    JOIN member m ON m.account_id = s.account_id AND m.person_id = s.person_id
+    WHERE s.id = :id AND s.expires_at > :now AND s.seen_at > :idle_since
+""")
+
+
+async def insert_session(connection: Connection, new: NewSession) -> None:
+    """Insert a session, and forget those that have ended by themselves."""
+    await connection.execute(delete(session).where(session.c.expires_at < new.created_at))
+    await connection.execute(insert(session).values(asdict(new)))
+
+
+async def find_session(
+    connection: Connection, session_id: bytes, *, now: datetime, idle: timedelta
+) -> SessionRow | None:
+    """Return the session unless it has ended or slept for longer than `idle`; notes that it is used."""
+    values = {"id": session_id, "now": now, "idle_since": now - idle}
+    row = (await connection.execute(_FIND, values)).mappings().one_or_none()
+    if row is None:
+        return None
+    if row["seen_at"] < now - _TOUCH_EVERY:
+        await connection.execute(update(session).where(session.c.id == session_id).values(seen_at=now))
+    return SessionRow(**row)
+
+
+async def choose_account(connection: Connection, session_id: bytes, account_id: UUID) -> None:
+    """Let the session look at another account of its person."""
+    await connection.execute(update(session).where(session.c.id == session_id).values(account_id=account_id))
+
+
+async def end_session(connection: Connection, session_id: bytes) -> None:
+    """End a session."""
+    await connection.execute(delete(session).where(session.c.id == session_id))
+
+
+async def end_sessions(connection: Connection, person_id: UUID, *, but: bytes = b"") -> int:
+    """End the sessions of a person, all but one; returns how many."""
+    statement = delete(session).where(session.c.person_id == person_id, session.c.id != but)
+    return (await connection.execute(statement)).rowcount
+
+
+async def insert_link(connection: Connection, new: NewLink) -> UUID:
+    """Insert a one-time link, and forget those that are over."""
+    await connection.execute(delete(link).where(link.c.expires_at < new.created_at))
+    made: UUID = (
+        await connection.execute(insert(link).values(asdict(new)).returning(link.c.id))
+    ).scalar_one()
+    return made
+
+
+async def find_link(connection: Connection, digest: bytes, *, now: datetime) -> Row | None:
+    """Return the link, unless it is used or over."""
+    statement = select(link).where(link.c.hash == digest, link.c.expires_at > now)
+    return (await connection.execute(statement)).mappings().one_or_none()
+
+
+async def use_link(connection: Connection, digest: bytes, *, now: datetime) -> Row | None:
+    """Take the link out of the world and return it; of two who try, one gets it."""
+    statement = delete(link).where(link.c.hash == digest, link.c.expires_at > now).returning(link)
+    return (await connection.execute(statement)).mappings().one_or_none()
+
+
+async def forget_invitations(connection: Connection, account_id: UUID, email: str) -> None:
+    """Delete the invitations of a person into an account."""
+    await connection.execute(delete(link).where(link.c.account_id == account_id, link.c.email == email))
+
+
+async def links_of(connection: Connection, account_id: UUID, *, now: datetime) -> Sequence[Row]:
+    """Return the account's open invitations, newest first."""
+    statement = (
+        select(link)
+        .where(link.c.account_id == account_id, link.c.expires_at > now)
+        .order_by(link.c.created_at.desc())
+    )
+    return (await connection.execute(statement)).mappings().all()
+
+
+async def delete_link(connection: Connection, account_id: UUID, link_id: UUID) -> str | None:
+    """Withdraw an invitation of the account; returns for whom it was, None when there is none."""
+    statement = delete(link).where(link.c.account_id == account_id, link.c.id == link_id)
+    return (await connection.execute(statement.returning(link.c.email))).scalar_one_or_none()

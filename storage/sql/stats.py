@@ -1,0 +1,676 @@
+"""The state of the whole installation in numbers: read when somebody looks, never stored.
+
+`snapshot` is what metrics, alarms, operators' pages and terminal have in common: a figure is asked for once,
+and all of them show the same. After it come the lists that some page shows beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import text
+
+from mailsift.storage.database import Connection, Row, statement
+from mailsift.storage.sql import leases, workers
+from mailsift.storage.sql.chunks import JOB_CAP, MIXED_KEY, SHARED_KEYS, SLOW_KEY, TRIAGE_KEY
+from mailsift.storage.sql.jobs import SMALL_BYTES
+from mailsift.storage.sql.workers import ACTIVE, Worker
+
+CHUNK_STATES: Final = ("ready", "waiting", "leased", "paused")
+"""Of chunks that are not done; `waiting` is ready later, `paused` belongs to a paused job."""
+LANE_CLASSES: Final = ("survey", "mixed", "slow", "provider")
+OUTBOX_STATES: Final = ("due", "queued", "waiting", "held")
+"""Of deliveries that are not over; `queued` stands behind another one to the same endpoint, `waiting` is
+tried again later, `held` is for an endpoint that is left alone or waits for its pace."""
+ENDPOINT_STATES: Final = ("healthy", "failing", "disabled")
+MINUTES: Final = 61
+"""Of a snapshot: an hour, and the minute that runs."""
+RATE_MINUTES: Final = 5
+"""How far back a snapshot's rate looks."""
+PROGRESS_WINDOW: Final = 120.0
+"""How many seconds back the measured rate of one job looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLevel:
+    """Chunks of one kind of lane in one state.
+
+    Attributes:
+        state: one of CHUNK_STATES.
+        lane_class: one of LANE_CLASSES.
+        chunks, addresses: how many.
+        oldest_s: seconds the oldest has been ready; 0 where none is.
+        claimable_s: the same of those that a claim would not pass over.
+    """
+
+    state: str
+    lane_class: str
+    chunks: int
+    addresses: int
+    oldest_s: float = 0.0
+    claimable_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxLevel:
+    """Deliveries in one of OUTBOX_STATES, and seconds since the oldest of them was due."""
+
+    state: str
+    deliveries: int
+    oldest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """Deliveries of all accounts.
+
+    Attributes:
+        levels: those that wait, by state.
+        delivering: those on their way.
+        exhausted, succeeded: of the last 24 hours.
+    """
+
+    levels: Sequence[OutboxLevel] = ()
+    delivering: int = 0
+    exhausted: int = 0
+    succeeded: int = 0
+
+    @property
+    def pending(self) -> int:
+        """How many wait, for whatever reason."""
+        return sum(level.deliveries for level in self.levels)
+
+    @property
+    def due(self) -> int:
+        """How many could be sent now, one after the other to each endpoint."""
+        return sum(level.deliveries for level in self._due)
+
+    @property
+    def oldest_due_s(self) -> float:
+        """For how many seconds the oldest of these is due."""
+        return max((level.oldest_s for level in self._due), default=0.0)
+
+    @property
+    def _due(self) -> list[OutboxLevel]:
+        return [level for level in self.levels if level.state in {"due", "queued"}]
+
+
+@dataclass(frozen=True, slots=True)
+class CounterDrift:
+    """A job whose counters differ from what they count, and by how much; this must not happen."""
+
+    job_id: UUID
+    chunks: int
+    chunks_open: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """What was done in one minute; the verdicts count rows."""
+
+    minute: datetime
+    chunks: int
+    addresses: int
+    valid: int
+    invalid: int
+    risky: int
+    leases_expired: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What the database says of the whole installation at one moment.
+
+    Attributes:
+        jobs: how many are in each state.
+        oldest_jobs: age in seconds of the oldest job that nobody has begun, of `small` and of `large` lists.
+        steps: lists to take in and jobs to finish that nobody works on.
+        chunks: those that are not done.
+        waits: addresses that wait, by why they do (WaitReason).
+        troubled: open chunks that were tried more than twice.
+        drift: jobs whose counters are wrong.
+        outbox: webhook deliveries.
+        endpoints: how many are in each of ENDPOINT_STATES.
+        late_schedules: by how many seconds each one that is late is so.
+        workers: every process that did not say goodbye.
+        minutes: the last ones, the oldest first and the one that runs last.
+        rate: addresses a second that got a verdict in the last minutes.
+        today: rows that got a verdict since midnight UTC: valid, invalid, risky.
+    """
+
+    jobs: Mapping[str, int] = field(default_factory=dict)
+    oldest_jobs: Mapping[str, float] = field(default_factory=dict)
+    steps: int = 0
+    chunks: Sequence[ChunkLevel] = ()
+    waits: Mapping[str, int] = field(default_factory=dict)
+    troubled: int = 0
+    drift: Sequence[CounterDrift] = ()
+    outbox: Outbox = field(default_factory=Outbox)
+    endpoints: Mapping[str, int] = field(default_factory=dict)
+    late_schedules: Sequence[float] = ()
+    workers: Sequence[Worker] = ()
+    minutes: Sequence[Minute] = ()
+    rate: float = 0.0
+    today: tuple[int, int, int] = (0, 0, 0)
+
+    def addresses(self, *states: str) -> int:
+        """Return the addresses in chunks of these states."""
+        return sum(level.addresses for level in self.chunks if level.state in states)
+
+    def chunk_count(self, *states: str) -> int:
+        """Return how many chunks are in these states."""
+        return sum(level.chunks for level in self.chunks if level.state in states)
+
+    @property
+    def backlog(self) -> int:
+        """Addresses without a verdict, but for those of jobs that are paused."""
+        return self.addresses("ready", "waiting", "leased")
+
+    @property
+    def oldest_ready_s(self) -> float:
+        """For how many seconds the oldest chunk has been ready; 0 when none is."""
+        return max((level.oldest_s for level in self.chunks if level.state == "ready"), default=0.0)
+
+    @property
+    def live(self) -> list[Worker]:
+        """The processes that are heard of and may claim; a sweeper does not."""
+        return [worker for worker in self.workers if worker.state == ACTIVE and worker.slots]
+
+    @property
+    def slots(self) -> int:
+        """How many chunks can be worked on at a time."""
+        return sum(worker.slots for worker in self.live)
+
+    @property
+    def free_slots(self) -> int:
+        """How many more chunks could be claimed now."""
+        return sum(max(0, worker.slots - worker.in_hand) for worker in self.live)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRow:
+    """The open chunks of one lane.
+
+    Attributes:
+        ready, waiting, leased: addresses by state.
+        chunks: open ones.
+        waits_for: why most of what waits does, "" when nothing does.
+        until: when the first of it may be tried; None when nothing waits.
+        jobs: how many have chunks in it.
+    """
+
+    lane: str
+    ready: int
+    waiting: int
+    leased: int
+    chunks: int
+    waits_for: str
+    until: datetime | None
+    jobs: int
+
+    @property
+    def remaining(self) -> int:
+        """Addresses without a verdict."""
+        return self.ready + self.waiting + self.leased
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """Addresses of a job that wait for one throttle key and may go on in `ready_s` seconds (0 = now)."""
+
+    job_id: UUID
+    throttle_key: str
+    small: bool
+    addresses: int
+    ready_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """What every job waits for.
+
+    Attributes:
+        rows: of all jobs that may be worked on.
+        unread_bytes: of lists that nobody has read.
+        slots: how many chunks can be worked on at a time; 0: no worker is there.
+        rate: addresses a second that got a verdict in the last minutes, everywhere.
+    """
+
+    rows: Sequence[QueueRow] = ()
+    unread_bytes: int = 0
+    slots: int = 0
+    rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRow:
+    """How a job got on with one throttle key.
+
+    Attributes:
+        worked: addresses in its chunks that are done.
+        from_triage: addresses that triage found to be this key's.
+        recent: addresses that left the key in the last `recent_s` seconds, PROGRESS_WINDOW at most.
+    """
+
+    throttle_key: str
+    worked: int
+    from_triage: int
+    recent: int
+    recent_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSpan:
+    """A run of chunks of a job, for its strip: how many are in which state."""
+
+    first: int
+    last: int
+    done: int
+    leased: int
+    ready: int
+    waiting: int
+    cancelled: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointRow:
+    """An endpoint that fails, is disabled, or has something pending or given up.
+
+    Attributes:
+        failures: attempts that failed in a row.
+        given_up: deliveries that can be replayed (exhausted or skipped).
+        probe_at: its breaker is open until then; None = closed.
+    """
+
+    id: UUID
+    account: str
+    url: str
+    enabled: bool
+    disabled_reason: str
+    failures: int
+    failing_since: datetime | None
+    probe_at: datetime | None
+    pending: int
+    oldest_pending: datetime | None
+    given_up: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRow:
+    """A schedule and how it keeps its time.
+
+    Attributes:
+        late_s: seconds since its slot was due; 0 when it is not, or may wait for the run before it.
+        last_error: why the last slot was not run, or a run failed; "" when all went well.
+        blocked: its slot is due and waits for the run before it (overlap `queue`).
+    """
+
+    id: UUID
+    account: str
+    name: str
+    cron: str
+    zone: str
+    enabled: bool
+    next_run_at: datetime
+    last_run_at: datetime | None
+    last_error: str
+    failures: int
+    blocked: bool
+    late_s: float
+
+
+_LIMIT_TIME = text("SELECT set_config('statement_timeout', :ms, true)")
+
+_JOBS = text("SELECT state, count(*) AS jobs FROM job GROUP BY state")
+
+_OLDEST_JOBS = statement("""
+    SELECT CASE WHEN source_bytes <= :small_bytes THEN 'small' ELSE 'large' END AS size,
+        max(extract(epoch FROM clock_timestamp() - created_at))::float8 AS oldest_s
+    FROM job WHERE state IN {unstarted} AND started_at IS NULL GROUP BY 1
+""")
+
+_STEPS = statement("""
+    SELECT count(*) FROM job WHERE state IN {step_due} AND step_token IS NULL
+""")
+
+# Both partial indexes are used; chunks that are done are not looked at. What a claim would pass over is not
+# claimable: lanes that are being served, and jobs that have as many leases as one job may have.
+_CHUNKS = statement("""
+    WITH open_chunk AS (
+        SELECT job_id, state, lane, ready_at, addresses FROM chunk WHERE state = 'ready'
+        UNION ALL
+        SELECT job_id, state, lane, ready_at, addresses FROM chunk WHERE state = 'leased'
+    ), busy AS (
+        SELECT DISTINCT lane FROM chunk WHERE state = 'leased' AND lane <> ALL(:free_lanes)
+    ), full_up AS (
+        SELECT job_id FROM chunk WHERE state = 'leased' GROUP BY job_id HAVING count(*) >= :job_cap
+    ), levels AS (
+        SELECT c.addresses, c.lane, busy.lane IS NULL AND full_up.job_id IS NULL AS claimable,
+            extract(epoch FROM clock_timestamp() - c.ready_at)::float8 AS age_s,
+            CASE WHEN c.state = 'leased' THEN 'leased' WHEN j.state = 'paused' THEN 'paused'
+                 WHEN c.ready_at > clock_timestamp() THEN 'waiting' ELSE 'ready' END AS state
+        FROM open_chunk c JOIN job j ON j.id = c.job_id
+            LEFT JOIN busy ON busy.lane = c.lane LEFT JOIN full_up ON full_up.job_id = c.job_id
+        WHERE j.state IN {worked}
+    )
+    SELECT state,
+        CASE lane WHEN :survey THEN 'survey' WHEN :mixed THEN 'mixed' WHEN :slow THEN 'slow'
+             ELSE 'provider' END AS lane_class,
+        count(*) AS chunks, sum(addresses)::bigint AS addresses,
+        coalesce(max(age_s) FILTER (WHERE state = 'ready'), 0) AS oldest_s,
+        coalesce(max(age_s) FILTER (WHERE state = 'ready' AND claimable), 0) AS claimable_s
+    FROM levels GROUP BY 1, 2
+""")
+
+_WAITS = statement("""
+    SELECT c.waits_for AS reason, sum(c.addresses)::bigint AS addresses
+    FROM chunk c JOIN job j ON j.id = c.job_id
+    WHERE c.state = 'ready' AND c.waits_for <> '' AND c.ready_at > clock_timestamp() AND j.state IN {worked}
+    GROUP BY 1
+""")
+
+# One statement sees one moment: a chunk is closed and its job is counted up in one transaction.
+_DRIFT = statement("""
+    SELECT * FROM (
+        SELECT j.id AS job_id, abs(j.chunks - count(c.n)) AS chunks,
+            abs(j.chunks_open - count(c.n) FILTER (WHERE c.state IN {open_chunk})) AS chunks_open,
+            CASE j.state WHEN 'finalizing' THEN j.total - j.processed ELSE 0 END AS rows
+        FROM job j LEFT JOIN chunk c ON c.job_id = j.id
+        WHERE j.state IN {unfinished} GROUP BY j.id
+    ) open WHERE chunks <> 0 OR chunks_open <> 0 OR rows <> 0
+""")
+
+_OUTBOX = text("""
+    SELECT state, count(*) AS deliveries, greatest(max(due_s), 0) AS oldest_s FROM (
+        SELECT extract(epoch FROM clock_timestamp() - d.next_attempt_at)::float8 AS due_s,
+            CASE WHEN NOT e.enabled OR greatest(e.probe_at, e.paced_until) > clock_timestamp() THEN 'held'
+                 WHEN d.next_attempt_at > clock_timestamp() THEN 'waiting'
+                 WHEN EXISTS (SELECT FROM delivery b WHERE b.endpoint_id = e.id AND b.state = 'delivering')
+                     THEN 'queued'
+                 ELSE 'due' END AS state
+        FROM delivery d JOIN endpoint e ON e.id = d.endpoint_id WHERE d.state = 'pending'
+    ) pending GROUP BY state
+""")
+
+_DELIVERED = text("""
+    SELECT (SELECT count(*) FROM delivery WHERE state = 'delivering') AS delivering,
+        count(*) FILTER (WHERE state = 'exhausted') AS exhausted,
+        count(*) FILTER (WHERE state = 'succeeded') AS succeeded
+    FROM delivery WHERE finished_at > clock_timestamp() - interval '1 day'
+""")
+
+_ENDPOINTS = text("""
+    SELECT CASE WHEN NOT enabled THEN 'disabled' WHEN failures > 0 THEN 'failing' ELSE 'healthy' END AS state,
+        count(*) AS endpoints
+    FROM endpoint GROUP BY 1
+""")
+
+_LATE_SCHEDULES = text("""
+    SELECT extract(epoch FROM clock_timestamp() - coalesce(starts_at, next_run_at))::float8
+    FROM schedule s
+    WHERE enabled AND next_run_at <= clock_timestamp()
+      AND (starts_at IS NULL OR starts_at <= clock_timestamp())
+      AND (overlap <> 'queue' OR NOT EXISTS (
+          SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL))
+""")
+
+# Minutes in which nothing was done are there too.
+_MINUTES = text("""
+    SELECT m.minute, coalesce(sum(t.chunks), 0)::bigint AS chunks,
+        coalesce(sum(t.addresses), 0)::bigint AS addresses, coalesce(sum(t.valid), 0)::bigint AS valid,
+        coalesce(sum(t.invalid), 0)::bigint AS invalid, coalesce(sum(t.risky), 0)::bigint AS risky,
+        coalesce(sum(t.leases_expired), 0)::bigint AS leases_expired
+    FROM generate_series(date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes - 1),
+                         date_trunc('minute', clock_timestamp()), interval '1 minute') AS m(minute)
+    LEFT JOIN throughput t ON t.minute = m.minute
+    GROUP BY m.minute ORDER BY m.minute
+""")
+
+# The minute that runs counts for as much of it as is over.
+_RATE = text("""
+    SELECT coalesce(sum(addresses), 0) / greatest(extract(epoch FROM clock_timestamp()
+        - (date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes))), 1)
+    FROM throughput
+    WHERE minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes)
+""")
+
+# A table of at most two days: the day in UTC is in it.
+_TODAY = text("""
+    SELECT coalesce(sum(valid), 0)::bigint AS valid, coalesce(sum(invalid), 0)::bigint AS invalid,
+        coalesce(sum(risky), 0)::bigint AS risky
+    FROM throughput WHERE minute >= date_trunc('day', clock_timestamp(), 'UTC')
+""")
+
+_LANES = statement("""
+    WITH open_chunk AS (
+        SELECT job_id, lane, state, waits_for, ready_at, addresses FROM chunk WHERE state = 'ready'
+        UNION ALL
+        SELECT job_id, lane, state, waits_for, ready_at, addresses FROM chunk WHERE state = 'leased'
+    ), mine AS (
+        SELECT c.*, c.state = 'ready' AND c.ready_at > clock_timestamp() AS waits
+        FROM open_chunk c JOIN job j ON j.id = c.job_id
+        WHERE j.state IN {worked}
+          AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
+    )
+    SELECT lane, count(*) AS chunks, count(DISTINCT job_id) AS jobs,
+        coalesce(sum(addresses) FILTER (WHERE state = 'ready' AND NOT waits), 0)::bigint AS ready,
+        coalesce(sum(addresses) FILTER (WHERE waits), 0)::bigint AS waiting,
+        coalesce(sum(addresses) FILTER (WHERE state = 'leased'), 0)::bigint AS leased,
+        coalesce(mode() WITHIN GROUP (ORDER BY waits_for) FILTER (WHERE waits), '') AS waits_for,
+        min(ready_at) FILTER (WHERE waits) AS until
+    FROM mine GROUP BY lane ORDER BY sum(addresses) DESC, lane LIMIT :limit
+""")
+
+# In steps of half a minute: greylisting and "later" have their times. A worker that is gone has no slots.
+_QUEUES = statement("""
+    WITH open_chunk AS (
+        SELECT job_id, lane, state, ready_at, addresses FROM chunk WHERE state = 'ready'
+        UNION ALL
+        SELECT job_id, lane, state, ready_at, addresses FROM chunk WHERE state = 'leased'
+    ), timed AS (
+        SELECT c.job_id, c.lane, j.small, c.addresses, CASE WHEN c.state = 'leased' THEN 0
+            ELSE greatest(0, extract(epoch FROM c.ready_at - clock_timestamp())) END::float8 AS ready_s
+        FROM open_chunk c JOIN job j ON j.id = c.job_id WHERE j.state IN {claimable}
+    )
+    SELECT job_id, lane AS throttle_key, small, sum(addresses)::bigint AS addresses, max(ready_s) AS ready_s
+    FROM timed GROUP BY job_id, lane, small, ceil(ready_s / 30)
+""")
+
+_IN_LINE = text("SELECT id, state, options, started_at FROM job WHERE id = ANY(:job_ids)")
+
+_UNREAD = statement("SELECT coalesce(sum(source_bytes), 0)::bigint FROM job WHERE state IN {take_in}")
+
+_SLOTS = text("""
+    SELECT coalesce(sum(slots), 0)::bigint FROM worker
+    WHERE stopped_at IS NULL AND drain_since IS NULL
+      AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)
+""")
+
+# What a chunk left over is in a chunk whose blob is named after it (storage.blobs.store.JobBlobs.deferred);
+# addresses that went back to the lane they came from did not get on.
+_PROGRESS = text("""
+    WITH mine AS (
+        SELECT n, lane, state = 'done' AS done, addresses, leased_at,
+            substring(source_key from '/residual/([0-9]+)-')::int AS parent
+        FROM chunk WHERE job_id = :job_id
+    ), recent AS (
+        SELECT lane, sum(addresses)::bigint AS addresses,
+            extract(epoch FROM clock_timestamp() - min(leased_at))::float8 AS seconds
+        FROM mine WHERE done AND leased_at > clock_timestamp() - make_interval(secs => :window)
+        GROUP BY lane
+    ), came_from AS (
+        SELECT m.lane, sum(m.addresses) FILTER (WHERE p.lane = :triage)::bigint AS triage,
+            sum(m.addresses) FILTER (WHERE p.lane = m.lane
+                AND p.leased_at > clock_timestamp() - make_interval(secs => :window))::bigint AS back
+        FROM mine m JOIN mine p ON p.n = m.parent GROUP BY m.lane
+    ), worked AS (
+        SELECT lane, sum(addresses)::bigint AS addresses FROM mine WHERE done GROUP BY lane
+    )
+    SELECT lane AS throttle_key, coalesce(w.addresses, 0) AS worked, coalesce(c.triage, 0) AS from_triage,
+        greatest(0, coalesce(r.addresses, 0) - coalesce(c.back, 0)) AS recent,
+        coalesce(r.seconds, 0) AS recent_s
+    FROM worked w FULL JOIN came_from c USING (lane) FULL JOIN recent r USING (lane)
+""")
+
+_STRIP = text("""
+    WITH mine AS (
+        SELECT n, state, state = 'ready' AND ready_at > clock_timestamp() AS waits,
+            ntile(:cells) OVER (ORDER BY n) AS cell
+        FROM chunk WHERE job_id = :job_id
+    )
+    SELECT min(n) AS first, max(n) AS last, count(*) FILTER (WHERE state = 'done') AS done,
+        count(*) FILTER (WHERE state = 'leased') AS leased,
+        count(*) FILTER (WHERE state = 'ready' AND NOT waits) AS ready,
+        count(*) FILTER (WHERE waits) AS waiting, count(*) FILTER (WHERE state = 'cancelled') AS cancelled
+    FROM mine GROUP BY cell ORDER BY cell
+""")
+
+_ENDPOINTS_TO_LOOK_AT = text("""
+    SELECT e.id, a.name AS account, e.url, e.enabled, e.disabled_reason, e.failures, e.failing_since,
+        e.probe_at, d.pending, d.oldest_pending, d.given_up
+    FROM endpoint e JOIN account a ON a.id = e.account_id CROSS JOIN LATERAL (
+        SELECT count(*) FILTER (WHERE state IN ('pending', 'delivering')) AS pending,
+            min(created_at) FILTER (WHERE state IN ('pending', 'delivering')) AS oldest_pending,
+            count(*) FILTER (WHERE state IN ('exhausted', 'skipped') AND trigger <> 'test') AS given_up
+        FROM delivery WHERE endpoint_id = e.id) d
+    WHERE e.failures > 0 OR NOT e.enabled OR d.pending > 0 OR d.given_up > 0
+    ORDER BY e.failures DESC, d.oldest_pending NULLS LAST, a.name, e.id LIMIT :limit
+""")
+
+_SCHEDULES = text("""
+    SELECT * FROM (
+        SELECT s.id, a.name AS account, s.name, s.cron, s.zone, s.enabled, s.next_run_at, s.last_run_at,
+            s.last_error, s.failures, due AND busy AS blocked,
+            CASE WHEN due AND NOT busy
+                THEN extract(epoch FROM clock_timestamp() - coalesce(s.starts_at, s.next_run_at)) ELSE 0
+            END::float8 AS late_s
+        FROM schedule s JOIN account a ON a.id = s.account_id CROSS JOIN LATERAL (
+            SELECT s.enabled AND coalesce(s.starts_at, s.next_run_at) <= clock_timestamp() AS due,
+                s.overlap = 'queue' AND EXISTS (
+                    SELECT FROM job j WHERE j.schedule_id = s.id AND j.finished_at IS NULL) AS busy) d
+    ) seen
+    ORDER BY late_s DESC, last_error <> '' DESC, enabled DESC, next_run_at, id LIMIT :limit
+""")
+
+# Not quite what a claim would find: a lane that is being served counts here. A wake-up too many is harmless.
+_CLAIMABLE = statement("""
+    SELECT count(*) FROM (
+        (SELECT FROM job
+         WHERE state IN {step_due}
+           AND (step_until IS NULL OR step_until < clock_timestamp()) LIMIT :most)
+        UNION ALL
+        (SELECT FROM job j JOIN chunk c ON c.job_id = j.id
+         WHERE j.state IN {claimable} AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
+         LIMIT :most)
+    ) waiting
+""")
+
+
+async def snapshot(
+    connection: Connection, *, small_bytes: int = SMALL_BYTES, job_cap: int = JOB_CAP
+) -> Snapshot:
+    """Ask for everything that metrics, alarms, pages and terminal show.
+
+    Args:
+        connection: an open transaction.
+        small_bytes: lists up to this size are small.
+        job_cap: chunks of one job that may be leased at once.
+    """
+    today = (await connection.execute(_TODAY)).one()
+    oldest = await connection.execute(_OLDEST_JOBS, {"small_bytes": small_bytes})
+    return Snapshot(
+        jobs={row.state: row.jobs for row in await connection.execute(_JOBS)},
+        oldest_jobs={row.size: row.oldest_s for row in oldest},
+        steps=(await connection.execute(_STEPS)).scalar_one(),
+        chunks=await _chunk_levels(connection, job_cap),
+        waits={row.reason: row.addresses for row in await connection.execute(_WAITS)},
+        troubled=await leases.count_troubled(connection),
+        drift=[CounterDrift(**row) for row in (await connection.execute(_DRIFT)).mappings()],
+        outbox=await outbox(connection),
+        endpoints={row.state: row.endpoints for row in await connection.execute(_ENDPOINTS)},
+        late_schedules=list((await connection.execute(_LATE_SCHEDULES)).scalars()),
+        workers=await workers.everybody(connection),
+        minutes=[
+            Minute(**row) for row in (await connection.execute(_MINUTES, {"minutes": MINUTES})).mappings()
+        ],
+        rate=float((await connection.execute(_RATE, {"minutes": RATE_MINUTES})).scalar_one()),
+        today=(today.valid, today.invalid, today.risky),
+    )
+
+
+async def limit_time(connection: Connection, seconds: float) -> None:
+    """Let no statement of this transaction take longer."""
+    await connection.execute(_LIMIT_TIME, {"ms": str(int(seconds * 1000))})
+
+
+async def outbox(connection: Connection) -> Outbox:
+    """Return how the deliveries of all accounts stand."""
+    levels = [OutboxLevel(**row) for row in (await connection.execute(_OUTBOX)).mappings()]
+    return Outbox(levels, **(await connection.execute(_DELIVERED)).mappings().one())
+
+
+async def lanes(connection: Connection, *, job_id: UUID | None = None, limit: int = 200) -> Sequence[LaneRow]:
+    """Return the lanes with open chunks (of one job, or of all that have not ended), the fullest first."""
+    found = await connection.execute(_LANES, {"job_id": job_id, "limit": limit})
+    return [LaneRow(**row) for row in found.mappings()]
+
+
+async def queues(connection: Connection) -> Queues:
+    """Return what all jobs wait for, for the time they will take."""
+    rate = await connection.execute(_RATE, {"minutes": RATE_MINUTES})
+    slots = await connection.execute(_SLOTS, {"missed": workers.MISSED_BEATS})
+    return Queues(
+        rows=[QueueRow(**row) for row in (await connection.execute(_QUEUES)).mappings()],
+        unread_bytes=(await connection.execute(_UNREAD)).scalar_one(),
+        slots=slots.scalar_one(),
+        rate=float(rate.scalar_one()),
+    )
+
+
+async def jobs_in_line(connection: Connection, job_ids: Sequence[UUID]) -> Sequence[Row]:
+    """Return what a forecast needs of these jobs: id, state, options, started_at."""
+    return list((await connection.execute(_IN_LINE, {"job_ids": list(job_ids)})).mappings())
+
+
+async def progress(connection: Connection, job_id: UUID) -> Sequence[ProgressRow]:
+    """Return how a job got on, by throttle key."""
+    values = {"job_id": job_id, "window": PROGRESS_WINDOW, "triage": TRIAGE_KEY}
+    return [ProgressRow(**row) for row in (await connection.execute(_PROGRESS, values)).mappings()]
+
+
+async def strip(connection: Connection, job_id: UUID, *, cells: int) -> Sequence[ChunkSpan]:
+    """Return the job's chunks in their order, cut into at most so many spans of about the same length."""
+    found = await connection.execute(_STRIP, {"job_id": job_id, "cells": cells})
+    return [ChunkSpan(**row) for row in found.mappings()]
+
+
+async def endpoints(connection: Connection, *, limit: int) -> Sequence[EndpointRow]:
+    """Return endpoints that need a look, those that fail most first."""
+    found = await connection.execute(_ENDPOINTS_TO_LOOK_AT, {"limit": limit})
+    return [EndpointRow(**row) for row in found.mappings()]
+
+
+async def schedules(connection: Connection, *, limit: int) -> Sequence[ScheduleRow]:
+    """Return the schedules of all accounts: late ones first, then those that had trouble."""
+    return [ScheduleRow(**row) for row in (await connection.execute(_SCHEDULES, {"limit": limit})).mappings()]
+
+
+async def claimable(connection: Connection, *, most: int) -> int:
+    """Return how many steps and chunks wait for a worker now, counting no further than `most`."""
+    return min(most, int((await connection.execute(_CLAIMABLE, {"most": most})).scalar_one()))
+
+
+async def _chunk_levels(connection: Connection, job_cap: int) -> list[ChunkLevel]:
+    values = {
+        "free_lanes": list(SHARED_KEYS),
+        "job_cap": job_cap,
+        "survey": TRIAGE_KEY,
+        "mixed": MIXED_KEY,
+        "slow": SLOW_KEY,
+    }
+    return [ChunkLevel(**row) for row in (await connection.execute(_CHUNKS, values)).mappings()]

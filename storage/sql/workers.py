@@ -1,0 +1,178 @@
+"""Worker processes in SQL: what they tell with every heartbeat, and which are to claim nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import text
+
+from mailsift.storage.database import Connection
+
+MISSED_BEATS: Final = 3
+"""A process that misses so many heartbeats in a row is gone."""
+ACTIVE: Final = "active"
+"""The state of a worker that claims."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReport:
+    """What a process tells of itself.
+
+    Attributes:
+        owner: names it in its leases.
+        worker_id: names the worker whose pool it is in.
+        in_hand: chunks and steps it works on.
+        lag_s: the longest its event loop came late since the heartbeat before.
+        beat_s: seconds between its heartbeats.
+        claimed_ago, swept_ago: seconds since it last claimed something and last looked after the dead's
+            leases; None = never.
+    """
+
+    owner: str
+    worker_id: str
+    host: str
+    pid: int
+    version: str
+    slots: int
+    in_hand: int
+    lag_s: float
+    rss_bytes: int
+    beat_s: float
+    claimed_ago: float | None
+    swept_ago: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process as operators see it; ages in seconds.
+
+    Attributes:
+        slots: chunks and steps it takes at a time; 0 = a sweeper.
+        chunks: chunks that are leased to it, by the database.
+        draining: an operator wants it to claim nothing more.
+        heard: it has been told so.
+        gone: it has missed its heartbeats and never said goodbye.
+    """
+
+    owner: str
+    worker_id: str
+    host: str
+    pid: int
+    version: str
+    slots: int
+    in_hand: int
+    chunks: int
+    lag_s: float
+    rss_bytes: int
+    started_at: datetime
+    up_s: float
+    beat_age: float
+    claim_age: float | None
+    sweep_age: float | None
+    draining: bool
+    heard: bool
+    gone: bool
+
+    @property
+    def state(self) -> str:
+        """One word: active, draining, drained (nothing is left in its hands) or gone."""
+        if self.gone:
+            return "gone"
+        if self.draining:
+            return "drained" if self.heard and not self.in_hand and not self.chunks else "draining"
+        return ACTIVE
+
+
+# A process that takes the place of another one in the pool of a drained worker is drained too.
+_BEAT = text("""
+    INSERT INTO worker AS w (owner, crew, host, pid, version, slots, in_hand, lag_s, rss_bytes, beat_s,
+        claimed_at, swept_at, drain_since)
+    VALUES (:owner, :worker_id, :host, :pid, :version, :slots, :in_hand, :lag_s, :rss_bytes, :beat_s,
+        clock_timestamp() - make_interval(secs => :claimed_ago),
+        clock_timestamp() - make_interval(secs => :swept_ago),
+        (SELECT min(drain_since) FROM worker WHERE crew = :worker_id))
+    ON CONFLICT (owner) DO UPDATE SET in_hand = excluded.in_hand, lag_s = excluded.lag_s,
+        rss_bytes = excluded.rss_bytes, beat_at = clock_timestamp(), stopped_at = NULL,
+        claimed_at = excluded.claimed_at, swept_at = excluded.swept_at
+    RETURNING drain_since IS NOT NULL
+""")
+
+_GOODBYE = text("""
+    UPDATE worker SET stopped_at = clock_timestamp(), beat_at = clock_timestamp(), in_hand = 0
+    WHERE owner = :owner
+""")
+
+_LIST = text("""
+    SELECT w.owner, w.crew AS worker_id, w.host, w.pid, w.version, w.slots, w.in_hand, w.lag_s, w.rss_bytes,
+        w.started_at, extract(epoch FROM clock_timestamp() - w.started_at)::float8 AS up_s,
+        coalesce(leased.chunks, 0) AS chunks, w.drain_since IS NOT NULL AS draining,
+        coalesce(w.beat_at > w.drain_since, false) AS heard,
+        extract(epoch FROM clock_timestamp() - w.beat_at)::float8 AS beat_age,
+        extract(epoch FROM clock_timestamp() - w.claimed_at)::float8 AS claim_age,
+        extract(epoch FROM clock_timestamp() - w.swept_at)::float8 AS sweep_age,
+        w.beat_at < clock_timestamp() - make_interval(secs => :missed * w.beat_s + 1) AS gone
+    FROM worker w LEFT JOIN (
+        SELECT lease_owner, count(*) AS chunks FROM chunk WHERE state = 'leased' GROUP BY lease_owner
+    ) leased ON leased.lease_owner = w.owner
+    WHERE w.stopped_at IS NULL
+    ORDER BY gone, w.host, w.started_at, w.owner LIMIT :limit
+""")
+
+_DRAIN = text("""
+    UPDATE worker SET drain_since = CASE WHEN :drain THEN clock_timestamp() END
+    WHERE crew IN (SELECT crew FROM worker WHERE owner = ANY(:owners) OR host = ANY(:hosts) OR :all)
+      AND (drain_since IS NOT NULL) <> :drain
+    RETURNING owner
+""")
+
+_PURGE = text("DELETE FROM worker WHERE beat_at < clock_timestamp() - interval '1 day'")
+_PURGE_MINUTES = text("DELETE FROM throughput WHERE minute < clock_timestamp() - interval '2 days'")
+
+
+async def report(connection: Connection, process: ProcessReport) -> bool:
+    """Write down what a process tells; returns whether it is to claim nothing more."""
+    return bool((await connection.execute(_BEAT, asdict(process))).scalar_one())
+
+
+async def say_goodbye(connection: Connection, owner: str) -> None:
+    """Write down that a process ends, so that nobody misses it."""
+    await connection.execute(_GOODBYE, {"owner": owner})
+
+
+async def everybody(connection: Connection, *, limit: int = 500) -> Sequence[Worker]:
+    """Return the processes that did not say goodbye, those that are gone last."""
+    found = await connection.execute(_LIST, {"limit": limit, "missed": MISSED_BEATS})
+    return [Worker(**row) for row in found.mappings()]
+
+
+async def drain(
+    connection: Connection,
+    *,
+    drain: bool,
+    owners: Collection[str] = (),
+    hosts: Collection[str] = (),
+    everywhere: bool = False,
+) -> list[str]:
+    """Tell workers to claim nothing more, or to claim again: a whole pool at a time.
+
+    Args:
+        connection: an open transaction.
+        drain: which of the two.
+        owners: the workers these processes belong to.
+        hosts: the workers on these hosts.
+        everywhere: all of them.
+
+    Returns:
+        The processes that were told something new.
+    """
+    values = {"drain": drain, "owners": list(owners), "hosts": list(hosts), "all": everywhere}
+    return list((await connection.execute(_DRAIN, values)).scalars())
+
+
+async def purge(connection: Connection) -> None:
+    """Forget processes that were last heard of a day ago, and minutes of two days ago."""
+    await connection.execute(_PURGE)
+    await connection.execute(_PURGE_MINUTES)

@@ -1,0 +1,104 @@
+"""What is built can be installed beside other people's packages, and nothing of ours goes by their names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OTHERS = ("api", "events", "jobs")
+FOLDERS = {"accounts", "api", "events", "jobs", "pipeline", "sandbox", "storage"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the wheel, built from the sdist, which is built from what git knows of."""
+    checkout, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("dist")
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in listed.stdout.splitlines():
+        if os.path.lexists(ROOT / name):
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, checkout / name, follow_symlinks=False)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(checkout)],
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
+    return out
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Python of an environment with our wheel, what it depends on, and packages with names like ours."""
+    home = tmp_path_factory.mktemp("environment")
+    venv.create(home, with_pip=False)
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)}))
+    for name in OTHERS:
+        (packages / name).mkdir()
+        (packages / name / "__init__.py").write_text("OWNER = 'somebody else'\n")
+    # The dependencies are those of this environment: a path brings packages, but no editable install.
+    (packages / "dependencies.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")))
+    python = home / "bin" / "python"
+    wheel = next(built.glob("*.whl"))
+    install = [sys.executable, "-m", "pip", "--quiet", "--python", str(python), "install", "--no-deps"]
+    subprocess.run(
+        [*install, "--no-index", "--ignore-installed", str(wheel)], check=True, capture_output=True
+    )
+    return python
+
+
+def run(*command: str | Path) -> str:
+    words, environment = [str(word) for word in command], {"PATH": "/usr/bin:/bin"}
+    done = subprocess.run(words, cwd="/", env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_wheel_and_sdist_hold_one_package_with_everything_in_it(built: Path) -> None:
+    wheel, sdist = next(built.glob("*.whl")), next(built.glob("*.tar.gz"))
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"mailsift"}
+    assert {name.split("/")[1] for name in names if name.startswith("mailsift/")} >= FOLDERS | {"py.typed"}
+    assert [name for name in names if name.endswith((".lua", ".html", ".css"))]
+    with tarfile.open(sdist) as archive:
+        sources = {name.partition("/")[2] for name in archive.getnames()}
+    assert {name for name in names if name.startswith("mailsift/")} <= sources
+
+
+def test_it_runs_beside_packages_with_the_names_of_its_folders(installed: Path) -> None:
+    shown = ", ".join(f"{name}.OWNER" for name in OTHERS)
+    owners = run(installed, "-c", f"import {', '.join(OTHERS)}; print({shown})")
+    assert owners.count("somebody else") == len(OTHERS)
+    command = installed.parent / "mailsift"
+    assert run(command, "--version") == f"mailsift {version('mailsift')}\n"
+    assert "valid" in run(command, "check", "--mode", "fast", "jane.doe@example.org")
+    place = run(installed, "-c", "import mailsift.storage.states; print(mailsift.storage.states.__file__)")
+    assert Path(place.strip()).is_relative_to(installed.parents[1])
+
+
+def test_a_checkout_names_each_module_once() -> None:
+    """Nothing is imported by the name of its folder, so that no module is there twice."""
+    names = "sorted(name for name in sys.modules if name.partition('.')[0] in folders)"
+    code = f"import mailsift.api.app, sys; folders = {sorted(FOLDERS)}; print({names})"
+    assert run(sys.executable, "-c", code).strip() == "[]"
+    code = "import mailsift.storage.states as module; print(module.__spec__.name, module.__file__)"
+    place = ROOT / "mailsift" / "storage" / "states.py"
+    assert run(sys.executable, "-c", code).split() == ["mailsift.storage.states", str(place)]

@@ -1,0 +1,109 @@
+"""`mailsift serve` with servers of its own: they come back when they die; a taken port costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from mailsift.runtime.embedded import EmbeddedServers
+from mailsift.settings import Settings
+from tests.support.commands import CommandLine
+from tests.support.installation import settings_for, until
+from tests.support.serving import NO_TLS, address, command
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port on which somebody else listens."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
+
+
+@pytest.mark.parametrize("name", ["serve", "api"])
+def test_a_taken_port_is_said_before_anything_is_started(short_tmp: Path, taken: int, name: str) -> None:
+    settings = settings_for(short_tmp / f"taken-{name}", sandbox={}, api_port=taken)
+    typed = CommandLine(settings).run(name)
+    assert (typed.status, typed.out) == (2, "")
+    assert typed.err == (
+        f"mailsift: port_in_use: Nothing can listen on 127.0.0.1:{taken}: Address already in use.\n"
+    )
+    assert [path.name for path in settings.home.iterdir()] == ["overrides.toml"]
+
+
+@pytest.mark.parametrize("option", ["--dns-port", "--smtp-port", "--control-port"])
+def test_a_sandbox_whose_port_is_taken_says_so(short_tmp: Path, taken: int, option: str) -> None:
+    line = CommandLine(settings_for(short_tmp / "sandboxed", sandbox={}))
+    typed = line.run("sandbox", "serve", "--smtp-port", 0, option, taken)
+    assert (typed.status, typed.out, typed.err.count("\n")) == (2, "", 1)
+    assert typed.err.startswith(f"mailsift: port_in_use: The sandbox cannot listen on {taken}: ")
+
+
+async def test_servers_that_die_come_back_and_work_goes_on(short_tmp: Path) -> None:
+    """In a home whose name a shell, a URL or a configuration file could trip over."""
+    home = short_tmp / """it's "my" $HOME"""
+    settings = settings_for(home, sandbox={}, api_port=0, webhook_allow_http=True)
+    servers, log = EmbeddedServers(home), short_tmp / "serve.log"
+    async with command(settings, log, "serve"):
+        url = await address(log)
+        headers = {"Authorization": f"Bearer {await _key(settings)}"}
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60, verify=NO_TLS) as client:
+            assert await _completed(client) == 3
+            for name, read in (("postgres", _postgres), ("valkey", _valkey)):
+                before = read(servers)
+                assert before is not None
+                os.kill(before, signal.SIGKILL)
+                await until(lambda name=name: _says(log, "embedded.restarted", name), within=60)  # type: ignore[misc]
+                assert read(servers) not in {None, before}
+                assert await _completed(client) == 3
+    assert CommandLine(settings).running() == []
+
+
+def _postgres(servers: EmbeddedServers) -> int | None:
+    return servers.postgres_pid
+
+
+def _valkey(servers: EmbeddedServers) -> int | None:
+    return servers.valkey_pid
+
+
+async def _says(log: Path, *words: str) -> bool:
+    lines = (await asyncio.to_thread(log.read_text)).splitlines()
+    return any(all(word in line for word in words) for line in lines)
+
+
+async def _key(settings: Settings) -> str:
+    words = ("keys", "create", "--account", "somebody", "--json")
+    typed = await asyncio.to_thread(CommandLine(settings).run, *words)
+    return str(json.loads(typed.out)["key"])
+
+
+async def _completed(client: httpx.AsyncClient) -> int:
+    """Have a small list validated and return how many of its rows have a verdict."""
+    job: dict[str, Any] = {}
+
+    async def taken_in() -> bool:  # connections that died with a server may cost a request
+        answer = await client.post(
+            "/v1/bulk/jobs", json={"emails": [f"a{n}@example.com" for n in range(3)], "mode": "fast"}
+        )
+        job.update(answer.json()["data"] or {})
+        return bool(answer.is_success)
+
+    await until(taken_in, within=30)
+    state: dict[str, Any] = {}
+
+    async def over() -> bool:
+        answer = await client.get(f"/v1/bulk/jobs/{job['job_id']}", params={"wait": 5})
+        state.update(answer.json()["data"] or {})
+        return state.get("status") == "completed"
+
+    await until(over, within=60)
+    return int(state["processed"])

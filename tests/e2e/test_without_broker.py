@@ -1,0 +1,84 @@
+"""Redis is away for the whole of a job, or holds rubbish in the broker's place: the job completes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from mailsift.container import open_service
+from mailsift.jobs.views import JobOptions, JobView
+from mailsift.pipeline.facts import Mode
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.settings import Settings
+from mailsift.storage.states import JobState
+from tests.support.installation import ended, settings_for, until
+from tests.support.workers import workers
+
+COUNT = {
+    "known{}@ordinary.sandbox.test": 30,
+    "nobody{}@ordinary.sandbox.test": 20,
+    "known{}@exim.sandbox.test": 10,
+    "not an address {}": 5,
+}
+EMAILS = [shape.format(n) for shape, count in COUNT.items() for n in range(count)]
+EXPECTED = {Mode.FAST: (60, 5), Mode.MEDIUM: (60, 5), Mode.DEEP: (40, 25)}
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[SandboxProcess]:
+    with SandboxProcess(domains=1) as running:
+        yield running
+
+
+async def completed(settings: Settings, folder: Path, mode: Mode) -> JobView:
+    """Have the list validated from upload to end."""
+    source = folder / "list.csv"
+    source.write_text("email\n" + "\n".join(EMAILS))
+    async with open_service(settings) as service:
+        account = await service.account("tests")
+        job_id = await service.submit(account, source, JobOptions(mode=mode))
+        return await ended(service, account, job_id, within=90)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+async def test_a_job_completes_exactly_while_redis_is_away(
+    tmp_path: Path, database_url: str, sandbox: SandboxProcess, mode: Mode
+) -> None:
+    settings = settings_for(
+        tmp_path / "home",
+        database_url=database_url,
+        redis_url=f"unix://{tmp_path}/no.sock",
+        sandbox=sandbox.env,
+    )
+    with workers(settings, 1, tmp_path / "worker.log"):
+        view = await completed(settings, tmp_path, mode)
+    assert (view.state, view.processed, view.risky) == (JobState.COMPLETED, len(EMAILS), 0)
+    assert (view.valid, view.invalid) == EXPECTED[mode]
+
+
+@pytest.mark.parametrize("key", ["mailsift", "unacked", "unacked_index", "_kombu.binding.mailsift"])
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_a_broker_key_of_a_wrong_type_is_mended(
+    tmp_path: Path, database_url: str, redis_url: str, key: str, when: str
+) -> None:
+    settings = settings_for(tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox={})
+    log = tmp_path / "worker.log"
+
+    async def mended() -> bool:
+        return bool(client.type(f"ms:celery:{key}") != b"string")
+
+    with redis.Redis.from_url(redis_url) as client:
+        if when == "before":
+            client.set(f"ms:celery:{key}", "rubbish")
+        with workers(settings, 1, log) as group:
+            if when == "meanwhile":
+                assert (await completed(settings, tmp_path, Mode.FAST)).valid == 60
+                client.delete(f"ms:celery:{key}")
+                client.set(f"ms:celery:{key}", "rubbish")
+            assert (await completed(settings, tmp_path, Mode.FAST)).valid == 60
+            await until(mended, within=30)
+            assert group.all_alive
+    assert "broker.key_mended" in log.read_text()

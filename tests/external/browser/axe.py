@@ -1,0 +1,62 @@
+"""axe-core, the accessibility judge: fetched once by npm into pytest's cache, known by its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Page
+
+from tests.external.browser.chromium import NARROW, WIDE, Scheme, sideways
+
+VERSION = "4.14.1"
+DIGEST = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+"""SHA-256 of its axe.min.js."""
+
+LOOKS: tuple[tuple[Scheme, int], ...] = (("light", WIDE), ("dark", NARROW))
+"""Every page is judged in both; how wide it is does not hang on its colours."""
+OTHER_WIDTHS = (768, 320)
+
+_RUN = """async () => {
+  const told = await axe.run(document, {resultTypes: ["violations"]});
+  return told.violations.map(one => ({
+    id: one.id, impact: one.impact, help: one.help,
+    nodes: one.nodes.map(node => node.html.slice(0, 200) + "  " + (node.failureSummary ?? "")),
+  }));
+}"""
+
+
+def fetch(folder: Path) -> str:
+    """Return axe's source, fetched into this folder when it is not there."""
+    script = folder / "axe.min.js"
+    if not script.exists():
+        switches = ("--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--silent")
+        with tempfile.TemporaryDirectory(dir=folder) as fresh:
+            wanted = f"axe-core@{VERSION}"
+            subprocess.run(["npm", "install", "--prefix", fresh, *switches, wanted], check=True)
+            (Path(fresh) / "node_modules" / "axe-core" / script.name).replace(script)
+    source = script.read_bytes()
+    assert hashlib.sha256(source).hexdigest() == DIGEST, "this is not the axe-core that was looked at"
+    return source.decode()
+
+
+async def serious(page: Page, source: str) -> list[dict[str, Any]]:
+    """Return what axe finds on the page that is serious or critical."""
+    await page.evaluate(source)  # by the debugger: the page's own policy lets no script in
+    found: list[dict[str, Any]] = await page.evaluate(_RUN)
+    return [one for one in found if one["impact"] in {"serious", "critical"}]
+
+
+async def check_looks(page: Page, source: str) -> None:
+    """The page as it stands: nothing serious for axe, and never wider than its window."""
+    for scheme, width in LOOKS:
+        await page.emulate_media(color_scheme=scheme)
+        await page.set_viewport_size({"width": width, "height": 900})
+        assert await serious(page, source) == [], (page.url, scheme, width)
+        assert await sideways(page) == 0, (page.url, width)
+    for width in OTHER_WIDTHS:
+        await page.set_viewport_size({"width": width, "height": 900})
+        assert await sideways(page) == 0, (page.url, width)

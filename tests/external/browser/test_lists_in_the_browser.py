@@ -1,0 +1,197 @@
+"""A list from the desk to the difference: dropped, looked at, started, watched, filtered, run again.
+
+On the sandbox, with a worker that asks its mail servers.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from mailsift.accounts.people import Role
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.world import SandboxWorld, WorldMix
+from mailsift.settings import Settings
+from tests.external.browser.conftest import Visits
+from tests.support.installation import settings_for
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+ROWS = 600
+WITHIN = 90_000
+_DROP = """async ([name, content]) => {
+  const bytes = Uint8Array.from(atob(content), letter => letter.charCodeAt(0));
+  const held = new DataTransfer();
+  held.items.add(new File([bytes], name, {type: "text/csv"}));
+  const zone = document.querySelector("[data-drop]");
+  for (const type of ["dragenter", "dragover", "drop"]) {
+    zone.dispatchEvent(new DragEvent(type, {dataTransfer: held, bubbles: true, cancelable: true}));
+  }
+}"""
+
+
+@pytest.fixture(scope="module")
+def world() -> SandboxWorld:
+    return SandboxWorld(seed=3, domains=60, mix=WorldMix.PLAIN)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[SandboxProcess]:
+    with SandboxProcess(seed=3, domains=60, greylist_seconds=1) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
+    return settings_for(
+        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env, api_port=0
+    )
+
+
+@pytest.fixture
+def source(tmp_path: Path, world: SandboxWorld) -> bytes:
+    """A list of the sandbox's people, with a column of a hostile name."""
+    path = tmp_path / "list.csv"
+    write_list(world, path, rows=ROWS)
+    head, _, rest = path.read_text().partition("\n")
+    return f"{head.replace('company', chr(34) + HOSTILE + chr(34))}\n{rest}".encode()
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_list_from_the_desk_to_the_difference(visits: Visits, source: bytes) -> None:
+    page = await visits.as_role(Role.MEMBER)
+    await _drop_and_look(page, source)
+    await _start(page)
+    await _watch(page)
+    first = page.url
+    await _filter(page)
+    await _take_along(page, first)
+    await _run_again_and_compare(page, first)
+
+
+async def _drop_and_look(page: Page, source: bytes) -> None:
+    await page.goto("/")
+    await page.evaluate(_DROP, [f"{HOSTILE}.csv", base64.b64encode(source).decode()])
+    await page.wait_for_url("**/lists/*", timeout=WITHIN)
+    await expect(page.get_by_role("heading", level=1)).to_have_text(f"{HOSTILE}.csv")
+    await expect(page.get_by_role("columnheader", name=HOSTILE)).to_be_visible()
+    await expect(page.get_by_role("columnheader", name="email Addresses")).to_be_visible()
+    await expect(page.locator(".stat", has_text="Rows")).to_contain_text(str(ROWS))
+    assert await page.locator("img[src=x]").count() == 0
+
+
+async def _start(page: Page) -> None:
+    await expect(page.get_by_label("Addresses in the sample")).not_to_be_visible()
+    await page.get_by_role("radio", name="A sample first").check()
+    await expect(page.get_by_label("Addresses in the sample")).to_be_visible()
+    await page.get_by_role("radio", name="The whole list 600").check()
+    await page.get_by_text("More options").click()
+    await page.get_by_label("Keep the evidence").check()
+    await page.get_by_role("button", name="Start").click()
+    await page.wait_for_url("**/jobs/*")
+
+
+async def _watch(page: Page) -> None:
+    """See the job end without the page being loaded again."""
+    await page.evaluate("window.here = 'since the start'")
+    done = page.locator("h1 .badge", has_text="Completed")
+    await expect(done).to_be_visible(timeout=WITHIN)
+    assert await page.evaluate("window.here") == "since the start"
+    await expect(page.get_by_text(f"{ROWS} of {ROWS}")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Reasons")).to_be_visible()
+    await expect(page.get_by_role("link", name="Deliverable")).to_be_visible()
+    await expect(page.get_by_role("link", name="google", exact=True)).to_be_visible()
+
+
+async def _filter(page: Page) -> None:
+    await page.get_by_role("link", name="Results", exact=True).click()
+    await page.evaluate("window.here = 'since the results'")
+    told = page.locator("#results header p")
+    await expect(told).to_contain_text(f"1 – 50 of {ROWS}")
+    await page.get_by_role("link", name="Next").click()
+    await expect(told).to_contain_text(f"51 – 100 of {ROWS}")
+    await page.go_back()
+    await expect(told).to_contain_text(f"1 – 50 of {ROWS}")
+    await page.get_by_label("Verdict", exact=True).select_option("invalid")
+    await page.get_by_label("Address", exact=True).fill("@")
+    await page.get_by_role("button", name="Filter").click()
+    await expect(told).to_contain_text("matching rows")
+    await expect(page).to_have_url(re.compile(r"status=invalid"))
+    assert set(await page.locator(".results-table .badge").all_inner_texts()) == {"Invalid"}
+    assert await page.evaluate("window.here") == "since the results"
+    await page.locator(".results-table tbody a").first.click()
+    await expect(page.get_by_role("heading", name="How the score adds up")).to_be_visible()
+    await expect(page.locator("dt", has_text=HOSTILE)).to_be_visible()
+
+
+async def _take_along(page: Page, job: str) -> None:
+    await page.goto(job)
+    invalid = await page.locator("[data-field=invalid]").inner_text()
+    await page.get_by_label("Which rows").select_option("invalid")
+    async with page.expect_download() as coming:
+        await page.get_by_role("button", name="Download").click()
+    file = await (await coming.value).path()
+    header, *rows = file.read_text().splitlines()
+    assert f'"{HOSTILE}"' in header or HOSTILE in header
+    assert len(rows) == int(invalid)
+    assert all(",invalid" in row for row in rows)
+
+
+async def _run_again_and_compare(page: Page, job: str) -> None:
+    await page.goto(job)
+    await page.get_by_role("button", name="Run again").click()
+    await expect(page.get_by_role("status").first).to_contain_text("A new job over the same list")
+    await expect(page.locator("h1 .badge", has_text="Completed")).to_be_visible(timeout=WITHIN)
+    assert page.url != job
+    await page.get_by_role("link", name="Runs and changes").click()
+    await page.get_by_role("button", name="Compare").click()
+    await expect(page.locator(".stat", has_text="Addresses in both")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Nothing changed")).to_be_visible()
+    assert await page.locator("img[src=x]").count() == 0
+
+
+async def test_an_upload_that_is_refused_says_why_and_can_be_tried_again(visits: Visits) -> None:
+    page = await visits.as_role(Role.MEMBER)
+    await page.goto("/")
+    await page.evaluate(_DROP, ["empty.csv", ""])
+    await expect(page.get_by_role("alert")).to_have_text("The list is empty.")
+    visits.watch.seen.clear()  # the browser tells its console of the refusal
+    await page.set_input_files("#file", {"name": "a.csv", "mimeType": "text/csv", "buffer": b"a@b.example\n"})
+    await page.wait_for_url("**/lists/*", timeout=WITHIN)
+    await page.get_by_role("button", name="Discard").click()
+    await expect(page.get_by_role("status").first).to_have_text("The list is discarded.")
+
+
+@pytest.mark.usefixtures("worker")
+async def test_everything_works_without_scripts(visits: Visits) -> None:
+    page = await visits.as_role(Role.MEMBER)
+    state = await page.context.storage_state()
+    context = await visits.browser.new_context(
+        base_url=visits.api.url, storage_state=state, java_script_enabled=False
+    )
+    plain = await context.new_page()
+    await plain.goto("/")
+    await plain.get_by_label("Email address").fill("nobody@@example.com")
+    await plain.get_by_label("Fast").check()
+    await plain.get_by_role("button", name="Validate").click()
+    await expect(plain.get_by_text("Syntax error", exact=True)).to_be_visible()
+    file = {"name": "plain.csv", "mimeType": "text/csv", "buffer": b"email\nann@example.com\nbroken\n"}
+    await plain.set_input_files("#file", file)  # type: ignore[arg-type]  # a dict as good as the typed one
+    await plain.get_by_role("button", name="Upload and look").click()
+    await plain.get_by_label("Fast").check()
+    await plain.get_by_role("button", name="Start").click()
+    badge = plain.locator("h1 .badge")
+    for _ in range(200):
+        if await badge.inner_text() == "Completed":
+            break
+        await plain.wait_for_timeout(200)
+        await plain.reload()
+    await plain.get_by_role("link", name="Results", exact=True).click()
+    await plain.get_by_label("Verdict", exact=True).select_option("invalid")
+    await plain.get_by_role("button", name="Filter").click()
+    await expect(plain.locator("#results header p")).to_contain_text("1 – 1 of 1")

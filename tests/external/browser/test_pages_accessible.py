@@ -1,0 +1,123 @@
+"""Keyboard, screen reader, phone: nothing serious for axe, nothing cut, everything reached by keys."""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+import pytest
+from playwright.async_api import expect
+
+from mailsift.accounts.keys import Scope
+from mailsift.accounts.people import Role
+from mailsift.container import open_parts
+from mailsift.events.payloads import SimulatedEvent
+from mailsift.jobs.schedules.models import ScheduleSpec
+from mailsift.jobs.views import JobOptions
+from tests.external.browser.axe import check_looks
+from tests.external.browser.chromium import NARROW
+from tests.external.browser.conftest import Visits
+
+LONG = "averylongnamewithoutanyplacetobreakit" * 4
+
+
+async def furnished(visits: Visits) -> list[str]:
+    """Fill the account with one of everything, named at length; returns the paths of its pages."""
+    source = visits.api.settings.home / f"{LONG[:60]}.csv"
+    source.write_text("email\na@example.com\n")
+    async with open_parts(visits.api.settings) as parts:
+        account = await parts.jobs.account("alice")
+        key = await parts.keys.create(account, name=LONG[:80], scopes=tuple(Scope))
+        over = await parts.keys.create(account, name="over")
+        await parts.keys.revoke(account, over.row.id)
+        webhook, _ = await parts.webhooks.create(account, f"http://127.0.0.1:9/{LONG}")
+        job = await parts.jobs.submit(account, source, JobOptions(name=LONG))
+        schedule = await parts.schedules.create(account, job, ScheduleSpec("0 6 * * 1", name=LONG))
+        outcome = await parts.webhooks.test(account, webhook.id, SimulatedEvent.WEBHOOK)
+        return _paths(key.row.id, webhook.id, outcome.delivery_id, schedule.id)
+
+
+def _paths(key: UUID, webhook: UUID, delivery: UUID, schedule: UUID) -> list[str]:
+    return [
+        "/keys",
+        "/keys/new",
+        f"/keys/{key}/roll",
+        "/webhooks",
+        "/webhooks/new",
+        f"/webhooks/{webhook}",
+        f"/webhooks/{webhook}/edit",
+        f"/webhooks/{webhook}/deliveries",
+        f"/webhooks/deliveries/{delivery}",
+        "/schedules",
+        "/schedules/new",
+        f"/schedules/{schedule}",
+        f"/schedules/{schedule}/edit",
+        "/account",
+        "/account/you",
+        "/account/log",
+        "/nothing-here",
+    ]
+
+
+@pytest.mark.needs("npm")
+async def test_axe_finds_nothing_serious_and_no_page_is_wider_than_its_window(
+    visits: Visits, axe: str
+) -> None:
+    paths = await furnished(visits)
+    page = await visits.as_role(Role.OWNER, operator=True)
+    stranger = await visits.anybody()
+    for visitor, path in [(page, path) for path in paths] + [(stranger, "/login")]:
+        await visitor.goto(path)
+        await check_looks(visitor, axe)
+    await page.goto("/keys")
+    await page.get_by_text("Menu").click()  # it is there on a narrow page
+    await check_looks(page, axe)
+
+
+async def test_the_keyboard_reaches_the_content_first_and_then_everything(visits: Visits) -> None:
+    page = await visits.as_role(Role.OWNER)
+    await page.goto("/keys")
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    await expect(page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("main")).to_be_focused()
+    await page.keyboard.press("Tab")
+    link = page.get_by_role("link", name="Make a key")
+    await expect(link).to_be_focused()
+    outline = await link.evaluate("element => getComputedStyle(element).outlineStyle")
+    assert outline == "solid", "focus can be seen"
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile("/keys/new$"))
+
+
+async def test_a_question_holds_the_keyboard_and_escape_says_no(visits: Visits) -> None:
+    await furnished(visits)
+    page = await visits.as_role(Role.OWNER)
+    await page.goto("/keys")
+    revoke = page.get_by_role("button", name="Revoke")
+    await revoke.focus()
+    await page.keyboard.press("Enter")
+    question = page.get_by_role("dialog")
+    await expect(question.get_by_role("button", name="Cancel")).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(question).to_have_count(0)
+    await expect(revoke).to_be_focused()
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("status").first).to_contain_text("The key is revoked")
+
+
+async def test_the_menu_of_a_phone_opens_and_closes_by_keys(visits: Visits) -> None:
+    page = await visits.as_role(Role.OWNER, width=NARROW)
+    await page.goto("/keys")
+    menu = page.locator("details.menu")
+    await menu.locator("summary").focus()
+    await page.keyboard.press("Enter")
+    here = menu.get_by_role("link", name="Keys")
+    await expect(here).to_have_attribute("aria-current", "page")
+    await expect(here).to_be_in_viewport()
+    await page.keyboard.press("Escape")
+    await expect(here).not_to_be_visible()
+    await expect(menu.locator("summary")).to_be_focused()

@@ -1,0 +1,53 @@
+"""The configuration of the servers beside Mailsift: each is read by the server it is for."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.deploy_files import DEPLOY
+from tests.support.reverse_proxies import nginx_config, write_certificate
+
+
+def run(command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.needs("nginx")
+def test_nginx_takes_its_front(tmp_path: Path) -> None:
+    write_certificate(tmp_path, "mailsift.example.com")
+    config = nginx_config(tmp_path, http=8080, https=8443, upstream=8025)
+    done = run(["nginx", "-t", "-c", config])
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.needs("caddy")
+def test_caddy_takes_its_front() -> None:
+    given = DEPLOY / "caddy/Caddyfile"
+    done = run(["caddy", "validate", "--adapter", "caddyfile", "--config", given])
+    assert done.returncode == 0, done.stderr
+    assert run(["caddy", "fmt", given]).stdout == given.read_text()
+
+
+@pytest.mark.needs("unbound-checkconf")
+def test_unbound_takes_its_configuration(tmp_path: Path) -> None:
+    text = (DEPLOY / "unbound/unbound.conf").read_text()
+    # Both come with the package dns-root-data, which the image has; here only the rest is looked at.
+    (tmp_path / "root.hints").write_text(". 3600000 NS a.root-servers.net.\n")
+    (tmp_path / "root.key").write_text(
+        ". IN DS 20326 8 2 E06D44B80B8F1D39A95C0B0D7C65D08458E880409BBC683457104237C7F8EC8D\n"
+    )
+    given = tmp_path / "unbound.conf"
+    given.write_text(text.replace("/usr/share/dns", str(tmp_path)))
+    done = run(["unbound-checkconf", given])
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.needs("promtool")
+def test_prometheus_takes_its_configuration() -> None:
+    done = run(["promtool", "check", "config", DEPLOY / "prometheus/prometheus.yml"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rules found" in done.stdout

@@ -1,0 +1,153 @@
+"""HTTP as bytes on a socket: half of a request, too much of one, and what is none at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from mailsift.runtime.http_protocol import RequestLimits
+from mailsift.settings import Settings
+from tests.integration.api.conftest import Api, running
+
+LIMITS = RequestLimits(seconds=0.3)
+GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+POST = b"POST /v1/email/single-validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture
+async def hurried(settings: Settings) -> AsyncIterator[Api]:
+    """An API that waits for a third of a second."""
+    async with running(settings, LIMITS) as found:
+        yield found
+
+
+async def exchange(api: Api, *pieces: bytes, between: float = 0.0) -> bytes:
+    """Send these pieces and return all that comes back until the API closes the connection."""
+    host, _, port = urlsplit(api.url).netloc.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(between)
+        return await asyncio.wait_for(reader.read(), 20)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+def problem_of(answer: bytes) -> tuple[int, dict[str, Any]]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"content-type: application/json" in head
+    found = json.loads(body)
+    assert found["success"] is False
+    assert found["request_id"].encode() in head
+    assert int(head.split(b" ")[1]) == found["status"]
+    return found["status"], found
+
+
+@pytest.mark.parametrize(
+    "half",
+    [
+        GET,
+        b"GET /heal",
+        POST + b"Content-Length: 40\r\n\r\n",
+        POST + b'Content-Length: 40\r\n\r\n{"email":',
+        POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
+    ],
+)
+async def test_half_a_request_ends_in_time(hurried: Api, half: bytes) -> None:
+    key = await hurried.key("alice")
+    half = half.replace(b"Host: x", f"Host: x\r\nAuthorization: Bearer {key}".encode())
+    status, found = problem_of(await exchange(hurried, half))
+    assert (status, found["code"]) == (408, "request_timeout")
+
+
+async def test_who_says_nothing_is_left_without_a_word(hurried: Api) -> None:
+    assert await exchange(hurried) == b""
+    assert await exchange(hurried, b"\r\n") == b""
+
+
+async def test_who_drips_does_not_gain_time(hurried: Api) -> None:
+    answer = await exchange(hurried, *(GET[n : n + 1] for n in range(12)), between=0.1)
+    assert answer == b"" or problem_of(answer)[0] == 408
+    body = [POST + b"Content-Length: 400\r\n\r\n", *(b" " for _ in range(12))]
+    answer = await exchange(hurried, *body, between=0.1)
+    assert answer == b"" or problem_of(answer)[0] == 408
+
+
+async def test_a_slow_list_that_goes_on_is_taken(hurried: Api) -> None:
+    key = await hurried.key("alice")
+    pieces = [b"a%d@example.com\n" % n * 100 for n in range(8)]
+    head = (
+        "POST /v1/bulk/jobs?mode=fast HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nConnection: close\r\n"
+        f"Authorization: Bearer {key}\r\nContent-Length: {sum(map(len, pieces))}\r\n\r\n"
+    )
+    answer = await exchange(hurried, head.encode(), *pieces, between=0.1)
+    assert answer.startswith(b"HTTP/1.1 202 ")
+
+
+async def test_an_answer_may_take_longer_than_a_request(hurried: Api) -> None:
+    key = await hurried.key("alice")
+    async with hurried.client(key) as client:
+        job = (await client.post("/v1/bulk/jobs", json={"emails": ["a@example.com"]})).json()["data"][
+            "job_id"
+        ]
+        answer = await client.get(f"/v1/bulk/jobs/{job}", params={"wait": 1})
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+@pytest.mark.parametrize(
+    "large", [b"X-A: " + b"a" * 17_000, b"X-A: b\r\n" * 2_200, b"Cookie: " + b"a" * 100_000]
+)
+async def test_headers_are_bounded(api: Api, large: bytes, pieces: int) -> None:
+    whole = GET + large + b"\r\n\r\n"
+    step = len(whole) // pieces + 1
+    answer = await exchange(api, *(whole[at : at + step] for at in range(0, len(whole), step)))
+    assert answer == b"" or problem_of(answer)[0] == 431  # a reset may overtake the answer
+    if pieces == 1:
+        assert answer
+
+
+async def test_a_long_url_is_bounded(api: Api) -> None:
+    answer = await exchange(api, b"GET /healthz?a=" + b"b" * 17_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert problem_of(answer)[1]["code"] == "header_fields_too_large"
+
+
+async def test_what_is_large_and_allowed_passes(api: Api) -> None:
+    answer = await exchange(api, GET + b"Connection: close\r\nX-A: " + b"a" * 15_000 + b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("hosts", [b"", b"Host: x\r\nHost: y\r\n"])
+async def test_a_request_names_its_host_once(api: Api, hosts: bytes) -> None:
+    answer = await exchange(api, b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + hosts + b"\r\n")
+    assert problem_of(answer)[1]["code"] == "bad_request"
+
+
+async def test_http_1_0_needs_no_host(api: Api) -> None:
+    assert (await exchange(api, b"GET /healthz HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"HELO there\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n bad header\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        POST + b"Content-Length: -1\r\n\r\n",
+    ],
+)
+async def test_what_is_no_http_is_told_in_json(api: Api, garbage: bytes) -> None:
+    status, found = problem_of(await exchange(api, garbage))
+    assert (status, found["code"]) == (400, "bad_request")

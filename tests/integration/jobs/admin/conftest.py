@@ -1,0 +1,52 @@
+"""An installation on real servers, its desk, and jobs whose lists have been taken in already."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from mailsift.container import open_container, open_service
+from mailsift.jobs.admin.service import Operations
+from mailsift.jobs.service import JobService
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.settings import Settings
+from tests.support.installation import settings_for
+from tests.support.ready_jobs import Planter
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[SandboxProcess]:
+    with SandboxProcess(domains=20) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
+    return settings_for(
+        tmp_path / "home",
+        database_url=database_url,
+        redis_url=redis_url,
+        sandbox=sandbox.env,
+        heartbeat_seconds=0.3,
+        sweep_seconds=0.3,
+    )
+
+
+@pytest.fixture
+def planter(settings: Settings, tmp_path: Path) -> Planter:
+    return Planter(settings, tmp_path)
+
+
+@pytest.fixture
+async def desk(settings: Settings) -> AsyncIterator[Operations]:
+    async with open_container(settings) as container:
+        opened = container.operations
+        yield opened
+
+
+@pytest.fixture
+async def service(settings: Settings) -> AsyncIterator[JobService]:
+    async with open_service(settings) as opened:
+        yield opened

@@ -1,0 +1,129 @@
+"""When jobs end, asked of a real database and Redis: chunks, edits, penalties and workers all count."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from mailsift.container import open_container
+from mailsift.jobs.admin.service import Operations
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, JobOptions, JobSnapshot
+from mailsift.pipeline.facts import Mode
+from mailsift.settings import Settings
+from tests.support.ready_jobs import Planter
+
+DEEP = JobOptions(mode=Mode.DEEP)
+ADDRESSES = [f"user{n}@example.com" for n in range(100)]
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """The installation with the rates of the provider table."""
+    return settings.model_copy(update={"overrides": None})
+
+
+async def worker(planter: Planter) -> None:
+    """Let somebody be there to work."""
+    await planter.sql(
+        """INSERT INTO worker (owner, crew, host, pid, version, slots, in_hand, lag_s, rss_bytes, beat_s)
+           VALUES ('w', 'w', 'here', 1, '', 4, 0, 0, 0, 10)"""
+    )
+
+
+async def at_google(
+    planter: Planter, account: str = "tests", *, ready_in: float = 0.0
+) -> tuple[AccountId, JobId]:
+    """Insert a running job that waits for google with 100 addresses."""
+    found = await planter.plant(ADDRESSES, options=DEEP, small=False, account=account)
+    await planter.sql(
+        """UPDATE chunk SET lane = 'google', ready_at = clock_timestamp() + make_interval(secs => :ready_in)
+           WHERE job_id = :job""",
+        job=found[1],
+        ready_in=ready_in,
+    )
+    return found
+
+
+async def seconds(settings: Settings, account: UUID, job: UUID) -> float | None:
+    """Ask a service that remembers nothing."""
+    async with open_container(settings) as container:
+        view = await container.jobs.get(AccountId(account), JobId(job))
+        return JobSnapshot(view, container.clock()).eta_seconds
+
+
+async def test_a_provider_takes_what_its_rate_allows(settings: Settings, planter: Planter) -> None:
+    await worker(planter)
+    account, job = await at_google(planter)
+    assert await seconds(settings, account, job) == 55.0  # 100 at 2/s, 2.5 s lost a turn of 50
+    await planter.sql("UPDATE job SET state = 'paused' WHERE id = :job", job=job)
+    assert await seconds(settings, account, job) is None
+
+
+async def test_nobody_can_say_while_there_is_no_worker(settings: Settings, planter: Planter) -> None:
+    account, job = await at_google(planter)
+    assert await seconds(settings, account, job) is None
+
+
+async def test_another_account_s_job_is_in_line_too(settings: Settings, planter: Planter) -> None:
+    await worker(planter)
+    account, job = await at_google(planter)
+    await at_google(planter, "others")
+    assert await seconds(settings, account, job) == 110.0
+
+
+async def test_greylisting_is_waited_for(settings: Settings, planter: Planter) -> None:
+    await worker(planter)
+    account, job = await at_google(planter, ready_in=600.0)
+    found = await seconds(settings, account, job)
+    assert found is not None
+    assert 645 < found <= 655
+
+
+async def test_an_edit_and_a_hold_count_at_once(
+    settings: Settings, planter: Planter, desk: Operations
+) -> None:
+    await worker(planter)
+    account, job = await at_google(planter)
+    await planter.sql(
+        "INSERT INTO throttle_edit (provider, source, rate, edited_by) VALUES ('google', '*', 1.0, 'olga')"
+    )
+    assert await seconds(settings, account, job) == 100.0
+    assert (await desk.console.overview()).left.seconds == 100.0
+    await desk.throttles.hold("olga", "google", "*", seconds=0)
+    assert await seconds(settings, account, job) is None
+    left = (await desk.console.overview()).left
+    assert (left.seconds, left.reason) == (None, "google: 100 addresses, held by an operator")
+
+
+async def test_what_is_not_looked_at_falls_to_providers_as_the_rest_did(
+    settings: Settings, planter: Planter
+) -> None:
+    """Of 200 addresses that were looked at half are google's: 100 more make 150 there."""
+    await worker(planter)
+    account, job = await planter.plant(ADDRESSES * 3, chunk=200, options=DEEP, small=False)
+    await planter.sql(
+        """UPDATE chunk SET state = 'done', leased_at = clock_timestamp() - interval '10 seconds'
+           WHERE job_id = :job AND n = 0""",
+        job=job,
+    )
+    await planter.sql(
+        """INSERT INTO chunk (job_id, n, lane, addresses, source_key)
+           VALUES (:job, 2, 'google', 100, 'jobs/x/residual/0-abc.parquet')""",
+        job=job,
+    )
+    await planter.sql(
+        "UPDATE job SET state = 'running', started_at = clock_timestamp() WHERE id = :job", job=job
+    )
+    assert await seconds(settings, account, job) == 82.5
+
+
+async def test_the_list_of_jobs_says_the_same(planter: Planter, service: JobService) -> None:
+    await worker(planter)
+    account, job = await at_google(planter)
+    (view,) = (await service.page(account, limit=10)).jobs
+    assert view.id == job
+    assert view.time_left is not None
+    assert view.time_left.seconds == pytest.approx(55.0)
+    assert view.time_left.reason == "google: 100 addresses at 2/s"

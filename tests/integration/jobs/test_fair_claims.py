@@ -1,0 +1,193 @@
+"""In which order free slots take what waits: nobody starves, whoever sends whatever."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import text
+
+from mailsift.jobs.engine.claimer import Claimer, EngineConfig
+from mailsift.jobs.engine.commit import close_chunk
+from mailsift.jobs.tracing import Stopwatch
+from mailsift.storage.database import Database
+from mailsift.storage.sql import accounts, jobs
+from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk
+from mailsift.storage.sql.jobs import ClaimedStep, NewJob, VerdictCounts
+from mailsift.storage.states import JobState
+from tests.support.job_states import plan_now, put_job
+
+Claimed = ClaimedChunk | ClaimedStep
+
+
+class Process:
+    """The slots of one worker process, without the work: what was claimed first ends first."""
+
+    def __init__(self, database: Database, *, slots: int = 6) -> None:
+        self._claimer = Claimer(database, EngineConfig(owner="me", slots=slots))
+        self.held: list[Claimed] = []
+
+    async def claim(self) -> Claimed | None:
+        claimed = await self._claimer.claim(self.held, Stopwatch())
+        if claimed is not None:
+            self.held.append(claimed)
+        return claimed
+
+    async def fill(self) -> None:
+        while await self.claim() is not None:
+            pass
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    opened = Database(database_url)
+    yield opened
+    await opened.aclose()
+
+
+async def send_list(
+    database: Database, account: str, *, size: int = 60, state: JobState = JobState.UPLOADING
+) -> UUID:
+    job_id = uuid4()
+    async with database.begin() as connection:
+        account_id = await accounts.ensure_account(connection, account)
+        await jobs.insert(connection, NewJob(job_id, account_id, "list", {}, "list.csv", "", size))
+        await put_job(connection, job_id, state)
+    return job_id
+
+
+async def plan_job(
+    database: Database, account: str, count: int, *, addresses: int = 20_000, key: str = ""
+) -> UUID:
+    job_id = await send_list(database, account, size=4_000_000)
+    slices = [NewChunk(addresses, "blob", n * addresses, key) for n in range(count)]
+    async with database.begin() as connection:
+        await plan_now(connection, job_id, slices, small=addresses * count <= 1_000)
+    return job_id
+
+
+async def end(database: Database, done: Claimed) -> None:
+    """Let a piece of work end: a chunk is done, a list that was read has one small chunk."""
+    async with database.begin() as connection:
+        if isinstance(done, ClaimedChunk):
+            await close_chunk(connection, done, segment_key=None, counts=VerdictCounts(), deferred=[])
+        elif done.state == JobState.INTAKE:
+            await plan_now(connection, done.job_id, [NewChunk(3, "blob")], small=True)
+        else:
+            await put_job(connection, done.job_id, JobState.COMPLETED)
+
+
+def kind(claimed: Claimed) -> str:
+    return "chunk" if isinstance(claimed, ClaimedChunk) else claimed.state
+
+
+async def test_a_big_job_goes_on_while_another_account_sends_five_hundred_lists(database: Database) -> None:
+    big = await plan_job(database, "a", 8)
+    for _ in range(500):
+        await send_list(database, "b")
+    process, order = Process(database), list[str]()
+    while len(order) < 400:
+        claimed = await process.claim()
+        if claimed is None:
+            await end(database, process.held.pop(0))
+        else:
+            order.append(kind(claimed) if claimed.job_id != big else f"big {kind(claimed)}")
+    assert order[:2].count("big chunk") == 1  # both begin at once
+    places = [place for place, what in enumerate(order) if what == "big chunk"]
+    assert len(places) == 8
+    gaps = [later - earlier for earlier, later in pairwise(places)]
+    assert max(gaps) < 100  # three chunks at first, then one for each 20,000 addresses' worth of lists
+    between = order[: places[-1]]
+    assert between.count("intake") > 40  # neither does the big job keep the lists from being read
+    assert between.count("chunk") > 40  # nor does reading keep them from being worked on
+
+
+async def test_reading_takes_no_more_than_half_of_the_slots_and_chunks_find_room(database: Database) -> None:
+    for _ in range(20):
+        await send_list(database, "b")
+    process = Process(database)
+    await process.fill()
+    assert [kind(one) for one in process.held] == ["intake"] * 3
+    await plan_job(database, "a", 8)
+    await process.fill()
+    assert [kind(one) for one in process.held[3:]] == ["chunk"] * 3
+    assert len(process.held) == 6  # the seventh slot is for small jobs
+
+
+@pytest.mark.parametrize("slots", [1, 2, 6])
+async def test_however_many_steps_wait_a_chunk_of_a_big_job_gets_a_slot(
+    database: Database, slots: int
+) -> None:
+    for _ in range(20):
+        await send_list(database, "b")
+        await send_list(database, "c", state=JobState.FINALIZING)
+    process = Process(database, slots=slots)
+    await process.fill()
+    assert len(process.held) == slots
+    await plan_job(database, "a", 8)
+    await process.fill()
+    assert [kind(one) for one in process.held[slots:]] == ["chunk"]
+
+
+async def test_finishing_comes_before_reading(database: Database) -> None:
+    await send_list(database, "a")
+    await send_list(database, "b", state=JobState.FINALIZING, size=4_000_000)
+    process = Process(database)
+    await process.fill()
+    assert [kind(one) for one in process.held] == ["finalizing", "intake"]
+
+
+async def test_accounts_have_their_lists_read_in_turn_small_ones_first(database: Database) -> None:
+    many = [await send_list(database, "many") for _ in range(50)]
+    late = [await send_list(database, "late", size=size) for size in (300_000, 60, 60)]
+    process, order = Process(database), list[UUID]()
+    while len(order) < 6:
+        claimed = await process.claim()
+        if claimed is None:
+            process.held.pop()
+        else:
+            order.append(claimed.job_id)
+    assert [job in many for job in order].count(True) == 3
+    assert [job for job in order if job in late] == [late[1], late[2], late[0]]
+
+
+async def test_who_was_idle_starts_beside_the_others(database: Database) -> None:
+    async with database.begin() as connection:
+        await accounts.ensure_account(connection, "busy")
+        await connection.execute(text("UPDATE account SET vtime = 1000000"))
+    busy = [await send_list(database, "busy") for _ in range(20)]
+    for _ in range(20):
+        await send_list(database, "idle")
+    process, order = Process(database), list[UUID]()
+    for _ in range(8):
+        claimed = await process.claim()
+        assert claimed is not None
+        order.append(claimed.job_id)
+        process.held.clear()
+    assert 3 <= [job in busy for job in order].count(True) <= 5
+
+
+async def test_a_job_is_found_behind_forty_whose_provider_is_being_served(database: Database) -> None:
+    for _ in range(41):
+        await plan_job(database, "a", 2, addresses=50, key="google")
+    process = Process(database)
+    await process.fill()
+    assert len(process.held) == 1
+    await plan_job(database, "a", 1)
+    assert await process.claim() is not None
+
+
+async def test_slots_that_are_always_full_of_small_work_take_big_work_in_turn(database: Database) -> None:
+    for _ in range(60):
+        await plan_job(database, "b", 1, addresses=3)
+    process = Process(database)
+    await process.fill()
+    big = await plan_job(database, "a", 2)
+    jobs_in_turn = []
+    for _ in range(4):
+        await end(database, process.held.pop(0))
+        await process.fill()
+        jobs_in_turn.append(process.held[-1].job_id)
+    assert big in jobs_in_turn

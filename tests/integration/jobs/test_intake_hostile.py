@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.process import take_in
+from mailsift.pipeline.errors import MailsiftError
+from tests.support.hostile_files import BAD, HEADER, LINE
+
+MIB = 2**20
+
+
+async def intake(
+    folder: Path, data: bytes, *, column: str = "", limits: IntakeLimits | None = None
+) -> Intake | MailsiftError:
+    source, workdir = folder / "list*[a].csv", folder / "work"
+    workdir.mkdir()
+    source.write_bytes(data)
+    try:
+        return await take_in(
+            source, workdir, options=IntakeOptions(column=column), limits=limits or IntakeLimits(seconds=60)
+        )
+    except MailsiftError as error:
+        return error
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_bad_input_ends_with_its_code_and_leaves_the_parent_alone(tmp_path: Path, name: str) -> None:
+    make, code = BAD[name]
+    data = make()
+    before = psutil.Process().memory_info().rss
+    error = await intake(tmp_path, data)
+    assert isinstance(error, MailsiftError)
+    assert (error.code, error.retryable) == (code, False)
+    assert "secret" not in str(error)
+    assert len(error.message) < 300
+    assert psutil.Process().memory_info().rss - before < 8 * MIB
+    assert not children()
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [
+        (IntakeLimits(bytes=1000), "file_too_large"),
+        (IntakeLimits(rows=99), "too_many_rows"),
+        (IntakeLimits(columns=2), "too_many_columns"),
+        (IntakeLimits(line_bytes=28), "line_too_long"),
+        (IntakeLimits(memory_bytes=200 * MIB), "intake_crashed"),
+        (IntakeLimits(seconds=0.01), "intake_timeout"),
+    ],
+)
+async def test_a_limit_exceeded_is_said(tmp_path: Path, limits: IntakeLimits, code: str) -> None:
+    error = await intake(tmp_path, HEADER + LINE * 100, limits=limits)
+    assert isinstance(error, MailsiftError)
+    assert error.code == code
+
+
+async def test_limits_that_are_just_reached_are_kept(tmp_path: Path) -> None:
+    data = HEADER + LINE * 100
+    got = await intake(
+        tmp_path, data, limits=IntakeLimits(bytes=len(data), rows=100, columns=3, line_bytes=len(LINE) - 1)
+    )
+    assert isinstance(got, Intake)
+    assert got.rows == 100
+
+
+@pytest.mark.parametrize("mark", [b"", b'"'])
+async def test_rows_are_counted_whatever_reads_them(tmp_path: Path, mark: bytes) -> None:
+    line = b"1," + mark + b"a@example.com" + mark + b',"two\nlines"\n' if mark else LINE
+    error = await intake(tmp_path, HEADER + line * 101, limits=IntakeLimits(rows=100))
+    assert isinstance(error, MailsiftError)
+    assert error.code == "too_many_rows"
+
+
+async def test_errors_say_where(tmp_path: Path) -> None:
+    error = await intake(tmp_path, HEADER + LINE * 10 + b'\n5,"open\n' + LINE * 9)
+    assert isinstance(error, MailsiftError)
+    assert "line 13 " in error.message
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+async def test_a_child_goes_on_whoever_asks_it_to_stop(tmp_path: Path, name: str) -> None:
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE * 200_000))
+    child = await child_of_this_process()
+    while not task.done():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.send_signal(signal.Signals[name])
+        await asyncio.sleep(0.01)
+    found = await task
+    assert isinstance(found, Intake) or found.retryable  # when it was hit before it had started
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGQUIT", "SIGUSR1"])
+async def test_a_child_that_was_stopped_from_outside_may_be_tried_again(tmp_path: Path, name: str) -> None:
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE * 200_000))
+    child = await child_of_this_process()
+    child.send_signal(signal.Signals[name])
+    error = await task
+    assert isinstance(error, MailsiftError)
+    assert (error.code, error.retryable) == ("intake_crashed", True)
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk that has room for next to nothing."""
+    place = tmp_path / "full"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", place], check=True)
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.needs("root")
+async def test_a_full_disk_and_a_file_that_is_gone_say_nothing_about_the_list(
+    tmp_path: Path, full_disk: Path
+) -> None:
+    source = tmp_path / "list.csv"
+    source.write_bytes(HEADER + b"".join(b"%d,a%d@example.com,%d\n" % (n, n, n * n) for n in range(20_000)))
+    for asked in (source, tmp_path / "gone.csv"):
+        with pytest.raises(MailsiftError) as failed:
+            await take_in(asked, full_disk, options=IntakeOptions(), limits=IntakeLimits(seconds=60))
+        assert (failed.value.code, failed.value.retryable) == ("intake_crashed", True), asked
+
+
+async def test_what_is_told_to_our_group_does_not_reach_the_child(tmp_path: Path) -> None:
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE * 200_000))
+    child = await child_of_this_process()
+    assert os.getsid(child.pid) == child.pid != os.getsid(0)
+    assert isinstance(await task, Intake)
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT"])
+async def test_a_child_that_breaks_over_its_file_is_not_tried_again(tmp_path: Path, name: str) -> None:
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE * 200_000))
+    child = await child_of_this_process()
+    child.send_signal(signal.Signals[name])
+    error = await task
+    assert isinstance(error, MailsiftError)
+    assert (error.code, error.retryable) == ("intake_crashed", False)
+
+
+async def test_a_cancelled_task_leaves_no_child(tmp_path: Path) -> None:
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE * 200_000))
+    await child_of_this_process()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not children()
+
+
+async def test_a_task_cancelled_before_its_turn_leaves_no_child_and_no_open_pipe(tmp_path: Path) -> None:
+    threads = ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(threads)
+    busy = threading.Event()
+    holding = threads.submit(busy.wait, 30)
+    before = psutil.Process().num_fds()
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE))
+    await child_of_this_process()
+    task.cancel()
+    await asyncio.sleep(0)
+    busy.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert holding.result()
+    assert psutil.Process().num_fds() == before
+    assert not children()
+
+
+def children() -> list[psutil.Process]:
+    """Return the intake processes of this process, which may have servers of other tests as children too."""
+    found = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "mailsift.jobs.intake.child" in child.cmdline():
+                found.append(child)
+    return found
+
+
+async def child_of_this_process() -> psutil.Process:
+    while not (found := children()):  # noqa: ASYNC110 - the kernel sets no event
+        await asyncio.sleep(0.001)
+    return found[0]
+
+
+async def test_the_child_inherits_no_settings_and_its_arguments_name_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAILSIFT_DATABASE_URL", "postgresql://secret")
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE * 200_000))
+    child = await child_of_this_process()
+    seen = await asyncio.to_thread(lambda: (child.environ(), child.cmdline()))
+    assert isinstance(await task, Intake)
+    assert "secret" not in str(seen)
+    assert str(tmp_path) not in str(seen[1])
+
+
+def test_it_works_on_an_event_loop_outside_the_main_thread(tmp_path: Path) -> None:
+    got: list[Intake | MailsiftError] = []
+    thread = threading.Thread(target=lambda: got.append(asyncio.run(intake(tmp_path, HEADER + LINE))))
+    thread.start()
+    thread.join()
+    assert isinstance(got[0], Intake)
+    assert any((tmp_path / "work").iterdir())

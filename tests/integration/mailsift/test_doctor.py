@@ -1,0 +1,84 @@
+"""The doctor examines a proxy as what it is, and never prints how one signs in there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mailsift.cli.doctor import DISTRUSTED, Finding, Health, examine
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.settings import Settings
+from tests.support.debian import free_port
+from tests.support.installation import settings_for
+from tests.support.socks_proxy import socks5
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[SandboxProcess]:
+    with SandboxProcess(domains=1) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
+    return settings_for(
+        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
+    )
+
+
+async def findings(settings: Settings, *sources: str) -> dict[str, Finding]:
+    found = await examine(settings.model_copy(update={"source_addresses": sources}))
+    assert "secret" not in repr(found)
+    return {one.name: one for one in found}
+
+
+async def test_without_a_proxy_there_is_none_to_examine(settings: Settings) -> None:
+    found = await findings(settings)
+    assert "proxies" not in found
+    assert found["port 25"].health is Health.OK
+
+
+async def test_a_proxy_that_reaches_mail_servers_is_well(settings: Settings) -> None:
+    seen: list[tuple[str, int]] = []
+    async with socks5(seen) as proxy:
+        found = await findings(settings, f"socks5://me:secret@127.0.0.1:{proxy} as mx.example.org")
+    assert found["proxies"] == Finding(
+        "proxies", Health.OK, f"Mail servers can be reached through socks5://127.0.0.1:{proxy}."
+    )
+    assert {port for _, port in seen} == {settings.smtp_port}
+    assert found["port 25"].health is found["reverse name"].health is Health.OK
+
+
+async def test_a_proxy_that_reaches_no_mail_server_is_told_from_one_that_is_away(settings: Settings) -> None:
+    away = free_port()
+    async with socks5([], refuse=True) as proxy:
+        found = await findings(
+            settings, f"socks5://me:secret@127.0.0.1:{proxy}", f"socks5://me:secret@127.0.0.1:{away}"
+        )
+    assert found["proxies"] == Finding(
+        "proxies",
+        Health.FAILED,
+        f"socks5://127.0.0.1:{proxy} answers, but no mail server can be reached through it. "
+        f"socks5://127.0.0.1:{away} cannot be reached.",
+    )
+
+
+async def test_a_source_with_a_name_of_its_own_is_examined_by_that_name(settings: Settings) -> None:
+    found = await findings(settings, "127.0.0.1 as nobody.example.org", "socks5://me:secret@127.0.0.1:9")
+    assert found["reverse name"].health is Health.WARNING
+    assert found["reverse name"].detail.startswith("127.0.0.1: no reverse name")
+
+
+async def test_a_source_that_is_none_is_said_without_its_words(settings: Settings) -> None:
+    found = await findings(settings, "socks4://me:secret@127.0.0.1:9")
+    assert found["proxies"].detail.startswith("bad_source: ")
+    assert found["reverse name"].detail.startswith("bad_source: ")
+
+
+async def test_a_resolver_that_does_not_know_what_everybody_knows_is_not_trusted(settings: Settings) -> None:
+    found = await findings(settings)
+    assert found["resolver"].health is Health.OK
+    found = await findings(settings.model_copy(update={"dns_canaries": ("nobody-knows-me.test",)}))
+    assert found["resolver"] == Finding("resolver", Health.FAILED, DISTRUSTED)

@@ -1,0 +1,99 @@
+"""The command line for tests: typed in a process of its own, or in this one to save the start of one."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import pytest
+import structlog
+
+from mailsift.cli import main
+from mailsift.settings import Settings
+from tests.support.workers import ROOT
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+
+class CommandLine:
+    """Commands of one installation, each a process in a session of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def start(self, *words: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "mailsift", *map(str, words)],
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"], **self.settings.environment()},  # noqa: TID251 - for a child
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="surrogateescape",
+            start_new_session=True,
+        )
+
+    def run(self, *words: object, stdin: str = "", within: float = 60) -> Typed:
+        process = self.start(*words)
+        out, err = process.communicate(stdin, timeout=within)
+        return Typed(process.returncode, out, err)
+
+    def running(self) -> list[str]:
+        """Name every process that belongs to this installation, servers too."""
+        return [name for process in psutil.process_iter() if (name := self._mine(process))]
+
+    def workers(self) -> list[psutil.Process]:
+        """Find the worker processes, the one that leads the others first."""
+        found = [process for process in psutil.process_iter() if "worker" in self._mine(process).split()]
+        return sorted(found, key=lambda process: process.create_time())
+
+    def _mine(self, process: psutil.Process) -> str:
+        home = str(self.settings.home)
+        try:
+            words = process.cmdline()
+            mine = process.environ().get("MAILSIFT_HOME") == home or any(home in word for word in words)
+            return " ".join(words) if mine and process.status() != psutil.STATUS_ZOMBIE else ""
+        except psutil.Error:
+            return ""
+
+
+class Keyboard:
+    """Types commands in this process; saves the second that a new one takes to start."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def type(self, settings: Settings | None, *words: object, stdin: bytes = b"") -> Typed:
+        """Run one command; without settings, in an environment that says nothing."""
+        patch = self._monkeypatch
+        for name, _, _ in Settings.describe():
+            patch.delenv(name, raising=False)
+        for name, value in (settings.environment() if settings else {}).items():
+            patch.setenv(name, value)
+        patch.setenv("COLUMNS", "200")
+        patch.setattr(sys, "argv", ["mailsift", *map(str, words)])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        self._capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main()
+        structlog.reset_defaults()  # it would go on writing to this test's stderr
+        said = self._capsys.readouterr()
+        return Typed(_status(left.value.code), said.out, said.err)
+
+
+def _status(code: Any) -> int:
+    return code if isinstance(code, int) else int(code is not None)

@@ -1,0 +1,31 @@
+"""Put jobs into states without the work that leads there."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+from sqlalchemy import func, update
+
+from mailsift.jobs.engine.commit import plan_job
+from mailsift.storage.database import Connection
+from mailsift.storage.sql.chunks import NewChunk
+from mailsift.storage.sql.jobs import JobPlan
+from mailsift.storage.sql.tables import job
+from mailsift.storage.states import ENDED, JobState
+
+
+async def put_job(connection: Connection, job_id: UUID, state: JobState, **columns: object) -> None:
+    """Put a job into a state, whatever its own is."""
+    finished = func.clock_timestamp() if state in ENDED else None
+    values = {"state": state, "finished_at": finished, **columns}
+    await connection.execute(update(job).where(job.c.id == job_id).values(values))
+
+
+async def plan_now(
+    connection: Connection, job_id: UUID, slices: list[NewChunk], *, small: bool, column: str = "email"
+) -> None:
+    """Give a job that was just inserted its chunks, as if its intake had been done."""
+    total, token = sum(new.addresses for new in slices), uuid4()
+    await put_job(connection, job_id, JobState.INTAKE, step_token=token)
+    planned = JobPlan(column, total, total, list_rows=0, list_addresses=0, small=small)
+    await plan_job(connection, job_id, planned, slices, token=token)

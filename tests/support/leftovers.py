@@ -1,0 +1,91 @@
+"""Looks for words in every place where an installation keeps something: tables, Redis, files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from redis.asyncio import Redis
+from sqlalchemy import text
+
+from mailsift.container import open_database, open_redis
+from mailsift.settings import Settings
+
+_TABLES = text("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
+_READS: dict[Any, Callable[[Redis, bytes], Awaitable[Any]]] = {
+    b"string": lambda redis, key: redis.get(key),
+    b"hash": lambda redis, key: redis.hgetall(key),
+    b"list": lambda redis, key: redis.lrange(key, 0, -1),
+    b"set": lambda redis, key: redis.smembers(key),
+    b"zset": lambda redis, key: redis.zrange(key, 0, -1, withscores=True),
+    b"stream": lambda redis, key: redis.xrange(key),
+}
+
+
+async def in_tables(settings: Settings, word: str) -> set[str]:
+    """Return the tables that hold the word anywhere in a row, in text, JSON or bytes."""
+    database = open_database(settings)
+    try:
+        async with database.begin() as connection:
+            tables = list((await connection.execute(_TABLES)).scalars())
+            assert len(tables) > 10
+            found = set()
+            for table in tables:
+                query = text(  # bytes are written as hexadecimal digits
+                    f'SELECT count(*) FROM "{table}" AS t WHERE position(:word in lower(t::text)) > 0'  # noqa: S608
+                    " OR position(:digits in t::text) > 0"
+                )
+                values = {"word": word.lower(), "digits": word.encode().hex()}
+                if (await connection.execute(query, values)).scalar_one():
+                    found.add(table)
+            return found
+    finally:
+        await database.aclose()
+
+
+async def in_redis(settings: Settings, word: str) -> set[str]:
+    """Return the Redis keys that hold the word in their name or value."""
+    redis = open_redis(settings)
+    try:
+        keys = [key async for key in redis.scan_iter(count=1_000)]
+        return {key.decode(errors="replace") for key in keys if await _holds(redis, key, word)}
+    finally:
+        await redis.aclose()
+
+
+async def count_redis(settings: Settings) -> int:
+    """Return how many keys there are to look at."""
+    redis = open_redis(settings)
+    try:
+        return int(await redis.dbsize())
+    finally:
+        await redis.aclose()
+
+
+async def _holds(redis: Redis, key: bytes, word: str) -> bool:
+    kind = await redis.type(key)
+    value = await _READS[kind](redis, key) if kind in _READS else b""
+    told = repr((key, value)).lower()
+    return word.lower() in told or word.encode().hex() in told
+
+
+def in_files(folder: Path, word: str) -> set[str]:
+    """Return the files below the folder that hold the word in their name, bytes or Parquet columns."""
+    return {
+        str(file.relative_to(folder))
+        for file in folder.rglob("*")
+        if word in file.name or (file.is_file() and _in_file(file, word))
+    }
+
+
+def _in_file(file: Path, word: str) -> bool:
+    data = file.read_bytes()
+    if word.encode() in data:
+        return True
+    if not data.startswith(b"PAR1"):
+        return False
+    frame = pl.read_parquet(file)
+    return word in json.dumps(frame.to_dict(as_series=False), default=str)

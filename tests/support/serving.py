@@ -1,0 +1,54 @@
+"""Servers of ours as a service manager would run them: a log, a SIGTERM, an end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from mailsift.settings import Settings
+from tests.support.installation import until
+from tests.support.workers import ROOT, kill_group
+
+NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients of plain HTTP: to load whom the system trusts takes longer than what most of them ask."""
+
+
+@asynccontextmanager
+async def command(settings: Settings, log: Path, *words: str) -> AsyncIterator[subprocess.Popen[bytes]]:
+    """Run a server of ours for the time of the block, and stop it as a service manager would."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(  # noqa: ASYNC220 - it takes no time
+            [sys.executable, "-m", "mailsift", *words],
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"], **settings.environment()},  # noqa: TID251 - for a child
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    try:
+        yield process
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, 60) == 0
+    finally:
+        kill_group(process.pid)
+        process.wait()
+
+
+async def address(log: Path) -> str:
+    """Return where the API listens, once it does."""
+
+    async def told() -> bool:
+        return "listens on" in log.read_text()  # noqa: ASYNC240 - a small file
+
+    await until(told, within=60)
+    (found,) = re.findall(r"listens on (\S+)", log.read_text())  # noqa: ASYNC240 - same
+    return str(found)

@@ -1,0 +1,118 @@
+"""Worker processes for tests: started like a service would, killed like a machine would."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import psutil
+from typing_extensions import override
+
+from mailsift.jobs.waker import Waker
+from mailsift.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+
+
+class WorkerGroup:
+    """Workers of one process each; every one is the leader of a process group of its own."""
+
+    def __init__(self, settings: Settings, count: int, log: Path) -> None:
+        self._settings = settings
+        self._count = count
+        self._log = log.open("ab")
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        for _ in range(self._count):
+            self._running.append(self._start())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill_all()
+        self._log.close()
+
+    def kill_all(self) -> None:
+        """SIGKILL every worker for good."""
+        while self._running:
+            worker = self._running.pop()
+            kill_group(worker.pid)
+            worker.wait()
+
+    @property
+    def all_alive(self) -> bool:
+        """Whether none of them has ended by itself."""
+        return all(worker.poll() is None for worker in self._running)
+
+    def kill(self, place: int, *, whole_group: bool) -> int:
+        """SIGKILL one worker: its whole process group, or only a process that works.
+
+        Returns:
+            How many processes were hit; a dead worker is started again.
+        """
+        worker = self._running[place % self._count]
+        hit = kill_group(worker.pid) if whole_group else kill_children(worker.pid)
+        if worker.poll() is not None or whole_group:
+            worker.wait()
+            self._running[place % self._count] = self._start()
+        return hit
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "mailsift", "worker", "--processes", "1"],
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"], **self._settings.environment()},  # noqa: TID251 - for a child
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,
+        )
+
+
+def kill_group(leader: int) -> int:
+    """SIGKILL every process of the group at once."""
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except ProcessLookupError:
+        return 0
+    return 1
+
+
+def kill_children(leader: int) -> int:
+    """SIGKILL the pool processes below a worker and leave their master alive."""
+    try:
+        children = psutil.Process(leader).children()
+    except psutil.NoSuchProcess:
+        return 0
+    for child in children:
+        try:
+            child.kill()
+        except psutil.NoSuchProcess:
+            continue
+    return len(children)
+
+
+@contextmanager
+def workers(settings: Settings, count: int, log: Path) -> Iterator[WorkerGroup]:
+    """Run `count` workers until the block ends."""
+    with WorkerGroup(settings, count, log) as group:
+        yield group
+
+
+class Multiplied(Waker):
+    """Sends so many times as many wake-ups as it is asked for; 0: none."""
+
+    def __init__(self, sound: Waker, times: int) -> None:
+        self._sound = sound
+        self._times = times
+
+    @override
+    async def wake(self, count: int) -> None:
+        """Pass it on."""
+        await self._sound.wake(self._times * count)

@@ -1,0 +1,169 @@
+"""The small decisions around a chunk: which slice it is, how it is split, what it counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import polars as pl
+import pytest
+
+from mailsift.jobs.engine.chunk import (
+    ChunkSizes,
+    ChunkWorker,
+    WorkPlan,
+    counts_of,
+    group_deferred,
+    halves,
+    read_slice,
+    warning_of,
+)
+from mailsift.jobs.views import JobOptions
+from mailsift.pipeline.frames import WAITING
+from mailsift.storage.sql.chunks import ClaimedChunk
+from mailsift.storage.sql.jobs import VerdictCounts
+
+
+def chunk(addresses: int, *, offset: int = 0, attempt: int = 5) -> ClaimedChunk:
+    return ClaimedChunk(
+        job_id=uuid4(),
+        n=3,
+        throttle_key="google",
+        attempt=attempt,
+        addresses=addresses,
+        source_key="blob",
+        source_offset=offset,
+        lease_token=uuid4(),
+        account_id=uuid4(),
+        options={"mode": "deep"},
+        small=False,
+        deadline_passed=False,
+    )
+
+
+@pytest.mark.parametrize("addresses", [2, 3, 1_000, 1_001])
+def test_a_chunk_is_split_into_two_halves_that_miss_nothing(addresses: int) -> None:
+    left, right = halves(chunk(addresses, offset=70), max_attempts=4)
+    assert (left.source_offset, right.source_offset) == (70, 70 + left.addresses)
+    assert left.addresses + right.addresses == addresses
+    assert abs(left.addresses - right.addresses) <= 1
+    assert {(half.throttle_key, half.source_key, half.delay) for half in (left, right)} == {
+        ("google", "blob", 0.0)
+    }
+
+
+@pytest.mark.parametrize("attempt", [5, 6, 40])
+def test_a_half_has_one_more_try_however_often_the_whole_was_given_up(attempt: int) -> None:
+    assert [half.attempt for half in halves(chunk(10, attempt=attempt), max_attempts=4)] == [3, 3]
+
+
+def test_a_slice_is_read_from_anywhere_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "addresses[1]*.parquet"
+    pl.DataFrame({"n": range(100)}).write_parquet(path, row_group_size=30)
+    assert read_slice(path, 25, 10)["n"].to_list() == list(range(25, 35))
+    assert read_slice(path, 95, 10)["n"].to_list() == list(range(95, 100))
+
+
+def test_rows_are_counted_by_status_and_addresses_all_together() -> None:
+    finished = pl.DataFrame(
+        {"status": ["valid", "risky", "valid"], "rows": [2, 5, 1]}, schema_overrides={"rows": pl.UInt32}
+    )
+    assert counts_of(finished) == VerdictCounts(valid=3, invalid=0, risky=5, addresses=3)
+    assert counts_of(finished.clear()) == VerdictCounts()
+    assert counts_of(finished).processed == 8
+
+
+@pytest.mark.parametrize(
+    ("results", "warning"),
+    [
+        (["deliverable", "probe_unavailable"], "probe_unavailable"),
+        (["deliverable", "probe_blocked"], ""),
+        ([], ""),
+    ],
+)
+def test_a_closed_port_is_warned_of(results: list[str], warning: str) -> None:
+    assert warning_of(pl.DataFrame({"result": results}, schema={"result": pl.String})) == warning
+
+
+JOB = UUID(int=7)
+
+
+@pytest.mark.parametrize(
+    ("results", "warning"),
+    [
+        (["deliverable", "probe_unavailable", "deliverable"], "probe_unavailable"),
+        (["deliverable", "probe_blocked", "unreachable"], ""),
+        ([], ""),
+    ],
+)
+def test_verdicts_that_nobody_could_look_up_make_a_warning(results: list[str], warning: str) -> None:
+    assert warning_of(pl.DataFrame({"result": results}, schema={"result": pl.String})) == warning
+
+
+def test_the_pipeline_is_told_the_list_and_how_old_a_verdict_may_be() -> None:
+    absent: dict[str, Any] = dict.fromkeys(("database", "blobs", "validator"))  # nobody is asked
+    worker = ChunkWorker(work_plan=WorkPlan(), **absent)
+    chunk = ClaimedChunk(
+        JOB, 0, "", 1, 10, "key", 0, UUID(int=1), UUID(int=2), {}, small=False, deadline_passed=False
+    )
+    request = worker._request(chunk, JobOptions(max_age=60.0))
+    assert (request.list_id, request.max_age, request.final) == (str(JOB), 60.0, False)
+
+
+CUT = ChunkSizes(own_chunk=3, provider_chunk=4, mixed_chunk=5)
+
+
+def waiting(*rows: tuple[str, str, float]) -> pl.DataFrame:
+    """Addresses that wait: (throttle key, reason, delay)."""
+    base = [
+        {
+            "n": n,
+            "rows": 1,
+            "address": f"a{n}@x.test",
+            "local": f"a{n}",
+            "domain": "x.test",
+            "rule": "",
+            "tries": 0,
+        }
+        for n in range(len(rows))
+    ]
+    told = [{"throttle_key": key, "reason": reason, "delay": delay} for key, reason, delay in rows]
+    return pl.DataFrame(
+        [{**one, **two} for one, two in zip(base, told, strict=True)],
+        schema={**WAITING, "throttle_key": pl.String, "reason": pl.String, "delay": pl.Float64},
+    )
+
+
+def test_nothing_waiting_is_no_chunk() -> None:
+    assert group_deferred(waiting(), CUT) == []
+
+
+def test_a_busy_provider_gets_lanes_of_its_own_and_the_rest_is_mixed() -> None:
+    rows = [("google", "survey", 0.0)] * 6 + [("tiny.test", "survey", 0.0)] + [("small.test", "survey", 0.0)]
+    made = group_deferred(waiting(*rows), CUT)
+    assert [(chunk.throttle_key, len(chunk.frame)) for chunk in made] == [
+        ("google", 4),
+        ("google", 2),
+        ("*", 2),
+    ]
+    assert all(chunk.reason == "" and chunk.delay == 0 for chunk in made)
+
+
+def test_slow_hosts_come_together_whoever_they_are() -> None:
+    made = group_deferred(waiting(*[("google", "slow", 0.0)] * 3, ("tiny.test", "slow", 0.0)), CUT)
+    assert [(chunk.throttle_key, len(chunk.frame)) for chunk in made] == [("~", 4)]
+
+
+def test_close_delays_wait_for_the_longest_and_far_ones_do_not() -> None:
+    made = group_deferred(
+        waiting(*[("a.test", "greylisted", delay) for delay in (300.0, 310.0, 3600.0)]), CUT
+    )
+    assert [(chunk.delay, len(chunk.frame)) for chunk in made] == [(310.0, 2), (3600.0, 1)]
+    assert {chunk.reason for chunk in made} == {"greylisted"}
+
+
+def test_every_address_is_in_exactly_one_chunk() -> None:
+    rows = [(f"p{n % 7}", ("survey", "greylisted", "slow")[n % 3], float(n % 5)) for n in range(100)]
+    made = group_deferred(waiting(*rows), CUT)
+    assert sorted(pl.concat([chunk.frame for chunk in made])["n"].to_list()) == list(range(100))

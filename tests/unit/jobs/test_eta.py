@@ -1,0 +1,129 @@
+"""Time left: the slowest provider decides, with all sources, all jobs in line and every wait."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from mailsift.jobs.eta import (
+    MIXED_LINE,
+    TRIAGE_LINE,
+    Batch,
+    InLine,
+    JobLoad,
+    ProviderBacklog,
+    SourcePace,
+    in_line,
+    time_left,
+)
+
+TWO_A_SECOND = (SourcePace(2.0),)
+HELD = SourcePace(2.0, math.inf, held=True)
+
+
+def queue(
+    addresses: float, *sources: SourcePace, key: str = "google", others: tuple[InLine, ...] = ()
+) -> ProviderBacklog:
+    return ProviderBacklog(key, sources or TWO_A_SECOND, (Batch(addresses),), others)
+
+
+def seconds(*providers: ProviderBacklog, **load: object) -> float | None:
+    return time_left(JobLoad(providers, **load)).seconds  # type: ignore[arg-type]
+
+
+def test_nothing_that_waits_takes_no_time() -> None:
+    assert time_left(JobLoad()).seconds == 0.0
+    assert time_left(JobLoad()).reason == ""
+
+
+def test_the_slowest_provider_decides_and_says_so() -> None:
+    left = time_left(JobLoad((queue(100), queue(90, SourcePace(1.0), key="yahoo"))))
+    assert left.seconds == 90.0
+    assert [line.key for line in left.lines] == ["yahoo", "google"]
+    assert left.reason == "yahoo: 90 addresses at 1/s"
+
+
+def test_two_sources_share_what_waits() -> None:
+    assert seconds(queue(100, SourcePace(2.0), SourcePace(2.0))) == 25.0
+
+
+def test_the_slower_of_two_sources_decides_because_addresses_stay_with_theirs() -> None:
+    left = time_left(JobLoad((queue(100, SourcePace(2.0), SourcePace(0.5)),)))
+    assert (left.seconds, left.lines[0].rate) == (100.0, 2.5)
+
+
+def test_two_jobs_in_line_take_turns() -> None:
+    assert in_line(100, [InLine(1_000)]) == 100
+    assert in_line(100, [InLine(30)]) == 30
+    assert seconds(queue(100, others=(InLine(1_000),))) == 100.0
+    left = time_left(JobLoad((queue(100, others=(InLine(30),)),)))
+    assert left.seconds == 65.0
+    assert left.reason == "google: 100 addresses at 2/s, 1 other job in line"
+
+
+def test_a_small_job_never_waits_behind_ours() -> None:
+    assert in_line(100, [InLine(1_000, first=True)]) == 1_000
+
+
+def test_a_held_provider_has_no_end_and_says_why() -> None:
+    left = time_left(JobLoad((queue(100, HELD), queue(50, key="yahoo"))))
+    assert left.seconds is None
+    assert left.reason == "google: 100 addresses, held by an operator"
+
+
+def test_a_hold_or_a_penalty_with_an_end_puts_the_start_off() -> None:
+    assert seconds(queue(100, SourcePace(2.0, opens_s=600.0))) == 650.0
+
+
+def test_one_held_source_of_two_holds_its_half() -> None:
+    assert seconds(queue(100, SourcePace(2.0), HELD)) is None
+
+
+def test_greylisted_addresses_are_asked_in_their_time() -> None:
+    greylisted = ProviderBacklog("google", TWO_A_SECOND, (Batch(100), Batch(20, ready_s=300.0)))
+    left = time_left(JobLoad((greylisted,)))
+    assert left.seconds == 310.0
+    assert left.reason == "google: 120 addresses at 2/s, the last of them not before 5 min"
+    busy = ProviderBacklog("google", TWO_A_SECOND, (Batch(1_000), Batch(20, ready_s=300.0)))
+    assert time_left(JobLoad((busy,))).seconds == 510.0
+
+
+def test_what_nobody_looked_at_falls_to_providers_as_before() -> None:
+    load = JobLoad((queue(100),), triage=1_000, triage_rate=50.0, mix={"google": 0.5})
+    left = time_left(load)
+    assert left.seconds == 300.0
+    assert [(line.key, line.addresses) for line in left.lines] == [("google", 600), (TRIAGE_LINE, 1_000)]
+
+
+def test_nothing_ends_before_everything_was_looked_at() -> None:
+    assert seconds(queue(1), triage=1_000, triage_rate=10.0, mix={"google": 0.001}) == 100.0
+    assert seconds(triage=1_000, triage_rate=10.0) == 100.0
+
+
+def test_many_small_providers_go_at_the_measured_rate() -> None:
+    left = time_left(JobLoad(mixed=(Batch(100), Batch(10, 60.0)), mixed_rate=10.0))
+    assert left.seconds == 61.0
+    assert [line.key for line in left.lines] == [MIXED_LINE]
+
+
+def test_a_burst_that_nobody_used_is_for_nothing() -> None:
+    assert seconds(queue(100, SourcePace(2.0, burst=50))) == 25.0
+    assert seconds(queue(100, SourcePace(2.0, burst=50), others=(InLine(60),))) == 55.0
+
+
+def test_what_every_turn_loses_counts() -> None:
+    assert seconds(queue(100, SourcePace(2.0, lost_s=0.05))) == pytest.approx(55.0)
+
+
+def test_nobody_can_say_while_nobody_works() -> None:
+    left = time_left(JobLoad((queue(100),), working=False))
+    assert (left.seconds, left.lines[0].seconds) == (None, 50.0)
+    assert time_left(JobLoad(working=False)).seconds == 0.0
+
+
+@pytest.mark.parametrize("addresses", [1, 1_000_000])
+def test_more_sources_never_take_longer(addresses: int) -> None:
+    one, two = (seconds(queue(addresses, *[SourcePace(2.0)] * n)) for n in (1, 2))
+    assert one is not None
+    assert two == one / 2

@@ -1,0 +1,132 @@
+"""What was judged stands in every row: the canonical address, "" for a cell that is none."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.read import read_list
+from mailsift.jobs.results.export import ExportFormat, export
+from mailsift.jobs.results.join import join_results
+from mailsift.pipeline.frames import SEGMENT
+from mailsift.pipeline.lists import Lists
+from mailsift.pipeline.syntax.address import parse_cell
+
+LOCALS = ["jane", "Jane.Doe", "j+x", "=1+1", "jörg", '"a b"', "'o", ".a", "a..b", ""]
+DOMAINS = ["example.com", "EXAMPLE.com", "münchen.de", "xn--mnchen-3ya.de", "-a.com", "a", "", "x_y.com"]
+AROUND = ["", " ", "\u200b", "mailto:", "<", "Jane "]
+SPELT = st.builds("{}{}@{}{}".format, *map(st.sampled_from, (AROUND, LOCALS, DOMAINS, AROUND)))
+CELLS = st.lists(SPELT | st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12), min_size=1)
+OURS = "mailsift_address"
+LISTS = Lists.load()
+
+
+def segment_of(addresses: Path, out: Path) -> Path:
+    """Write verdicts whose reasons name the number of their address."""
+    n = pl.col("n")
+    columns = (
+        (n.cast(pl.String) if kind == pl.String else pl.lit(0).cast(kind) if name != "n" else n).alias(name)
+        for name, kind in SEGMENT.items()
+    )
+    pl.read_parquet(addresses).select(columns).write_parquet(out)
+    return out
+
+
+def results_of(cells: list[str], folder: Path, *, repair: bool = False) -> Path:
+    """Take a list in and join it with verdicts."""
+    source = folder / "list.jsonl"
+    source.write_text("".join(json.dumps({"email": cell}) + "\n" for cell in cells))
+    read_list(source, folder, options=IntakeOptions(column="email", repair=repair), limits=IntakeLimits())
+    segment = segment_of(folder / "addresses.parquet", folder / "segment.parquet")
+    join_results(folder / "rows.parquet", [segment], folder / "results.parquet")
+    return folder / "results.parquet"
+
+
+def exported(results: Path, kind: ExportFormat) -> list[dict[str, Any]]:
+    out = io.BytesIO()
+    export(results, out, format=kind)
+    out.seek(0)
+    match kind:
+        case ExportFormat.CSV:
+            return list(csv.DictReader(io.StringIO(out.getvalue().decode(), newline="")))
+        case ExportFormat.JSONL:
+            return [json.loads(line) for line in out.getvalue().splitlines()]
+        case ExportFormat.PARQUET:
+            return pl.read_parquet(out).to_dicts()
+        case ExportFormat.XLSX:
+            return pl.read_excel(out).with_columns(pl.col(pl.String).fill_null("")).to_dicts()
+
+
+@settings(max_examples=40, deadline=None)
+@given(CELLS)
+@example(
+    ["", " JANE@Example.com ", "jane@example.com", "nobody", "jane@MÜNCHEN.de", "jane@xn--mnchen-3ya.de"]
+)
+def test_every_row_names_the_address_that_was_judged_and_equal_ones_agree(cells: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        rows = exported(results_of(cells, Path(folder)), ExportFormat.JSONL)
+    parsed = [parse_cell(cell) for cell in cells]
+    assert [row["email"] for row in rows] == cells
+    assert [row[OURS] for row in rows] == ["" if one.rule else one.address for one in parsed]
+    verdicts = {(row[OURS], row["mailsift_reason"]) for row in rows if row[OURS]}
+    assert len(verdicts) == len({address for address, _ in verdicts})
+
+
+@settings(max_examples=40, deadline=None)
+@given(CELLS)
+@example(["Jane <Jane@Example.com>", "jane@example.com", "jane doe@example.com", "a@b.com, c@d.com", ""])
+def test_with_repair_a_row_names_what_was_validated_in_its_cells_place(cells: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        rows = exported(results_of(cells, Path(folder), repair=True), ExportFormat.JSONL)
+        plain = exported(results_of(cells, Path(folder)), ExportFormat.JSONL)
+    assert [row["email"] for row in rows] == cells
+    assert [list(row) for row in rows] == [list(row) for row in plain]
+    for row, before in zip(rows, plain, strict=True):
+        meant = parse_cell(LISTS.repaired(row["email"])).address if LISTS.repaired(row["email"]) else ""
+        assert row[OURS] == (meant or before[OURS])
+        said = f"Validated as {meant}. {row['mailsift_reason']}" if meant else row["mailsift_reason"]
+        assert row["mailsift_suggestion"] == said
+    verdicts = {(row[OURS], row["mailsift_reason"]) for row in rows if row[OURS]}
+    assert len(verdicts) == len({address for address, _ in verdicts})
+
+
+def test_repair_minds_the_operators_lists(tmp_path: Path) -> None:
+    changes = tmp_path / "changes.toml"
+    changes.write_text('[free]\nadd = ["iclud.com"]\n')
+    source = tmp_path / "list.txt"
+    source.write_text("email\nJane <jane@iclud.com>\n")
+    meant = {}
+    for overrides in ("", str(changes)):
+        options = IntakeOptions(repair=True, overrides=overrides)
+        read_list(source, tmp_path, options=options, limits=IntakeLimits())
+        meant[overrides] = pl.read_parquet(tmp_path / "rows.parquet")["address"].to_list()
+    assert [*meant.values()] == [["jane@icloud.com"], ["jane@iclud.com"]]
+
+
+@pytest.mark.parametrize("kind", ExportFormat)
+def test_every_format_has_the_address_beside_the_fields(tmp_path: Path, kind: ExportFormat) -> None:
+    rows = exported(results_of(["A@Example.com", "no at", "=1@example.com"], tmp_path), kind)
+    safe = "'" if kind in {ExportFormat.CSV, ExportFormat.XLSX} else ""
+    assert [row[OURS] for row in rows] == ["a@example.com", "", f"{safe}=1@example.com"]
+    assert list(rows[0])[:3] == ["email", OURS, "mailsift_catch_all"]
+
+
+def test_a_list_that_an_older_release_took_in_comes_to_its_end_without_it(tmp_path: Path) -> None:
+    results_of(["a@example.com"], tmp_path)
+    rows, older = tmp_path / "rows.parquet", tmp_path / "older.parquet"
+    names = {"mailsift.names": pl.read_parquet_metadata(rows)["mailsift.names"]}
+    pl.read_parquet(rows).drop("address").write_parquet(older, metadata=names)
+    join_results(older, [tmp_path / "segment.parquet"], tmp_path / "results.parquet")
+    for kind in ExportFormat:
+        found = pl.DataFrame(exported(tmp_path / "results.parquet", kind))
+        assert found.columns[:2] == ["email", "mailsift_catch_all"]

@@ -1,0 +1,64 @@
+"""What a list will take before it is started: by provider, and honest about what nobody knows."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, time_left
+from mailsift.jobs.forecasts import Picture
+from mailsift.jobs.plans import UNKNOWN_LINE, load_of_list, merge_small, provider_by_name
+from mailsift.jobs.rates import ProviderRates
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.providers import Providers
+from mailsift.storage.sql.stats import QueueRow, Queues
+
+PROVIDERS = Providers()
+
+
+def picture(*rows: QueueRow, slots: int = 4) -> Picture:
+    return Picture(Queues(rows, slots=slots), ProviderRates(PROVIDERS, ("",), (), (), now=0.0), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("domain", "provider"),
+    [
+        ("gmail.com", "google"),
+        ("hotmail.co.uk", "outlook"),
+        ("yahoo.de", "yahoo"),
+        ("yahoo.co.jp", "yahoo_japan"),
+        ("example.com", UNKNOWN_LINE),
+    ],
+)
+def test_free_mail_is_known_by_name_and_nothing_else_is(domain: str, provider: str) -> None:
+    assert provider_by_name(domain) == provider
+
+
+def test_small_hosts_count_together_and_who_tells_nothing_is_not_asked() -> None:
+    found = merge_small({"google": 60, "a.example": 9, "b.example": 8, "yahoo": 500, "": 3}, PROVIDERS)
+    assert found == {"google": 60, MIXED_LINE: 17, UNKNOWN_LINE: 3}
+    assert list(found) == ["google", MIXED_LINE, UNKNOWN_LINE]
+
+
+def test_a_list_takes_what_its_largest_provider_does_after_its_burst() -> None:
+    left = time_left(load_of_list(1_000, {"google": 450}, picture(), Mode.DEEP))
+    assert left.seconds == pytest.approx(220.0)  # 50 at once, 400 at 2/s, 2.5 s lost a turn
+    assert [line.key for line in left.lines] == ["google", TRIAGE_LINE]
+
+
+def test_what_others_wait_for_there_is_in_line_and_has_used_the_burst() -> None:
+    other = QueueRow(uuid4(), "google", small=False, addresses=100, ready_s=0.0)
+    left = time_left(load_of_list(1_000, {"google": 450}, picture(other), Mode.DEEP))
+    assert left.seconds == pytest.approx(302.5)
+
+
+def test_the_unknown_go_with_the_small_hosts() -> None:
+    left = time_left(load_of_list(2_000, {MIXED_LINE: 1_000, UNKNOWN_LINE: 200}, picture(), Mode.DEEP))
+    assert (left.lines[0].key, left.lines[0].addresses) == (MIXED_LINE, 1_200)
+    assert left.seconds == 10.0  # 30/s for each of four slots
+
+
+def test_without_mail_servers_only_the_look_itself_takes_time() -> None:
+    left = time_left(load_of_list(8_000, {}, picture(), Mode.MEDIUM))
+    assert (left.seconds, [line.key for line in left.lines]) == (2.0, [TRIAGE_LINE])

@@ -1,0 +1,174 @@
+"""How fast providers may be asked: the table, the operators' edits and what was learned, together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from mailsift.jobs.admin.console import domain_of, provider_key
+from mailsift.jobs.admin.models import Lane, describe_trouble
+from mailsift.jobs.admin.rates import lane_of, throttle_rows
+from mailsift.jobs.rates import ProviderRates
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.providers import Provider, Providers
+from mailsift.storage.redis.throttle_view import LearnedPace
+from mailsift.storage.sql.leases import LEASE_EXPIRED, TAKEN_BACK, TroubledChunk
+from mailsift.storage.sql.stats import LaneRow
+from mailsift.storage.sql.throttle_edits import ANY_SOURCE, ThrottleEdit
+
+PROVIDERS = Providers([Provider("google", rate=2.0, sessions=5)])
+LANE = LaneRow("google", ready=100, waiting=50, leased=10, chunks=3, waits_for="", until=None, jobs=1)
+CHUNK = TroubledChunk(
+    job_id=uuid4(),
+    job_name="list",
+    account="acme",
+    n=1,
+    state="ready",
+    throttle_key="",
+    attempt=3,
+    addresses=10,
+    last_error="",
+    ready_at=datetime(2026, 11, 21, tzinfo=UTC),
+    owner=None,
+)
+
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def lane(
+    *edits: ThrottleEdit,
+    learned: tuple[LearnedPace, ...] = (),
+    sources: tuple[str, ...] = ("",),
+    row: LaneRow = LANE,
+) -> Lane:
+    return lane_of(row, ProviderRates(PROVIDERS, sources, edits, learned, now=NOW.timestamp()))
+
+
+def test_a_lane_takes_as_long_as_its_provider_allows() -> None:
+    found = lane()
+    assert (found.rate, found.seconds, found.held) == (2.0, 88.0, False)  # 80 s, and 2.5 s lost a turn of 50
+
+
+def test_every_source_adds_its_rate_as_it_was_learned() -> None:
+    slowed = LearnedPace("google", "192.0.2.1", share=0.25)
+    found = lane(learned=(slowed,), sources=("192.0.2.1", "192.0.2.2"))
+    assert found.rate == 2.5
+    assert found.seconds == pytest.approx(80 * (2 + 3.5 / 12))  # the slower one's half decides
+
+
+def test_a_hold_with_an_end_and_a_penalty_put_the_start_off() -> None:
+    until = NOW + timedelta(seconds=600)
+    found = lane(ThrottleEdit("google", "", held=True, held_until=until))
+    assert (found.rate, found.seconds, found.held) == (0, 688.0, True)
+    assert lane(learned=(LearnedPace("google", "", closed_s=30.0),)).seconds == 118.0
+
+
+def test_the_slowest_that_is_learned_is_one_a_minute() -> None:
+    assert lane(learned=(LearnedPace("google", "", share=1e-6),)).rate == 1 / 60
+
+
+def test_a_held_source_adds_nothing_and_all_held_hold_the_lane() -> None:
+    one = ThrottleEdit("google", "192.0.2.1", held=True)
+    sources = ("192.0.2.1", "192.0.2.2")
+    found = lane(one, sources=sources)
+    assert (found.rate, found.seconds, found.held) == (
+        2.0,
+        None,
+        False,
+    )  # its half waits until somebody lets go
+    found = lane(ThrottleEdit("google", ANY_SOURCE, held=True), sources=sources)
+    assert (found.rate, found.seconds, found.held) == (0, None, True)
+
+
+def test_lanes_of_nobody_in_particular_have_a_name_and_no_rate() -> None:
+    found = [lane(row=replace(LANE, lane=name)) for name in ("", "*", "~")]
+    assert {(one.rate, one.seconds, one.held) for one in found} == {(None, None, False)}
+    assert len({one.title for one in found}) == 3
+
+
+def test_rows_show_what_the_table_says_what_was_edited_and_what_was_learned() -> None:
+    learned = LearnedPace(
+        "google", "", share=0.5, in_use=2, mix={SessionOutcome.CLEAN: 9, SessionOutcome.RATE: 1}
+    )
+    edit = ThrottleEdit("google", ANY_SOURCE, rate=3.0, edited_by="olga")
+    (row,) = throttle_rows([learned], [edit], {"google": 7}, PROVIDERS)
+    assert (row.base.rate, row.now.rate, row.rate) == (2.0, 3.0, 1.5)
+    assert (row.highest_rate, row.most_sessions) == (4.0, 10)
+    assert (row.state, row.waiting, row.edit) == ("slowed", 7, edit)
+
+
+@pytest.mark.parametrize(
+    ("learned", "held", "state"),
+    [
+        (LearnedPace("google", ""), False, "open"),
+        (LearnedPace("google", "", closed_s=3.0, strikes=1), False, "closed"),
+        (LearnedPace("google", "", closed_s=3.0, refuses=True), False, "refused"),
+        (LearnedPace("google", "", closed_s=3.0, refuses=True), True, "held"),
+    ],
+)
+def test_the_state_of_a_provider_is_one_word(learned: LearnedPace, held: bool, state: str) -> None:
+    (row,) = throttle_rows([learned], [ThrottleEdit("google", "", held=held)], {}, PROVIDERS)
+    assert row.state == state
+    assert (row.rate > 0) == (state == "open")
+
+
+def test_held_and_closed_providers_come_first_then_those_that_are_waited_for() -> None:
+    learned = [
+        LearnedPace("busy.example", "", mix={SessionOutcome.CLEAN: 99}),
+        LearnedPace("closed.example", "", closed_s=5.0),
+        LearnedPace("waited.example", ""),
+        LearnedPace("held.example", ""),
+    ]
+    rows = throttle_rows(
+        learned, [ThrottleEdit("held.example", "", held=True)], {"waited.example": 5}, PROVIDERS
+    )
+    found = [row.learned.provider.partition(".")[0] for row in rows]
+    assert found == ["held", "closed", "waited", "busy"]
+
+
+@pytest.mark.parametrize(
+    ("chunk", "part"),
+    [
+        (replace(CHUNK, last_error=LEASE_EXPIRED), "died or hung"),
+        (replace(CHUNK, last_error=TAKEN_BACK), "operator"),
+        (replace(CHUNK, last_error="builtins.MemoryError"), "MemoryError"),
+        (replace(CHUNK, state="done", attempt=5), "split in two"),
+        (replace(CHUNK, state="done", attempt=5, addresses=1), "without asking"),
+        (replace(CHUNK, state="done", attempt=4), "went well"),
+        (replace(CHUNK, state="cancelled"), "cancelled"),
+    ],
+)
+def test_what_happened_to_a_chunk_is_told(chunk: TroubledChunk, part: str) -> None:
+    assert part in describe_trouble(chunk)
+
+
+@pytest.mark.parametrize(
+    ("given", "domain"),
+    [
+        ("Example.COM", "example.com"),
+        ("anna@bücher.example", "xn--bcher-kva.example"),
+        (" a.example. ", "a.example"),
+    ],
+)
+def test_a_domain_is_read_as_the_pipeline_writes_it(given: str, domain: str) -> None:
+    assert domain_of(given) == domain
+
+
+@pytest.mark.parametrize("given", ["", "no domain", "a..b", "@", "x" * 300, "a b@c", "local"])
+def test_what_is_no_domain_is_refused(given: str) -> None:
+    with pytest.raises(MailsiftError) as refused:
+        domain_of(given)
+    assert refused.value.code == "bad_domain"
+
+
+def test_a_provider_is_a_key_or_a_domain() -> None:
+    assert provider_key(" Google ") == "google"
+    assert provider_key("mx.Example.net.") == "mx.example.net"
+    for given in ("", "a:b", "a b", "x" * 254, "a\x00b"):
+        with pytest.raises(MailsiftError):
+            provider_key(given)

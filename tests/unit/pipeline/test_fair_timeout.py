@@ -1,0 +1,65 @@
+"""Patience with a server does not run while our own loop gets no turn."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+import pytest
+
+from mailsift.pipeline.fair_clock import _TICKERS, FairTimeout
+from mailsift.pipeline.smtp.config import Source
+from mailsift.pipeline.smtp.connection import Ending, SessionError, dial
+
+OURS = Source(label="ours", bind="", proxy="", helo_name="prober.example")
+
+
+def hold_the_loop(seconds: float) -> None:
+    time.sleep(seconds)  # what a busy machine, or a long computation, does to it
+
+
+async def test_an_answer_that_arrives_while_the_loop_is_held_is_no_silence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = await dial("127.0.0.1", server.getsockname()[1], OURS, within=5)
+        accepted, _ = server.accept()
+        with accepted:
+            reading = asyncio.create_task(connection.reply(within=0.3))
+            await asyncio.sleep(0)
+            accepted.sendall(b"220 ready\r\n")
+            hold_the_loop(1.0)
+            assert (await reading).code == 220
+            connection.close()
+
+
+async def test_a_server_has_its_whole_time_after_the_loop_was_held() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = await dial("127.0.0.1", server.getsockname()[1], OURS, within=5)
+        accepted, _ = server.accept()
+        with accepted:
+            reading = asyncio.create_task(connection.reply(within=0.6))
+            await asyncio.sleep(0)
+            hold_the_loop(1.0)
+            asyncio.get_running_loop().call_later(0.15, accepted.sendall, b"220 ready\r\n")
+            assert (await reading).code == 220
+            connection.close()
+
+
+async def test_a_silent_server_is_silent_on_a_loop_that_has_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = await dial("127.0.0.1", server.getsockname()[1], OURS, within=5)
+        with pytest.raises(SessionError) as silent:
+            await connection.reply(within=0.1)
+        assert silent.value.ending is Ending.SLOW
+        connection.close()
+
+
+async def test_a_timeout_is_over_at_last_and_leaves_nothing_running() -> None:
+    async def wait() -> None:
+        async with FairTimeout(0.05):
+            hold_the_loop(0.2)
+            await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        await wait()
+    assert asyncio.get_running_loop() not in _TICKERS

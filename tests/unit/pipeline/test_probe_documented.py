@@ -1,0 +1,191 @@
+"""docs/probe.md says what the prober does: its diagrams and tables are held against the code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mailsift.pipeline.facts import Answer, CatchAllFact, Known, WaitReason
+from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.probe.breaker import COUNTED, REFUSALS, Breaker, BreakerConfig, RefusalWatch
+from mailsift.pipeline.probe.cache import DEFINITE
+from mailsift.pipeline.probe.collector import (
+    MAX_DROPS,
+    WAITS,
+    NextStep,
+    ProbeContext,
+    ResultCollector,
+    next_step,
+)
+from mailsift.pipeline.probe.queue import (
+    CatchAllState,
+    LearnedLimits,
+    ProbeQueue,
+    ProbeTarget,
+    ProviderQueue,
+    RouteQueue,
+    SessionPlan,
+)
+from mailsift.pipeline.probe.reading import CATCH_ALL, NOT_WORTH_ASKING, OwnRule, ReplyReader, read_session
+from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.replies.classifier import SmtpReply
+from mailsift.pipeline.replies.table import Stage
+from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
+from mailsift.pipeline.smtp.connection import Ending
+from mailsift.pipeline.smtp.session import DomainRecipients, Peer, SessionLog, TimedReply
+from mailsift.pipeline.validator import COUNT_AS_TRY
+from tests.unit.pipeline.smtp_stub import routed
+
+PAGE: Final = (Path(__file__).parents[3] / "docs" / "probe.md").read_text(encoding="utf-8")
+NO_REPLY: Final = {
+    Answer.NOT_ASKED,
+    Answer.DOUBTED,
+    Answer.UNREACHABLE,
+    Answer.NOT_ASKABLE,
+    Answer.PROBE_UNAVAILABLE,
+}
+SESSION_S: Final = 10.0
+
+
+def table(head: str) -> list[list[str]]:
+    """Return the cells of the table whose first column has this head, without back-ticks."""
+    lines = PAGE[PAGE.index(f"| {head} |") :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines]
+
+
+def edges(title: str) -> set[tuple[str, str]]:
+    """Return the edges of the diagram under a title."""
+    drawing = PAGE[PAGE.index(f"## {title}\n") :].split("```")[1]
+    return set(re.findall(r"^ *(\S+) --> ([^\s:]+)", drawing, re.MULTILINE))
+
+
+def rows_after_a_session() -> Iterator[tuple[str, str, str, str]]:
+    for endings, answered, condition, step in table("ending"):
+        for ending in endings.split(", "):
+            yield ending, answered, condition, step
+
+
+def test_the_drawing_of_a_session_has_its_stages_and_endings() -> None:
+    states = {state for edge in edges("A session") for state in edge} - {"[*]", "queued"}
+    assert states == {*Stage, *Ending}
+    stages, last = list(Stage), {ending for ending, end in edges("A session") if end == "[*]"} - {"queued"}
+    assert last == set(Ending)
+    assert set(pairwise(stages)) - edges("A session") == set()
+
+
+def test_the_drawing_of_what_follows_is_the_table_of_what_follows() -> None:
+    rows = list(rows_after_a_session())
+    assert edges("After a session") == {(ending, step) for ending, _, _, step in rows}
+    assert {ending for ending, *_ in rows} == set(Ending)
+    assert {step for *_, step in rows} == set(NextStep)
+
+
+@pytest.mark.parametrize(("ending", "answered", "condition", "step"), list(rows_after_a_session()))
+def test_what_follows_a_session_is_what_the_table_says(
+    ending: str, answered: str, condition: str, step: str
+) -> None:
+    """Make the session of the row and let the code decide."""
+    here, other = Peer("mx1.a.test", "192.0.2.1"), Peer("mx2.a.test", "192.0.2.2")
+    alone = condition == "there is no other server"
+    source = parse_source("", helo_name="probe.test")
+    route = RouteQueue(ProviderQueue(Provider("p")), source, [here] if alone else [here, other])
+    route.drops = MAX_DROPS - 1 if "for the third time" in condition else 0
+    route.seconds_lost = SESSION_S if condition == "the servers have used up the time" else 0.0
+    route.running, route.proven = (1, True) if "other sessions of ours" in condition else (0, False)
+    final = condition == "the refusal holds for all its servers"
+    refusal = SmtpReply(Stage.EHLO, 550, "", "No") if final else SmtpReply(Stage.EHLO, 421, "", "Busy")
+    answers = {"ann@a.test": TimedReply(SmtpReply(Stage.RCPT, 250, "2.1.5", "Ok"), 1)}
+    if condition == "it named a limit":
+        limit = SmtpReply(Stage.RCPT, 452, "4.5.3", "Too many recipients")
+        answers["bob@a.test"] = TimedReply(limit, 1)
+    log = SessionLog(
+        answers=answers if answered == "yes" else {},
+        stage=Stage.RCPT if answered == "yes" else Stage.BANNER,
+        refusal=refusal if ending == Ending.REFUSED else None,
+        ending=Ending(ending),
+        answered=len(answers) if answered == "yes" else 0,
+        repeated=SmtpReply(Stage.RCPT, 550, "5.1.1", "User unknown") if "witness" in condition else None,
+    )
+    singly = condition.startswith("it was asked singly")
+    plan = SessionPlan(route, here, [DomainRecipients("a.test", "", ("ann@a.test", "bob@a.test"))], singly)
+    session = read_session(plan, log, ReplyReader([]), elapsed=1.0)
+    patient = condition == "the caller is patient"
+    assert next_step(session, session_s=SESSION_S, patient=patient) == step
+
+
+def test_a_route_that_a_refusal_closed_keeps_it_when_its_other_sessions_end() -> None:
+    context = ProbeContext(ProbeConfig(helo_name="probe.test"), lambda: 0.0, ReplyReader([]), None)
+    catch_alls = CatchAllState(lambda: "token")
+    queue = ProbeQueue(catch_alls, LearnedLimits())
+    collector = ResultCollector(context, queue, catch_alls, RefusalWatch(Breaker(), ""), SESSION_S)
+    route = queue.route(
+        ProbeTarget("", "", "", routed("a.test")),
+        parse_source("", helo_name="probe.test"),
+        Provider("p", recipients=1),
+        lambda _: True,
+    )
+    catch_alls.known["a.test"] = CatchAllFact("a.test", Known.NO)
+    queue.put(route, "a.test", ["ann@a.test", "bob@a.test"])
+    first, second = queue.next_sessions(2, 0.0)
+    blocked = SmtpReply(Stage.EHLO, 554, "5.7.1", "Your address is on a block list")
+    for plan, log in (
+        (first, SessionLog(stage=Stage.EHLO, refusal=blocked, ending=Ending.REFUSED)),
+        (second, SessionLog(stage=Stage.CONNECT, ending=Ending.UNREACHED)),
+    ):
+        queue.finish(plan)
+        collector.record_session(plan, log, elapsed=0.1)
+    assert {fact.answer for fact in collector.mailboxes.values()} == {Answer.REFUSED_US}
+    assert route.closed is not None
+    assert route.closed[0].answer is Answer.REFUSED_US
+
+
+def test_what_every_answer_leads_to() -> None:
+    said = {Answer(name): cells for name, *cells in table("answer")}
+    assert set(said) == set(Answer) - NO_REPLY
+    for answer, cells in said.items():
+        counted = "no" if answer not in COUNTED else "refused" if answer in REFUSALS else "accepted"
+        assert cells == [
+            CATCH_ALL.get(answer, Known.UNKNOWN).value,
+            "no" if answer in NOT_WORTH_ASKING else "yes",
+            WAITS[answer].value if answer in WAITS else "",
+            "yes" if answer in DEFINITE else "no",
+            counted,
+        ]
+    assert not NO_REPLY & {*CATCH_ALL, *NOT_WORTH_ASKING, *WAITS, *DEFINITE, *COUNTED}
+
+
+def test_the_facts_without_a_reply_and_the_outcomes() -> None:
+    assert [rule for rule, *_ in table("rule")] == list(OwnRule)
+    assert {Answer(answer) for _, answer, _ in table("rule")} <= NO_REPLY | {Answer.REFUSED_US}
+    assert [outcome for outcome, *_ in table("outcome")] == list(SessionOutcome)
+
+
+def test_why_an_address_waits_and_what_counts_as_a_try() -> None:
+    assert {WaitReason(reason): tries for reason, _, tries in table("reason")} == {
+        reason: "yes" if reason in COUNT_AS_TRY else "no" for reason in WaitReason
+    }
+
+
+DEFAULTS: Final[Mapping[str, object]] = {
+    "ProbeConfig": ProbeConfig(helo_name="probe.test"),
+    "BreakerConfig": BreakerConfig(),
+}
+
+
+@pytest.mark.parametrize(("value", "where"), [(value, where) for value, where, _ in table("value")])
+def test_the_numbers_are_those_of_the_code(value: str, where: str) -> None:
+    *modules, name = where.split(".")
+    owner: object = DEFAULTS.get(modules[-1]) or import_module(".".join(["mailsift.pipeline", *modules]))
+    assert str(getattr(owner, name)) == value
+
+
+def test_every_module_of_the_prober_is_on_the_page() -> None:
+    folder = Path(__file__).parents[3] / "pipeline" / "probe"
+    named = {cells[0] for cells in table("module")} - {"pipeline/smtp/session.py"}
+    assert named == {f"pipeline/probe/{path.name}" for path in folder.glob("[!_]*.py")}

@@ -1,0 +1,92 @@
+"""Refusals are believed only while the server still knows somebody it has accepted."""
+
+from __future__ import annotations
+
+import pytest
+
+from mailsift.pipeline.facts import Answer, Known, WaitReason
+from mailsift.pipeline.probe.prober import ProbeResult
+from tests.unit.pipeline.smtp_stub import (
+    NOT_FOUND,
+    Bench,
+    Mailer,
+    harvest_defence,
+    knows,
+    mailing,
+    providers,
+    routed,
+    targets,
+)
+
+FACT = routed("a.test")
+REAL = tuple(f"real{n}" for n in range(10))
+GONE = tuple(f"gone{n}" for n in range(10))
+MIXED = tuple(name for pair in zip(GONE, REAL, strict=True) for name in pair)
+
+
+def found(probed: ProbeResult, answer: Answer) -> set[str]:
+    return {address.partition("@")[0] for address, fact in probed.mailboxes.items() if fact.answer is answer}
+
+
+@pytest.mark.parametrize("recipients", [1, 4, 8, 50])
+@pytest.mark.parametrize("offers", [("PIPELINING",), ()])
+async def test_a_harvest_defence_makes_nobody_invalid_who_is_there(
+    recipients: int, offers: tuple[str, ...]
+) -> None:
+    mailer = Mailer(rcpt=harvest_defence(knows(*REAL)), offers=offers)
+    async with mailing(mailer) as port:
+        bench = Bench(port, providers=providers(recipients, 1))
+        probed = await bench.probe(targets(FACT, *MIXED))
+        assert found(probed, Answer.NOT_FOUND) <= set(GONE)
+        doubted = found(probed, Answer.DOUBTED)
+        assert doubted & set(REAL)
+        assert {probed.waits[f"{name}@a.test"].reason for name in doubted} == {WaitReason.DEFERRED}
+        mailer.rcpt = knows(*REAL)  # it has forgotten us
+        later = await bench.probe(targets(FACT, *doubted), max_age=86_400)
+    assert found(later, Answer.ACCEPTED) == doubted & set(REAL)
+    assert found(later, Answer.NOT_FOUND) == doubted & set(GONE)
+
+
+async def test_who_was_accepted_before_is_asked_in_a_later_call_too() -> None:
+    mailer = Mailer(rcpt=harvest_defence(knows(*REAL)))
+    async with mailing(mailer) as port:
+        bench = Bench(port)
+        first = await bench.probe(targets(FACT, *MIXED))
+        waiting = [address.partition("@")[0] for address in first.waits]
+        assert found(first, Answer.ACCEPTED) & set(waiting)  # the witness comes back with them
+        again = await bench.probe(targets(FACT, *waiting), max_age=86_400)
+        strict = await bench.probe(targets(FACT, *waiting), max_age=0)
+    assert not found(again, Answer.NOT_FOUND)
+    assert not found(strict, Answer.NOT_FOUND) & set(REAL)
+
+
+async def test_a_witness_that_is_still_known_confirms_the_refusals() -> None:
+    mailer = Mailer(rcpt=knows("real0"))
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(targets(FACT, "real0", *GONE))
+    assert found(probed, Answer.NOT_FOUND) == set(GONE)
+    assert not probed.waits
+    assert mailer.recipients.count("real0@a.test") == 2
+    assert probed.catch_alls["a.test"].catch_all is Known.NO
+
+
+async def test_where_nothing_depends_on_it_nobody_is_asked_twice() -> None:
+    for script in (knows(*REAL), knows()):
+        mailer = Mailer(rcpt=script)
+        async with mailing(mailer) as port:
+            await Bench(port).probe(targets(FACT, *REAL))
+        assert len(mailer.recipients) == len(set(mailer.recipients)) == 11
+
+
+async def test_a_witness_that_cannot_be_asked_now_makes_nobody_invalid() -> None:
+    heard: set[str] = set()
+
+    def busy_later(address: str) -> str:
+        again = address in heard
+        heard.add(address)
+        return "451 4.3.0 later" if again else "250 ok" if address.startswith("real") else NOT_FOUND
+
+    async with mailing(Mailer(rcpt=busy_later)) as port:
+        probed = await Bench(port).probe(targets(FACT, "real0", *GONE))
+    assert found(probed, Answer.ACCEPTED) == {"real0"}
+    assert found(probed, Answer.DOUBTED) == set(GONE)

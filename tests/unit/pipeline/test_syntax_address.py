@@ -1,0 +1,75 @@
+"""The names of broken rules never refuse anything by themselves."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+
+from email_validator import SPECIAL_USE_DOMAIN_NAMES
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from mailsift.pipeline.syntax.address import REFUSED_TLDS, obvious_rule, parse_exact, validated
+
+_ODD = st.sampled_from(
+    [
+        *"aZ09.-_+@\"'\\<> ,;:[]()\t\n\x00",
+        "..",
+        "--",
+        "xn--",
+        "é",
+        "e\u0301",
+        "\u0338",
+        "İ",
+        "\u200b",
+        "。",
+        "．",
+        "＠",
+    ]
+)
+_ENDS = st.sampled_from(
+    ["", "@a.de", "@a.local", "@é.de", "@x.c0m", "@[1.2.3.4]", ">", "\u0338@a.de", "@" + "b" * 64]
+)
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(st.lists(_ODD, max_size=10).map("".join), _ENDS)
+def test_what_is_called_obviously_bad_is_refused_by_the_exact_parser_too(start: str, end: str) -> None:
+    text = start + end
+    assume(not text.lower().endswith("@test"))  # a bare `test` is our own refusal: it has no dot
+    if obvious_rule(text) is None:
+        return
+    try:
+        validated(text)
+    except ValueError:
+        return
+    raise AssertionError(f"{text!a} is good, yet it is called {obvious_rule(text)}")
+
+
+def test_every_letter_that_has_another_case_or_composition_has_one_canonical_form() -> None:
+    letters = [
+        letter
+        for letter in map(chr, range(0x80, sys.maxunicode + 1))
+        if letter.lower() != letter or unicodedata.normalize("NFC", letter) != letter
+    ]
+    assert len(letters) > 1_000
+    for letter in letters:
+        first = parse_exact(f"x{letter}y@a.de")
+        if not first.rule:
+            assert parse_exact(first.address) == first, f"U+{ord(letter):04X}"
+
+
+def test_a_local_part_that_grows_beyond_the_limit_when_lower_cased_is_refused() -> None:
+    assert parse_exact("İ" * 22 + "@a.de").rule == "local_too_long"
+    assert not parse_exact("Ä" * 32 + "@a.de").rule
+
+
+def test_a_local_part_is_counted_in_octets() -> None:
+    assert parse_exact("ä" * 33 + "@a.de").rule == "local_too_long"
+    assert not parse_exact("a" * 64 + "@a.de").rule
+
+
+def test_only_test_is_let_through_of_the_special_use_names() -> None:
+    assert set(SPECIAL_USE_DOMAIN_NAMES) - set(REFUSED_TLDS) == {"test"}
+    assert {parse_exact(f"a@b.{tld}").rule for tld in REFUSED_TLDS} == {"domain_special_use"}
+    assert not parse_exact("a@b.test").rule
