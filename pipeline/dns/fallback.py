@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import aiodns
@@ -49,6 +50,7 @@ class AiodnsFallback:
         self._asked = 0
         self._born = 0.0
         self._closing: set[asyncio.Task[None]] = set()
+        self._closed = asyncio.Event()
 
     def ask(self, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None]) -> None:
         """Ask for the records of an absolute name; `done` gets the answer later, exactly once."""
@@ -59,16 +61,21 @@ class AiodnsFallback:
         """Drop what is remembered, and with it the connection once its open questions have had their time."""
         old, self._resolver = self._resolver, None
         if old is not None:
-            closing = self._loop.create_task(_close_later(old, 2 * self._timeout))
+            closing = self._loop.create_task(self._close_later(old))
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
     async def aclose(self) -> None:
         """Release sockets and timers; open questions fail."""
         self.forget()
-        for closing in self._closing:
-            closing.cancel()
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        self._closed.set()
+        await asyncio.gather(*self._closing)
+
+    async def _close_later(self, resolver: aiodns.DNSResolver) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2 * self._timeout):
+                await self._closed.wait()
+        await resolver.close()
 
     def _current(self) -> aiodns.DNSResolver:
         now = self._loop.time()
@@ -81,13 +88,6 @@ class AiodnsFallback:
             )
         self._asked += 1
         return self._resolver
-
-
-async def _close_later(resolver: aiodns.DNSResolver, seconds: float) -> None:
-    try:
-        await asyncio.sleep(seconds)
-    finally:
-        await resolver.close()
 
 
 def _read(name: str, record_type: RecordType, answered: asyncio.Future[pycares.DNSResult]) -> DnsAnswer:

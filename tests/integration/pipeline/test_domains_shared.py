@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
+from mailsift.pipeline.dns.domains import DnsConfig
 from mailsift.pipeline.facts import DomainState
 from mailsift.pipeline.ports import FactKind
 from mailsift.storage.redis.connection import connect
@@ -21,6 +22,8 @@ ZONE: Zone = {
     **{name: {"MX": Says(["10 mx.host.test."], delay=0.05)} for name in NAMES},
     "mx.host.test": {"A": Says(["127.0.0.9"])},
 }
+FEW = DnsConfig(concurrency=50)
+"""What the stub's socket buffer surely holds while nobody reads it: lost questions are asked again."""
 
 
 @pytest.fixture
@@ -38,15 +41,14 @@ def _times_asked(stub: DnsStub) -> set[int]:
 async def test_two_processes_ask_for_every_domain_once(redis: Redis) -> None:
     async with (
         serving(ZONE) as stub,
-        domain_facts(stub, cache=RedisFactCache(redis)) as one,
-        domain_facts(stub, cache=RedisFactCache(redis)) as two,
+        domain_facts(stub, cache=RedisFactCache(redis), config=FEW) as one,
+        domain_facts(stub, cache=RedisFactCache(redis), config=FEW) as two,
     ):
         first, second = await asyncio.gather(one.lookup(NAMES[:200]), two.lookup(NAMES[100:]))
     assert list(first) == NAMES[:200]
     assert list(second) == NAMES[100:]
     assert {fact.state for fact in (first | second).values()} == {DomainState.ROUTED}
-    # A datagram that a busy machine loses is sent again; who did not share would ask 100 names twice.
-    assert sum(times - 1 for (_, kind), times in stub.asked.items() if kind == "MX") <= 10
+    assert _times_asked(stub) == {1}
     assert len(stub.asked) == 300 + 1
 
 

@@ -19,6 +19,7 @@ import uvloop
 from mailsift.pipeline.dns import nameserver
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
+from mailsift.pipeline.dns.fallback import AiodnsFallback
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.guard import AddressGuard
@@ -106,11 +107,23 @@ async def test_rubbish_for_one_name_does_no_harm_to_the_names_asked_beside_it() 
 async def test_closing_while_a_name_is_asked_over_tcp_ends_it() -> None:
     says = iter([Says(garbage=b"\x81\x80\xff")])  # then silence
     async with serving({}, lambda _n, _k: next(says, SILENCE)) as stub:
-        client = DnsClient(servers=[stub.server], timeout=5, tries=2)
+        client = DnsClient(servers=[stub.server], timeout=1, tries=2)
         answered = asyncio.ensure_future(ask(client, "x.test"))
         await stub.until_asked(2)
         await client.aclose()
         assert (await answered).detail == "resolver closed"
+
+
+async def test_what_is_open_at_the_library_fails_while_the_loop_still_runs() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        fallback = AiodnsFallback(f"{host}:{port}", timeout=5)
+        answers: list[DnsAnswer] = []
+        fallback.ask("x.test", RecordType.MX, answers.append)
+        await fallback.aclose()
+        for _ in range(3):  # from the library to its future, and from there to us
+            await asyncio.sleep(0)
+        assert [answer.outcome for answer in answers] == [DnsOutcome.FAILED]
 
 
 async def test_temporary_failures_are_asked_again() -> None:
