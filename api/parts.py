@@ -10,6 +10,7 @@ from fastapi import Request
 from mailsift.accounts.keys import KeyService
 from mailsift.accounts.service import People
 from mailsift.api.http.auth import Authenticator
+from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
 from mailsift.jobs.admin.service import Operations
 from mailsift.jobs.drafts import Drafts
@@ -34,6 +35,7 @@ class ApiParts:
         plans: what lists will take.
         webhooks, schedules: what can be asked of them.
         operations: what operators see and do.
+        answers: what requests with an Idempotency-Key were answered.
         ready: raises a MailsiftError when a server that is needed does not answer.
         clock: seconds since the epoch.
         max_bytes: what an uploaded list may have.
@@ -49,6 +51,7 @@ class ApiParts:
     webhooks: WebhookService
     schedules: ScheduleService
     operations: Operations
+    answers: AnswerStore
     ready: Callable[[], Awaitable[None]]
     clock: Clock
     max_bytes: int

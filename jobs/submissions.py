@@ -115,10 +115,10 @@ async def insert_once(connection: Connection, new: NewJob, once: str) -> Submitt
     return Submitted(JobId(new.id))
 
 
-def _again(request: Request, known: tuple[str, UUID]) -> Submitted:
+def _again(request: Request, known: tuple[str, UUID | None]) -> Submitted:
     fingerprint, job_id = known
-    if fingerprint != request.fingerprint:
-        text = "This Idempotency-Key was used with another list or other options."
+    if fingerprint != request.fingerprint or job_id is None:
+        text = "This Idempotency-Key was used with another list, other options or another operation."
         raise MailsiftError("idempotency_key_reused", text)
     return Submitted(JobId(job_id), fresh=False)
 

@@ -539,6 +539,7 @@ class Container:
     async def api_parts(self) -> ApiParts:
         """Return what the API is made of."""
         from mailsift.api.http.auth import Authenticator, Zones
+        from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts
         from mailsift.storage.redis.rate_limit import Zone
 
@@ -554,6 +555,7 @@ class Container:
             webhooks=self.webhooks,
             schedules=self.schedules,
             operations=self.operations,
+            answers=AnswerStore(database=self.database, vault=self._vault),
             ready=self._check_schema,
             clock=self.clock,
             max_bytes=self.settings.max_bytes,

@@ -124,7 +124,11 @@ class RequireScope:
 
     async def authenticate(self, request: Request) -> Caller:
         """Do the same for who calls it without FastAPI."""
+        known: Caller | None = request.scope.get("caller")
+        if known is not None:  # with an Idempotency-Key it is asked twice
+            return known
         authenticator: Authenticator = request.app.state.parts.authenticator
         caller = await authenticator.authenticate(request, self._scope)
         check_query(request)
+        request.scope["caller"] = caller
         return caller

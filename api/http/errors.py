@@ -47,6 +47,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     # keys and idempotency
     "key_not_found": 404,
     "key_not_active": 409,
+    "idempotency_key_in_use": 409,
     "idempotency_key_reused": 422,
     # people and pages
     "sign_in_needed": 401,

@@ -12,6 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from mailsift.api.http.errors import PROBLEM_TYPE, STATUS_OF, error_body
+from mailsift.api.http.idempotency import KEY_HEADER, KEY_SCHEMA
 from mailsift.api.http.responses import Problem
 from mailsift.api.http.uploads import JsonList
 
@@ -33,6 +34,14 @@ _HEADERS: Final[Mapping[int, dict[str, str]]] = {
     405: {"Allow": "the methods of this path"},
     429: {"Retry-After": "seconds to wait", "RateLimit": "what is left", "RateLimit-Policy": "the quota"},
     503: {"Retry-After": "seconds to wait"},
+}
+_KEY_ERRORS: Final = ("bad_idempotency_key", "idempotency_key_in_use", "idempotency_key_reused")
+_KEY_PARAMETER: Final = {
+    "name": KEY_HEADER,
+    "in": "header",
+    "required": False,
+    "description": "with the same key within 24 hours this is done once, and answered as the first time",
+    "schema": KEY_SCHEMA,
 }
 _SCHEMA: Final = {"$ref": f"#/components/schemas/{Problem.__name__}"}
 
@@ -113,6 +122,7 @@ def build_openapi(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
         _add_models(made)
+        _add_keys(made)
         _add_nulls(made)
         _add_links(made)
         app.openapi_schema = made
@@ -127,6 +137,22 @@ def _add_models(made: dict[str, Any]) -> None:
         found = model.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas.update(found.pop("$defs", {}))
         schemas[model.__name__] = found
+
+
+def _add_keys(made: dict[str, Any]) -> None:
+    """Say that every POST under /v1 takes an Idempotency-Key, and which errors that may lead to."""
+    for path, methods in made["paths"].items():
+        operation = methods.get("post") if path.startswith("/v1/") else None
+        if operation is None:
+            continue
+        parameters = operation.setdefault("parameters", [])
+        if not any(one["name"].lower() == KEY_HEADER.lower() for one in parameters):
+            parameters.append(_KEY_PARAMETER)
+        for status, response in error_responses(*_KEY_ERRORS).items():
+            shape = {name: value for name, value in response.items() if name != "model"}
+            known = operation["responses"].setdefault(str(status), shape)
+            examples = shape["content"]["application/json"]["examples"]
+            known["content"]["application/json"]["examples"].update(examples)
 
 
 def _add_nulls(made: dict[str, Any]) -> None:

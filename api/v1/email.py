@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from json import JSONDecodeError
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 from typing_extensions import override
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
+from mailsift.api.http.idempotency import Handler, OnceRoute
 from mailsift.api.http.inputs import Email, Whole, read_json
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.responses import Envelope, answer
@@ -86,7 +85,7 @@ class MinimalVerdict(BaseModel):
     reason: str
 
 
-class DirectRoute(APIRoute):
+class DirectRoute(OnceRoute):
     """The route of `validate_email`: described by FastAPI, called without it.
 
     Finding out again with every request what the endpoint takes costs FastAPI a third of an answer: with it
@@ -95,7 +94,7 @@ class DirectRoute(APIRoute):
     """
 
     @override
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def answering(self) -> Handler:
         """Return what takes the key, then the body, and asks the endpoint."""
 
         async def handle(request: Request) -> Response:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigDict, Field
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.downloads import TYPES, ExportOptions, download
+from mailsift.api.http.idempotency import IdempotencyKey, OnceRoute, read_key
 from mailsift.api.http.inputs import ShortText
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.paging import Cursor, Limit, PageResponse
@@ -32,7 +32,12 @@ from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.verdict import Status
 from mailsift.storage.states import JobState
 
-router = APIRouter(prefix="/v1/bulk/jobs", tags=["jobs"], generate_unique_id_function=operation_id)
+router = APIRouter(
+    prefix="/v1/bulk/jobs",
+    tags=["jobs"],
+    route_class=OnceRoute,
+    generate_unique_id_function=operation_id,
+)
 
 Reader = Annotated[Caller, Depends(RequireScope(Scope.JOBS_READ))]
 Writer = Annotated[Caller, Depends(RequireScope(Scope.JOBS_WRITE))]
@@ -40,15 +45,6 @@ Writer = Annotated[Caller, Depends(RequireScope(Scope.JOBS_WRITE))]
 _WAIT_LOOK_SECONDS: Final = 0.25
 _FOLLOW_LOOK_SECONDS: Final = 0.5
 _QUIET_LOOKS: Final = 30  # then a comment keeps the connection alive
-_IDEMPOTENCY = re.compile(r'"([!#-[\]-~]{1,255})"|([!#-~]{1,255})')
-IdempotencyKey = Annotated[
-    str,
-    Header(
-        max_length=300,
-        description="at most one job in 24 hours",
-        json_schema_extra={"pattern": f"^({_IDEMPOTENCY.pattern})?$"},
-    ),
-]
 
 
 def _of_view(name: str) -> AliasPath:
@@ -232,7 +228,7 @@ async def create_job(
     idempotency_key: IdempotencyKey = "",
 ) -> JSONResponse:
     """Take a list and start its job. The same Idempotency-Key with the same list gives the same job."""
-    parts, once = parts_of(request), _once(idempotency_key)
+    parts, once = parts_of(request), read_key(idempotency_key)
     async with upload_of(request) as upload:
         submitted = await parts.jobs.receive(
             caller.account_id, upload.pieces, upload.options, source_name=upload.source_name, once=once
@@ -244,21 +240,6 @@ async def create_job(
         )
     headers["Idempotency-Replayed"] = "true"
     return await _respond(parts, caller, submitted.job_id, "This job exists.", headers=headers)
-
-
-def _once(header: str) -> str:
-    """Read the Idempotency-Key: a structured-field string, or the bare text most people send.
-
-    Raises:
-        MailsiftError: `bad_idempotency_key`.
-    """
-    if not header:
-        return ""
-    found = _IDEMPOTENCY.fullmatch(header)
-    if found is None:
-        text = "An Idempotency-Key has 1 to 255 visible ASCII characters, no spaces, quotes or backslashes."
-        raise MailsiftError("bad_idempotency_key", text)
-    return found[1] or found[2]
 
 
 @router.get(

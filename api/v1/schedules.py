@@ -10,7 +10,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import AliasChoices, AliasGenerator, AliasPath, AwareDatetime, BaseModel, ConfigDict, Field
 
-from mailsift.api.http.inputs import WHOLE, ShortText, StrictRoute
+from mailsift.api.http.idempotency import OnceRoute
+from mailsift.api.http.inputs import WHOLE, ShortText
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, id_of_cursor, page_of
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
@@ -24,7 +25,7 @@ from mailsift.jobs.views import JobId
 router = APIRouter(
     prefix="/v1/bulk/schedules",
     tags=["schedules"],
-    route_class=StrictRoute,
+    route_class=OnceRoute,
     generate_unique_id_function=operation_id,
 )
 _CLOCK_ERRORS: Final = ("schedule_cron_invalid", "schedule_zone_invalid", "schedule_ended")

@@ -20,7 +20,8 @@ from pydantic import (
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.inputs import StrictRoute, Url, Whole
+from mailsift.api.http.idempotency import OnceRoute
+from mailsift.api.http.inputs import Url, Whole
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.paging import (
     Cursor,
@@ -47,7 +48,7 @@ from mailsift.pipeline.errors import MailsiftError
 router = APIRouter(
     prefix="/v1/webhooks",
     tags=["webhooks"],
-    route_class=StrictRoute,
+    route_class=OnceRoute,
     generate_unique_id_function=operation_id,
 )
 

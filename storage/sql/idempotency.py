@@ -1,4 +1,9 @@
-"""Idempotency keys in SQL: which request made which job, for a day."""
+"""Idempotency keys in SQL, for a day: which request made which job, and what all others were answered.
+
+A key belongs to one request: a list, then `job_id` is its job; or any other one, then `lease_until` is set
+while it is worked on and `answer` when it is answered. One whose lease has run out died on its way: the key
+is free.
+"""
 
 from __future__ import annotations
 
@@ -19,41 +24,113 @@ class Request:
     fingerprint: str
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a key.
+
+    Attributes:
+        fingerprint: of the request that has it.
+        answer: what it was answered, sealed; None while it is worked on, and where a list made a job.
+    """
+
+    fingerprint: str
+    answer: bytes | None
+
+
 # A key older than a day is free again. A second request with the same key waits here for the first one's
 # transaction.
 _CLAIM = text("""
     INSERT INTO idempotency (account_id, key, fingerprint, job_id)
     VALUES (:account_id, :key, :fingerprint, :job_id)
     ON CONFLICT (account_id, key) DO UPDATE
-        SET fingerprint = excluded.fingerprint, job_id = excluded.job_id, created_at = clock_timestamp()
+        SET fingerprint = excluded.fingerprint, job_id = excluded.job_id, created_at = clock_timestamp(),
+            token = NULL, lease_until = NULL, answer = NULL
         WHERE idempotency.created_at < clock_timestamp() - interval '24 hours'
+           OR idempotency.lease_until < clock_timestamp()
 """)
 
+_BEGIN = text("""
+    INSERT INTO idempotency (account_id, key, fingerprint, token, lease_until)
+    VALUES (:account_id, :key, :fingerprint, :token, clock_timestamp() + make_interval(secs => :lease))
+    ON CONFLICT (account_id, key) DO UPDATE
+        SET fingerprint = excluded.fingerprint, token = excluded.token, lease_until = excluded.lease_until,
+            job_id = NULL, answer = NULL, created_at = clock_timestamp()
+        WHERE idempotency.created_at < clock_timestamp() - interval '24 hours'
+           OR idempotency.lease_until < clock_timestamp()
+""")
+
+_RENEW = text("""
+    UPDATE idempotency SET lease_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE account_id = :account_id AND key = :key AND token = :token AND answer IS NULL
+""")
+
+# Of a job the answer goes when the job goes.
+_FINISH = text("""
+    UPDATE idempotency SET answer = :answer, lease_until = NULL,
+        job_id = (SELECT id FROM job WHERE id = :job_id AND account_id = :account_id)
+    WHERE account_id = :account_id AND key = :key AND token = :token
+""")
+
+_FREE = text("DELETE FROM idempotency WHERE account_id = :account_id AND key = :key AND token = :token")
+
 _FOUND = text(
-    "SELECT fingerprint, job_id FROM idempotency WHERE account_id = :account_id AND key = :key"
+    "SELECT fingerprint, job_id, answer FROM idempotency WHERE account_id = :account_id AND key = :key"
     " AND created_at >= clock_timestamp() - interval '24 hours'"
+    " AND (lease_until IS NULL OR lease_until >= clock_timestamp())"
 )
 
-_PURGE = text("DELETE FROM idempotency WHERE created_at < clock_timestamp() - interval '24 hours'")
+_PURGE = text(
+    "DELETE FROM idempotency WHERE created_at < clock_timestamp() - interval '24 hours'"
+    " OR lease_until < clock_timestamp()"
+)
 
 
 async def claim(connection: Connection, request: Request, job_id: UUID) -> bool:
-    """Take the key for this job, which the transaction has inserted; False when another job has it."""
-    values = {
-        "account_id": request.account_id,
-        "key": request.key,
-        "fingerprint": request.fingerprint,
-        "job_id": job_id,
-    }
-    return (await connection.execute(_CLAIM, values)).rowcount == 1
+    """Take the key for this job, which the transaction has inserted; False when another request has it."""
+    return (await connection.execute(_CLAIM, {**_values(request), "job_id": job_id})).rowcount == 1
 
 
-async def find(connection: Connection, account_id: UUID, key: str) -> tuple[str, UUID] | None:
-    """Return the fingerprint and the job of a key that was used within the last day."""
+async def find(connection: Connection, account_id: UUID, key: str) -> tuple[str, UUID | None] | None:
+    """Return the fingerprint and the job, if it has one, of a key that was used within the last day."""
     row = (await connection.execute(_FOUND, {"account_id": account_id, "key": key})).one_or_none()
     return (row.fingerprint, row.job_id) if row else None
 
 
+async def begin(connection: Connection, request: Request, token: UUID, *, lease: float) -> bool:
+    """Take the key for a request that is worked on now, for so many seconds; False when another has it."""
+    values = {**_values(request), "token": token, "lease": lease}
+    return (await connection.execute(_BEGIN, values)).rowcount == 1
+
+
+async def known(connection: Connection, request: Request) -> Known | None:
+    """Return what is known of the request's key."""
+    values = {"account_id": request.account_id, "key": request.key}
+    row = (await connection.execute(_FOUND, values)).one_or_none()
+    return Known(row.fingerprint, bytes(row.answer) if row.answer is not None else None) if row else None
+
+
+async def renew(connection: Connection, request: Request, token: UUID, *, lease: float) -> None:
+    """Keep the key for so many seconds from now on."""
+    await connection.execute(_RENEW, {**_values(request), "token": token, "lease": lease})
+
+
+async def finish(
+    connection: Connection, request: Request, token: UUID, answer: bytes, job_id: UUID | None
+) -> None:
+    """Store the answer, with the job it is about if there is one."""
+    values = {**_values(request), "token": token, "answer": answer, "job_id": job_id}
+    await connection.execute(_FINISH, values)
+
+
+async def free(connection: Connection, request: Request, token: UUID) -> None:
+    """Give the key back: nothing was done under it."""
+    await connection.execute(_FREE, {**_values(request), "token": token})
+
+
 async def purge(connection: Connection) -> int:
-    """Forget keys older than a day; returns how many."""
+    """Forget keys older than a day and those of requests that died; returns how many."""
     return (await connection.execute(_PURGE)).rowcount
+
+
+def _values(request: Request) -> dict[str, object]:
+    return {"account_id": request.account_id, "key": request.key, "fingerprint": request.fingerprint}

@@ -50,6 +50,7 @@ account = Table(
     Column(
         "retention_s", Float, nullable=False, server_default="0"
     ),  # of its jobs that say nothing; 0 = ever
+    Column("test_of", UUID, ForeignKey("account.id", ondelete="CASCADE"), unique=True),  # whose test account
 )
 
 job = Table(
@@ -92,6 +93,7 @@ job = Table(
     Column("expires_at", _MOMENT),  # blobs and row are deleted then
     Column("schedule_id", UUID, ForeignKey("schedule.id", ondelete="SET NULL", use_alter=True)),
     Column("scheduled_for", _MOMENT),  # the slot of the schedule; none when somebody said "now"
+    Column("test", Boolean, nullable=False, server_default="false"),  # of a test account: nobody is asked
     UniqueConstraint("schedule_id", "scheduled_for", name="job_once_a_slot"),
     CheckConstraint(_one_of("state", JobState), name="job_state"),
     CheckConstraint(f"(state IN {SQL_LISTS['ended']}) = (finished_at IS NOT NULL)", name="job_finished_at"),
@@ -142,6 +144,7 @@ event = Table(
     Column("body", LargeBinary, nullable=False),  # the very bytes that are signed and sent
     Column("created_at", _MOMENT, nullable=False),
     Column("once", Text, unique=True),  # what may happen only once, e.g. the end of a job
+    Index("event_by_account", "account_id", "created_at", "id"),
 )
 
 endpoint = Table(

@@ -1,0 +1,234 @@
+"""`Idempotency-Key` on every POST (draft-ietf-httpapi-idempotency-key-header): done once, answered often.
+
+A list sent with a key is looked after by its operation, for its fingerprint is the file's
+(mailsift.jobs.submissions); whatever else comes by POST is looked after here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+from uuid import UUID, uuid4
+
+import structlog
+from fastapi import Header, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
+from starlette.types import Message
+from typing_extensions import override
+
+from mailsift.api.http.auth import RequireScope
+from mailsift.api.http.errors import STATUS_OF, RefusedError, error_headers, error_response
+from mailsift.api.http.inputs import StrictRoute
+from mailsift.events.signing import Vault
+from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.storage.database import Database
+from mailsift.storage.repeating import repeating
+from mailsift.storage.sql import idempotency
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+_KEY: Final = re.compile(r'"([!#-[\]-~]{1,255})"|([!#-~]{1,255})')
+KEY_HEADER: Final = "Idempotency-Key"
+KEY_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "string",
+    "maxLength": 300,
+    "pattern": f"^({_KEY.pattern})?$",
+}
+IdempotencyKey = Annotated[
+    str,
+    Header(
+        max_length=300,
+        description="at most one job in 24 hours",
+        json_schema_extra={"pattern": KEY_SCHEMA["pattern"]},
+    ),
+]
+_LEASE_S: Final = 60.0
+_DONE_BY_REFUSAL: Final = frozenset({404, 409, 422})
+"""Statuses of errors that are answers: whoever asks again is told the same. All others did nothing."""
+
+_log = structlog.get_logger()
+
+
+def read_key(header: str) -> str:
+    """Read the Idempotency-Key: a structured-field string, or the bare text most people send.
+
+    Raises:
+        MailsiftError: `bad_idempotency_key`.
+    """
+    if not header:
+        return ""
+    found = _KEY.fullmatch(header)
+    if found is None:
+        text = "An Idempotency-Key has 1 to 255 visible ASCII characters, no spaces, quotes or backslashes."
+        raise MailsiftError("bad_idempotency_key", text)
+    return found[1] or found[2]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An answer as it is stored: status, headers and the text of its body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: str
+
+    @classmethod
+    def of(cls, response: Response) -> _Kept:
+        headers = {name: value for name, value in response.headers.items() if name != "content-length"}
+        return cls(response.status_code, headers, bytes(response.body).decode())
+
+    def response(self) -> Response:
+        return Response(self.body, self.status, {**self.headers, "Idempotency-Replayed": "true"})
+
+    def dump(self) -> bytes:
+        return json.dumps([self.status, dict(self.headers), self.body]).encode()
+
+
+class AnswerStore:
+    """Does what a request asks for once, and answers repetitions as the first time.
+
+    Args:
+        database: where keys and answers are.
+        vault: seals the answers for their account; they may hold addresses, and once the secret of a webhook.
+        lease_s: seconds after which the key of a process that died is free.
+    """
+
+    def __init__(self, *, database: Database, vault: Vault, lease_s: float = _LEASE_S) -> None:
+        self._database = database
+        self._vault = vault
+        self._lease_s = lease_s
+
+    async def once(
+        self, wanted: idempotency.Request, job_id: UUID | None, do: Callable[[], Awaitable[Response]]
+    ) -> Response:
+        """Return the answer of the request.
+
+        Args:
+            wanted: whose request, its key and its fingerprint.
+            job_id: the job it is about, if it names one; the answer is deleted with it.
+            do: does it; what it raises is no answer, and frees the key.
+
+        Raises:
+            MailsiftError: `idempotency_key_reused`, `idempotency_key_in_use`, or what `do` raises.
+        """
+        token = uuid4()
+        async with self._database.begin() as connection:
+            taken = await idempotency.begin(connection, wanted, token, lease=self._lease_s)
+            known = None if taken else await idempotency.known(connection, wanted)
+        if not taken:
+            return self._again(wanted, known)
+        try:
+            async with repeating(lambda: self._renew(wanted, token), every=self._lease_s / 3):
+                response = await do()
+        except BaseException:
+            await self._free(wanted, token)
+            raise
+        if response.status_code >= 400 and response.status_code not in _DONE_BY_REFUSAL:
+            await self._free(wanted, token)
+            return response
+        kept = _Kept.of(response)
+        sealed = self._vault.seal(wanted.account_id, kept.dump())
+        async with self._database.begin() as connection:
+            await idempotency.finish(connection, wanted, token, sealed, _job_in(kept.body) or job_id)
+        return response
+
+    def _again(self, wanted: idempotency.Request, known: idempotency.Known | None) -> Response:
+        if known is not None and known.fingerprint != wanted.fingerprint:
+            text = "This Idempotency-Key was used with another request."
+            raise MailsiftError("idempotency_key_reused", text)
+        if known is None or known.answer is None:
+            text = "The first request with this Idempotency-Key is still being worked on."
+            raise RefusedError("idempotency_key_in_use", text, {"Retry-After": "1"})
+        return _Kept(*json.loads(self._vault.open(wanted.account_id, known.answer))).response()
+
+    async def _renew(self, wanted: idempotency.Request, token: UUID) -> None:
+        try:
+            async with self._database.begin() as connection:
+                await idempotency.renew(connection, wanted, token, lease=self._lease_s)
+        except Exception as error:  # noqa: BLE001 - the next time, or the lease ends
+            _log.warning("idempotency.renew_error", **error_fields(error))
+
+    async def _free(self, wanted: idempotency.Request, token: UUID) -> None:
+        with suppress(Exception):  # else its lease ends
+            async with self._database.begin() as connection:
+                await idempotency.free(connection, wanted, token)
+
+
+def _job_in(body: str) -> UUID | None:
+    """Return the job an answer tells of."""
+    try:
+        return UUID(json.loads(body)["data"]["job_id"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+class OnceRoute(StrictRoute):
+    """A route whose JSON is read strictly and whose POST obeys an Idempotency-Key."""
+
+    def answering(self) -> Handler:
+        """Return what answers a request, whether it comes for the first time or not."""
+        return super().get_route_handler()
+
+    @override
+    def get_route_handler(self) -> Handler:
+        handler = self.answering()
+        if "POST" not in (self.methods or ()) or takes_key_itself(self):
+            return handler
+        scopes = [one.call for one in self.dependant.dependencies if isinstance(one.call, RequireScope)]
+
+        async def handle(request: Request) -> Response:
+            if not request.headers.get(KEY_HEADER):
+                return await handler(request)
+            caller = await scopes[0].authenticate(request)
+            key = read_key(request.headers[KEY_HEADER])
+            body = await request.body()
+            wanted = idempotency.Request(caller.account_id, key, _fingerprint(request, body))
+            store: AnswerStore = request.app.state.parts.answers
+            return await store.once(
+                wanted, _job_of(request), lambda: _answered(handler, _again(request, body))
+            )
+
+        return handle
+
+
+def takes_key_itself(route: APIRoute) -> bool:
+    """Tell whether the operation looks after its Idempotency-Key."""
+    return any(one.alias.lower() == KEY_HEADER.lower() for one in route.dependant.header_params)
+
+
+async def _answered(handler: Handler, request: Request) -> Response:
+    """Return also those errors as a response that are answers to a request which was understood."""
+    try:
+        return await handler(request)
+    except RequestValidationError:
+        raise
+    except MailsiftError as error:
+        if error.retryable or STATUS_OF.get(error.code) not in _DONE_BY_REFUSAL:
+            raise
+        return error_response(request, error, headers=error_headers(error))
+
+
+def _fingerprint(request: Request, body: bytes) -> str:
+    what = [request.method, request.url.path, request.url.query, hashlib.sha256(body).hexdigest()]
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()
+
+
+def _job_of(request: Request) -> UUID | None:
+    job_id = request.path_params.get("job_id")
+    return job_id if isinstance(job_id, UUID) else None
+
+
+def _again(request: Request, body: bytes) -> Request:
+    """Return the request with its body to be read once more."""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return Request(request.scope, receive)

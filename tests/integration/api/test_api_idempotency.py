@@ -1,0 +1,130 @@
+"""An Idempotency-Key on every POST: done once, answered as the first time, gone with what it is about."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+import httpx
+import psycopg
+import pytest
+
+from mailsift.container import open_container
+from mailsift.settings import Settings
+from mailsift.storage.sql import idempotency
+
+if TYPE_CHECKING:
+    from tests.integration.api.conftest import Api
+
+SINGLE, JOBS, HOOKS = "/v1/email/single-validate", "/v1/bulk/jobs", "/v1/webhooks"
+ADDRESS = "canary.idempotent@example.com"
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"allow_non_public": True, "webhook_allow_http": True})
+
+
+def keyed(key: str) -> dict[str, str]:
+    return {"Idempotency-Key": key}
+
+
+async def rows(api: Api, sql: str) -> list[tuple[object, ...]]:
+    url = str(api.settings.database_url and api.settings.database_url.get_secret_value())
+    async with await psycopg.AsyncConnection.connect(url.replace("+psycopg", "")) as connection:
+        return await (await connection.execute(sql)).fetchall()
+
+
+async def test_a_webhook_is_made_once_and_answered_alike_however_often_it_is_asked_for(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    hook = {"url": "http://127.0.0.1:9/hook"}
+    answers = [await client.post(HOOKS, json=hook, headers=keyed('"one"')) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [201] * 3
+    assert len({answer.text for answer in answers}) == 1  # its secret, too
+    assert [answer.headers.get("idempotency-replayed") for answer in answers] == [None, "true", "true"]
+    assert len({answer.headers["location"] for answer in answers}) == 1
+    assert len({answer.headers["x-request-id"] for answer in answers}) == 3
+    assert len((await client.get(HOOKS)).json()["data"]["webhooks"]) == 1
+    bare = await client.post(HOOKS, json=hook, headers=keyed("one"))  # the same key without quotes
+    assert bare.text == answers[0].text
+    for path, body in ((HOOKS, {"url": "http://127.0.0.1:9/other"}), (SINGLE, {"email": "a@example.com"})):
+        other = await client.post(path, json=body, headers=keyed('"one"'))
+        assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    listed = await client.post(JOBS, json={"emails": ["a@example.com"]}, headers=keyed('"one"'))
+    assert (listed.status_code, listed.json()["code"]) == (422, "idempotency_key_reused")
+    stored = [bytes(answer) for (answer,) in await rows(api, "SELECT answer FROM idempotency")]  # type: ignore[call-overload]
+    assert len(stored) == 1
+    assert answers[0].json()["data"]["secret"].encode() not in stored[0]
+    async with api.client(await api.key("bob")) as bob:  # whose keys are his own
+        assert (await bob.post(HOOKS, json=hook, headers=keyed('"one"'))).status_code == 201
+
+
+async def test_of_many_at_once_one_is_done_and_the_others_are_told_so(client: httpx.AsyncClient) -> None:
+    hook = {"url": "http://127.0.0.1:9/hook"}
+    answers = await asyncio.gather(
+        *(client.post(HOOKS, json=hook, headers=keyed('"many"')) for _ in range(12))
+    )
+    told = {(answer.status_code, answer.json().get("code", "")) for answer in answers}
+    assert told <= {(201, ""), (409, "idempotency_key_in_use")}
+    assert len({answer.text for answer in answers if answer.status_code == 201}) == 1
+    assert all("retry-after" in answer.headers for answer in answers if answer.status_code == 409)
+    assert len((await client.get(HOOKS)).json()["data"]["webhooks"]) == 1
+
+
+async def test_what_did_nothing_frees_its_key_and_what_was_answered_keeps_it(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    wrong = await client.post(SINGLE, json={"email": 5}, headers=keyed('"a"'))
+    assert wrong.status_code == 422
+    right = {"email": ADDRESS, "mode": "fast"}
+    first = await client.post(SINGLE, json=right, headers={**keyed('"a"'), "Prefer": "return=minimal"})
+    again = await client.post(SINGLE, json=right, headers=keyed('"a"'))
+    assert (first.status_code, again.text) == (200, first.text)
+    assert again.headers["preference-applied"] == "return=minimal"
+    (found,) = await rows(api, "SELECT encode(answer, 'escape') || key || fingerprint FROM idempotency")
+    assert "canary" not in str(found)
+    gone = f"{JOBS}/{uuid4()}/pause"
+    answers = [await client.post(gone, headers=keyed('"b"')) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert answers[0].text == answers[1].text
+    bad = await client.post(HOOKS, json={"url": "http://127.0.0.1:9/h"}, headers=keyed("a b"))
+    assert (bad.status_code, bad.json()["code"]) == (400, "bad_idempotency_key")
+    nobody = await client.post(HOOKS, headers={**keyed('"c"'), "authorization": ""})
+    assert nobody.status_code == 401
+
+
+async def test_a_state_that_changed_is_told_as_it_was_then_and_goes_with_its_job(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    job = (await client.post(JOBS, json={"emails": ["a@example.com"]})).json()["data"]["job_id"]
+    cancelled = [await client.post(f"{JOBS}/{job}/cancel", headers=keyed('"stop"')) for _ in range(2)]
+    assert [answer.status_code for answer in cancelled] == [200, 200]
+    assert (await client.post(f"{JOBS}/{job}/cancel", headers=keyed('"else"'))).status_code == 409
+    assert len(await rows(api, "SELECT FROM idempotency")) == 2
+    assert (await client.delete(f"{JOBS}/{job}")).status_code == 200
+    assert await rows(api, "SELECT FROM idempotency") == []
+
+
+async def test_a_request_that_died_frees_its_key_and_a_day_ends_everything(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    hook = {"url": "http://127.0.0.1:9/hook"}
+    await client.post(HOOKS, json=hook, headers=keyed('"kept"'))
+    ((account_id, fingerprint),) = await rows(api, "SELECT account_id, fingerprint FROM idempotency")
+    dead = idempotency.Request(UUID(str(account_id)), "dead", str(fingerprint))
+    async with open_container(api.settings) as container, container.database.begin() as connection:
+        assert await idempotency.begin(connection, dead, uuid4(), lease=60)
+    in_use = await client.post(HOOKS, json=hook, headers=keyed('"dead"'))
+    assert (in_use.status_code, in_use.json()["code"]) == (409, "idempotency_key_in_use")
+    await rows(api, "UPDATE idempotency SET lease_until = now() WHERE key = 'dead' RETURNING 1")
+    assert (await client.post(HOOKS, json=hook, headers=keyed('"dead"'))).status_code == 201
+    await rows(api, "UPDATE idempotency SET created_at = now() - interval '25 hours' RETURNING 1")
+    fresh = await client.post(HOOKS, json=hook, headers=keyed('"kept"'))
+    assert "idempotency-replayed" not in fresh.headers
+    async with open_container(api.settings) as container:
+        await container.eraser.sweep()
+        assert await rows(api, "SELECT key FROM idempotency") == [("kept",)]
+        await container.eraser.account(await container.eraser.find_account("alice"))
+    assert await rows(api, "SELECT key FROM idempotency") == []
