@@ -21,6 +21,7 @@ _AS_WELL = {"chromium": ("chromium-headless-shell",)}
 _WHERE = {
     "root": "run the tests as root",
     "mail-servers": "run .ci/install-mail-servers (it installs nothing on the system) and the tests as root",
+    "name-servers": "run .ci/install-mail-servers anew, and the tests as root",
     "postgresql": "apt-get install postgresql-15",
     "redis-server": "apt-get install redis-server",
     "unbound": "apt-get install unbound dns-root-data",
@@ -33,11 +34,13 @@ _WHERE = {
 
 
 def is_missing(need: str) -> bool:
-    """Say whether a program (or `root`, `mail-servers`, or `postgresql`, Debian's) is not to be had here."""
+    """Say whether a program (or one of `_WHERE`'s keys that is none) is not to be had here."""
     if need == "root":
         return os.geteuid() != 0
     if need == "mail-servers":
         return not (MAIL_SERVERS / ".ready").exists() or is_missing("root")
+    if need == "name-servers":
+        return not (MAIL_SERVERS / "usr/sbin/named").exists() or is_missing("mail-servers")
     if need == "postgresql":
         return not (POSTGRES_BIN / "postgres").exists()
     return not any(shutil.which(one) for one in (need, *_AS_WELL.get(need, ())))

@@ -6,8 +6,8 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
+from tests.external.chroot import Chroot, alone, free_port
 from tests.external.mta import exim, opensmtpd, postfix
-from tests.external.mta.chroot import Chroot, free_port
 from tests.external.mta.domains import zone_of
 from tests.external.mta.name_server import name_server
 from tests.external.mta.validation import World
@@ -34,7 +34,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def chroot(pytestconfig: pytest.Config) -> Iterator[Chroot]:
-    with Chroot(MAIL_SERVERS, free_port()) as running:
+    with alone(MAIL_SERVERS), Chroot(MAIL_SERVERS, free_port()) as running:
         pytestconfig.stash[_CHROOT] = running
         yield running
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.external.mta.chroot import Chroot
+from tests.external.chroot import Chroot
 from tests.external.mta.domains import BLOCK_LIST, HELO, PEOPLE, Site
 
 _HABITS = (

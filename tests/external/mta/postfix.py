@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 
-from tests.external.mta.chroot import Chroot
+from tests.external.chroot import Chroot
 from tests.external.mta.domains import BLOCK_LIST, PEOPLE, Site
 
 GREYLISTING_SECONDS = 2

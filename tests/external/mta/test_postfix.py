@@ -7,7 +7,7 @@ import pytest
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.smtp.config import StartTls
 from mailsift.pipeline.verdict import Result
-from tests.external.mta.chroot import Chroot
+from tests.external.chroot import Chroot
 from tests.external.mta.domains import OTHERS, SHADY, STRANGER_HELO
 from tests.external.mta.postfix import SITES, logged
 from tests.external.mta.validation import Us, World, inquire

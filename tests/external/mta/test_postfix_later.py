@@ -9,7 +9,7 @@ import time
 import pytest
 
 from mailsift.pipeline.verdict import Result
-from tests.external.mta.chroot import Chroot
+from tests.external.chroot import Chroot
 from tests.external.mta.domains import CLEAN, CROWD, SHADY
 from tests.external.mta.postfix import GREET_SECONDS, SITES, logged
 from tests.external.mta.validation import Us, World, inquire

@@ -10,11 +10,11 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Self
 
 import trustme
 
@@ -31,19 +31,16 @@ class Chroot:
 
     Attributes:
         root: the folder.
-        port: where every server of this run listens, each on a loopback address of its own.
+        port: where servers listen that are given no port of their own.
         home: configuration, spools and logs of this run, below the root.
     """
 
     root: Path
-    port: int
+    port: int = 0
     home: Path = field(init=False)
-    _lock: BinaryIO = field(init=False)
     _daemons: list[tuple[subprocess.Popen[bytes], Path]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        self._lock = (self.root / ".ready").open("rb")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)  # two runs cannot share the name server and OpenSMTPD's spool
         self.home = Path(tempfile.mkdtemp(prefix="mta-", dir=self.root / "tmp"))
         self.home.chmod(0o755)
         return self
@@ -52,7 +49,6 @@ class Chroot:
         for process, _log in reversed(self._daemons):
             _end(process)
         shutil.rmtree(self.home)
-        self._lock.close()
 
     def inside(self, path: Path) -> str:
         """Return a path below the root as its servers see it."""
@@ -82,12 +78,13 @@ class Chroot:
         os.chown(self.home / name, self._uid(user), self._uid(user))
         return inside
 
-    def start(self, argv: Sequence[str], *, listening: Sequence[str]) -> None:
+    def start(self, argv: Sequence[str], *, listening: Sequence[str], port: int = 0) -> None:
         """Start a server that stays in the foreground, and wait until it answers.
 
         Args:
             argv: the command as seen from the root.
-            listening: the addresses to wait for, at `port`.
+            listening: the addresses to wait for.
+            port: where they listen, if not at that of all.
         """
         log = self.home / f"{len(self._daemons)}-{Path(argv[0]).name}.log"
         with log.open("wb") as output:
@@ -101,7 +98,7 @@ class Chroot:
             )
         self._daemons.append((process, log))
         for address in listening:
-            self._await(process, address, log)
+            self._await(process, (address, port or self.port), log)
 
     def logs(self) -> str:
         """Return the end of what each server wrote, for the report of a failed test."""
@@ -116,13 +113,21 @@ class Chroot:
         users = (self.root / "etc/passwd").read_text().splitlines()
         return next(int(line.split(":")[2]) for line in users if line.startswith(f"{user}:"))
 
-    def _await(self, process: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    def _await(self, process: subprocess.Popen[bytes], address: tuple[str, int], log: Path) -> None:
         ends_at = time.monotonic() + _PATIENCE
         while time.monotonic() < ends_at and process.poll() is None:
-            with suppress(OSError), socket.create_connection((address, self.port), timeout=1):
+            with suppress(OSError), socket.create_connection(address, timeout=1):
                 return
             time.sleep(0.02)  # the server has no other way to say that it is up
         raise AssertionError(f"nobody listens at {address}\n{self.logs() or log.read_text()}")
+
+
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Keep other runs from what they cannot share: the mail servers' name server and OpenSMTPD's spool."""
+    with (root / ".ready").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
