@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -60,7 +59,6 @@ SWEEPER: Final = (
     *mailsift.events.metrics.METRICS,
 )
 PATH: Final = "/metrics"
-_TRIES: Final = 3
 _ERROR: Final = "500 Internal Server Error"
 _log = structlog.get_logger()
 
@@ -94,20 +92,22 @@ class SharedCounts(Collector):
             pid = int(path.stem.rpartition("_")[2])
             if not _lives(pid):
                 mark_process_dead(pid, str(self._folder))  # type: ignore[no-untyped-call]  # as above
-        for _ in range(_TRIES - 1):
-            with suppress(struct.error, RuntimeError):  # read while a new process was making its file
-                return self._read()
-        return self._read()
-
-    def _read(self) -> list[Metric]:
-        shared = MultiProcessCollector(None, path=str(self._folder))  # type: ignore[no-untyped-call]  # as above
-        return [family for family in shared.collect() if family.name in self._names]  # type: ignore[no-untyped-call]
+        # Empty is a file that a process is making at this moment; the library cannot read it.
+        files = [str(path) for path in self._folder.glob("*.db") if _size(path)]
+        shared = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]  # as above
+        yield from (family for family in shared if family.name in self._names)
 
     def forget_others(self) -> None:
         """Delete what earlier workers on this host and port have left."""
         for other in self._folder.parent.iterdir():
             if other != self._folder:
                 shutil.rmtree(other, ignore_errors=True) if other.is_dir() else other.unlink()
+
+
+def _size(path: Path) -> int:
+    with suppress(FileNotFoundError):  # a live gauge of a process that another look found dead
+        return path.stat().st_size
+    return 0
 
 
 def _lives(pid: int) -> bool:

@@ -42,6 +42,7 @@ from mailsift.metrics import SharedCounts
 
 shared = SharedCounts(folder)
 shared.forget_others()
+(folder / "counter_1.db").touch()  # of a process that is making it at this moment
 pages = []
 for number in (1, 2):
     reader, writer = os.pipe()
