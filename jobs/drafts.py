@@ -60,7 +60,7 @@ class ListColumn:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a first look at a list found.
+    """What an inspection of a list found.
 
     Attributes:
         rows: how many it has, without the header.
@@ -141,18 +141,18 @@ class Drafts:
         return draft
 
     async def inspect(self, account_id: AccountId, draft_id: UUID) -> Inspection:
-        """Inspection into the list; what was found is remembered.
+        """Inspect the list; what was found is remembered.
 
         Raises:
-            MailsiftError: `draft_not_found`, `service_unavailable` when the look was interrupted, or what
+            MailsiftError: `draft_not_found`, `service_unavailable` when this was interrupted, or what
                 jobs.intake.take_in says of a list it cannot read.
         """
         await self.get(account_id, draft_id)
         keys = DraftBlobs(account_id, draft_id)
-        known = await self._stored(keys.look)
+        known = await self._stored(keys.inspection)
         if known is None:
-            known = await self._looked(await self._blobs.fetch(keys.source))
-            await self._blobs.put_bytes(keys.look, json.dumps(known).encode())
+            known = await self._inspected(await self._blobs.fetch(keys.source))
+            await self._blobs.put_bytes(keys.inspection, json.dumps(known).encode())
         columns = tuple(ListColumn(**column) for column in known["columns"])
         return Inspection(**{**known, "columns": columns, "first": tuple(map(tuple, known["first"]))})
 
@@ -211,12 +211,12 @@ class Drafts:
             row = await jobs.get(connection, draft_id)
         return row is not None and row["account_id"] == account_id
 
-    async def _looked(self, source: Path) -> dict[str, Any]:
+    async def _inspected(self, source: Path) -> dict[str, Any]:
         async with self._looking:
-            with tempfile.TemporaryDirectory(dir=self._scratch, prefix="look-") as folder:
+            with tempfile.TemporaryDirectory(dir=self._scratch, prefix="inspect-") as folder:
                 request = {"source": str(source), "workdir": folder}
                 try:
-                    return await ask_child("look", request, self._limits)
+                    return await ask_child("inspect", request, self._limits)
                 except MailsiftError as error:
                     if not error.retryable:
                         raise

@@ -77,7 +77,7 @@ class Forecasts:
         """Return what all jobs wait for, at most FRESH_S old."""
         now = self._monotonic()
         if self._picture is None or now - self._picture.taken_at > FRESH_S:
-            self._picture = await self._look(now)
+            self._picture = await self._read_picture(now)
         return self._picture
 
     async def of(self, rows: Iterable[Row]) -> dict[UUID, TimeLeft]:
@@ -91,7 +91,7 @@ class Forecasts:
 
     async def of_all(self) -> TimeLeft:
         """Return when everything that waits now is done, whoever's it is; lists that nobody read included."""
-        picture = await self._look(self._monotonic())
+        picture = await self._read_picture(self._monotonic())
         size = Counter[UUID]()
         for row in picture.queues.rows:
             size[row.job_id] += row.addresses
@@ -105,13 +105,13 @@ class Forecasts:
         found.append(time_left(JobLoad(triage=unread, triage_rate=TRIAGE_RATES[Mode.DEEP], working=working)))
         return max(found, key=lambda left: math.inf if left.seconds is None else left.seconds)
 
-    async def _look(self, now: float) -> Picture:
+    async def _read_picture(self, now: float) -> Picture:
         async with self._database.begin() as connection:
             queues = await stats.queues(connection)
             edits = await throttle_edits.edits(connection)
         keys = sorted({row.throttle_key for row in queues.rows} - set(SHARED_KEYS))
         places = [(key, source) for key in keys for source in self._sources]
-        learned = await self._lifeline.call(lambda: self._throttle.look(places)) if places else ()
+        learned = await self._lifeline.call(lambda: self._throttle.read(places)) if places else ()
         rates = ProviderRates(self._providers, self._sources, edits, learned or (), now=self._clock())
         return Picture(queues, rates, now)
 

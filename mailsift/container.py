@@ -502,7 +502,7 @@ class Container:
                 providers=self.providers,
                 domains=self._domains,
                 prober=prober,
-                port25=Port25Status(port25_probe.look, monotonic=time.monotonic),
+                port25=Port25Status(port25_probe.probe, monotonic=time.monotonic),
                 policy=self._policy,
             )
 

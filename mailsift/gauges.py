@@ -45,7 +45,7 @@ OLDEST_JOB: Final = from_zero(
 CHUNKS: Final = from_zero(
     Gauge("mailsift_chunks", "Chunks that are not done", ["state", "lane_class"], registry=None),
     stats.CHUNK_STATES,
-    stats.LANE_CLASSES,
+    stats.KEY_CLASSES,
 )
 BACKLOG: Final = from_zero(
     Gauge(
@@ -55,7 +55,7 @@ BACKLOG: Final = from_zero(
         registry=None,
     ),
     stats.CHUNK_STATES,
-    stats.LANE_CLASSES,
+    stats.KEY_CLASSES,
 )
 OLDEST_CHUNK: Final = from_zero(
     Gauge(
@@ -64,7 +64,7 @@ OLDEST_CHUNK: Final = from_zero(
         ["lane_class"],
         registry=None,
     ),
-    stats.LANE_CLASSES,
+    stats.KEY_CLASSES,
 )
 OUTBOX: Final = from_zero(
     Gauge("mailsift_outbox_pending", "Webhook deliveries that are not over", ["state"], registry=None),
@@ -193,7 +193,7 @@ class InstallationGauges(Collector):
     async def _read_redis(self) -> None:
         async with asyncio.timeout(_MOST_SECONDS):
             level = await broker_counts.counts(self._redis, self._queue)
-            learned = await ThrottleInspector(self._redis).look()
+            learned = await ThrottleInspector(self._redis).read()
         QUEUED.set(level.queued)
         UNACKED.set(level.unacked)
         PENALTY.clear()
@@ -210,9 +210,9 @@ def _set_all(seen: Snapshot) -> None:
     due = [level.oldest_s for level in seen.outbox.levels if level.state == "due"]
     _set(JOBS, {(state,): count for state, count in seen.jobs.items()})
     _set(OLDEST_JOB, {(size,): seconds for size, seconds in seen.oldest_jobs.items()})
-    _set(CHUNKS, {(level.state, level.lane_class): level.chunks for level in seen.chunks})
-    _set(BACKLOG, {(level.state, level.lane_class): level.addresses for level in seen.chunks})
-    _set(OLDEST_CHUNK, {(level.lane_class,): level.claimable_s for level in ready})
+    _set(CHUNKS, {(level.state, level.key_class): level.chunks for level in seen.chunks})
+    _set(BACKLOG, {(level.state, level.key_class): level.addresses for level in seen.chunks})
+    _set(OLDEST_CHUNK, {(level.key_class,): level.claimable_s for level in ready})
     for counter in ("chunks", "chunks_open", "rows"):
         DRIFT.labels(counter).set(sum(getattr(one, counter) for one in seen.drift))
     _set(OUTBOX, {(level.state,): level.deliveries for level in seen.outbox.levels})

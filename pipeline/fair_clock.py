@@ -70,7 +70,7 @@ class FairTimeout:
         self._ticker = _TICKERS.setdefault(loop, _Ticker(loop))
         self._ticker.enter()
         self._ends_at = self._ticker.clock.now() + self._within
-        self._timer = loop.call_later(self._within, self._look)
+        self._timer = loop.call_later(self._within, self._check)
         await self._timeout.__aenter__()
 
     async def __aexit__(
@@ -82,11 +82,11 @@ class FairTimeout:
             self._ticker.leave()
         await self._timeout.__aexit__(kind, error, trace)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         loop = asyncio.get_running_loop()
         left = self._ends_at - self._ticker.clock.now() if self._ticker else 0.0
         if left > 0:
-            self._timer = loop.call_later(left, self._look)
+            self._timer = loop.call_later(left, self._check)
         else:
             self._timeout.reschedule(loop.time())
 

@@ -10,6 +10,8 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
+from mailsift.jobs.admin.models import key_title
+
 NOTHING: Final = "–"
 _SIZES: Final = ("bytes", "kB", "MB", "GB", "TB")
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
@@ -82,6 +84,7 @@ def size(count: float | None) -> str:
 
 
 FILTERS: Final[dict[str, Any]] = {
+    "key_title": key_title,
     "number": number,
     "percent": percent,
     "date_time": date_time,

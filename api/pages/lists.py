@@ -69,7 +69,7 @@ async def _from_form(request: Request, visitor: Visitor) -> Draft:
 
 
 @router.get("/lists/{draft_id:uuid}")
-async def look(request: Request, visitor: Reader, draft_id: UUID) -> HTMLResponse:
+async def inspect(request: Request, visitor: Reader, draft_id: UUID) -> HTMLResponse:
     """Show what is in a list, and ask what to do with it."""
     drafts = parts_of(request).drafts
     draft = await drafts.get(visitor.account_id, draft_id)
@@ -78,12 +78,12 @@ async def look(request: Request, visitor: Reader, draft_id: UUID) -> HTMLRespons
     except MailsiftError as error:
         if error.code == "draft_not_found":
             raise
-        return render(request, "list.html", draft=draft, look=None, error=error)
+        return render(request, "list.html", draft=draft, inspection=None, error=error)
     return render(
         request,
         "list.html",
         draft=draft,
-        look=found,
+        inspection=found,
         error=None,
         plan=await _plan(request, visitor, draft_id, found),
         columns=_columns(found),
@@ -158,11 +158,11 @@ def _number(form: FormData, name: str, *, most: int) -> float:
     return float(given)
 
 
-def _columns(look: Inspection) -> list[tuple[str, str]]:
+def _columns(inspection: Inspection) -> list[tuple[str, str]]:
     """Return value and label of the columns that can be chosen; the guess is what intake finds by itself."""
     choices = []
-    for place, column in enumerate(look.columns):
-        guessed = place == look.guess
+    for place, column in enumerate(inspection.columns):
+        guessed = place == inspection.guess
         share = f" ({column.share:.0%} look like addresses)" if column.share else ""
         if guessed or column.key:
             choices.append(("" if guessed else column.key, f"{column.name or f'Column {place + 1}'}{share}"))

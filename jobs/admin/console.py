@@ -9,8 +9,15 @@ from typing import Final
 
 from mailsift.jobs.admin import filters
 from mailsift.jobs.admin.alarms import Installation, alarms
-from mailsift.jobs.admin.models import AccountJob, JobDetails, JobsPage, Overview, ThrottleRow
-from mailsift.jobs.admin.rates import lane_of, throttle_rows
+from mailsift.jobs.admin.models import (
+    AccountJob,
+    JobDetails,
+    JobsPage,
+    Overview,
+    ThrottleRow,
+    rated_backlog,
+    throttle_rows,
+)
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.rates import ProviderRates
 from mailsift.jobs.service import JobEvent
@@ -45,7 +52,7 @@ from mailsift.storage.sql.workers import Worker
 MOST_COUNTED: Final = 10_000
 STRIP_CELLS: Final = 240
 _SOME: Final = 200
-_FULLEST_LANES: Final = 8
+_FULLEST: Final = 8
 _LONGEST_NAME: Final = 253  # of a domain, which a provider outside the table is
 
 
@@ -85,7 +92,7 @@ class Console:
         self._forecasts = forecasts
         self._redis = redis
         self._world = world
-        self._desk = ThrottleInspector(redis)
+        self._throttles = ThrottleInspector(redis)
         self._facts = FactInspector(redis)
         self._lifeline = Lifeline("The operator console")
 
@@ -95,9 +102,11 @@ class Console:
         async with self._database.begin() as connection:
             seen = Installation(stats=await stats.snapshot(connection), throttles=throttles, broker=counts)
             rates = await self._rates(connection, throttles)
-            fullest = await stats.lanes(connection, limit=_FULLEST_LANES)
+            fullest = await stats.backlogs(connection, limit=_FULLEST)
         left = await self._forecasts.of_all()
-        return Overview(seen.stats, counts, alarms(seen), [lane_of(lane, rates) for lane in fullest], left)
+        return Overview(
+            seen.stats, counts, alarms(seen), [rated_backlog(row, rates) for row in fullest], left
+        )
 
     async def jobs(self, wanted: JobFilter, *, limit: int = 50, cursor: str = "") -> JobsPage:
         """Return matching jobs of all accounts, newest first.
@@ -109,7 +118,7 @@ class Console:
         async with self._database.begin() as connection:
             rows = await job_search.newest(connection, wanted, limit=limit + 1, before=before)
             matching = await job_search.count(connection, wanted, most=MOST_COUNTED)
-        shown = [_seen(row) for row in rows[:limit]]
+        shown = [_account_job(row) for row in rows[:limit]]
         more = filters.write_cursor(shown[-1].view.created_at, shown[-1].view.id) if len(rows) > limit else ""
         return JobsPage(shown, matching, more)
 
@@ -127,11 +136,11 @@ class Console:
         left = await self._forecasts.of([row])
         async with self._database.begin() as connection:
             rates = await self._rates(connection, learned)
-            lanes = await stats.lanes(connection, job_id=job_id)
+            backlogs = await stats.backlogs(connection, job_id=job_id)
             return JobDetails(
                 job=AccountJob(row["account_name"], view_of(row, time_left=left.get(row["id"]))),
                 priority=row["options"].get("priority", "normal"),
-                lanes=[lane_of(lane, rates) for lane in lanes],
+                backlogs=[rated_backlog(row, rates) for row in backlogs],
                 strip=await stats.strip(connection, job_id, cells=STRIP_CELLS),
                 leases=await leases.held(connection, limit=_SOME, job_id=job_id),
                 troubled=await leases.troubled(connection, limit=_SOME, job_id=job_id),
@@ -158,11 +167,13 @@ class Console:
         """Return the providers that are asked most, wait, or were edited; None while Redis is gone."""
         async with self._database.begin() as connection:
             edits = await throttle_edits.edits(connection)
-            lanes = await stats.lanes(connection, limit=_SOME)
-        waiting = {lane.lane: lane.remaining for lane in lanes if lane.lane not in chunks.SHARED_KEYS}
+            backlogs = await stats.backlogs(connection, limit=_SOME)
+        waiting = {
+            row.throttle_key: row.remaining for row in backlogs if row.throttle_key not in chunks.SHARED_KEYS
+        }
         places = [(edit.provider, edit.source) for edit in edits]
-        places += [(lane, source) for lane in waiting for source in self._world.sources]
-        learned = await self._lifeline.call(lambda: self._desk.look(places))
+        places += [(key, source) for key in waiting for source in self._world.sources]
+        learned = await self._lifeline.call(lambda: self._throttles.read(places))
         if learned is None:
             return None
         return throttle_rows(learned, edits, waiting, self._world.providers)
@@ -179,11 +190,11 @@ class Console:
         self._world.check_source(source)
         async with self._database.begin() as connection:
             edits = await throttle_edits.edits(connection)
-            lanes = await stats.lanes(connection, limit=_SOME)
-        found = await self._lifeline.call(lambda: self._desk.look([(key, source)]))
+            backlogs = await stats.backlogs(connection, limit=_SOME)
+        found = await self._lifeline.call(lambda: self._throttles.read([(key, source)]))
         places = {(one.provider, one.source): one for one in found or ()}
         learned = places.get((key, source), LearnedPace(key, source))
-        waiting = {lane.lane: lane.remaining for lane in lanes}
+        waiting = {row.throttle_key: row.remaining for row in backlogs}
         return throttle_rows([learned], edits, waiting, self._world.providers)[0]
 
     @property
@@ -198,7 +209,7 @@ class Console:
             MailsiftError: `bad_domain`.
         """
         domain = domain_of(name)
-        return await self._lifeline.call(lambda: self._facts.look(domain))
+        return await self._lifeline.call(lambda: self._facts.read(domain))
 
     async def deliveries(self) -> tuple[Outbox, Sequence[EndpointRow]]:
         """Return how the deliveries of all accounts stand, and which endpoints need a look."""
@@ -220,7 +231,7 @@ class Console:
             return await people.audited(connection, None, limit=limit, before=before)
 
     async def _learned(self) -> Sequence[LearnedPace] | None:
-        return await self._lifeline.call(self._desk.look)
+        return await self._lifeline.call(self._throttles.read)
 
     async def _rates(self, connection: Connection, learned: Sequence[LearnedPace] | None) -> ProviderRates:
         edits = await throttle_edits.edits(connection)
@@ -252,5 +263,5 @@ def domain_of(name: str) -> str:
     return parsed.domain
 
 
-def _seen(row: Row) -> AccountJob:
+def _account_job(row: Row) -> AccountJob:
     return AccountJob(row["account_name"], view_of(row))

@@ -1,4 +1,4 @@
-"""What operators see: the pictures that pages and terminal show."""
+"""What operators see: the pictures that pages and terminal show, and how they are put together."""
 
 from __future__ import annotations
 
@@ -7,23 +7,36 @@ from dataclasses import dataclass
 from typing import Final
 
 from mailsift.jobs.admin.alarms import Alarm
-from mailsift.jobs.eta import TimeLeft
+from mailsift.jobs.eta import Batch, JobLoad, ProviderBacklog, TimeLeft, time_left
+from mailsift.jobs.rates import ProviderRates
 from mailsift.jobs.service import JobEvent
 from mailsift.jobs.views import JobView
-from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.ports import Ask
+from mailsift.pipeline.providers import Provider, Providers
 from mailsift.storage.redis.broker_counts import BrokerCounts
 from mailsift.storage.redis.throttle_view import LearnedPace
 from mailsift.storage.sql import leases
-from mailsift.storage.sql.chunks import MAX_ATTEMPTS
+from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.people import AuditRow
-from mailsift.storage.sql.stats import ChunkSpan, LaneRow, Snapshot
-from mailsift.storage.sql.throttle_edits import MOST_RAISE, ThrottleEdit, most_sessions
+from mailsift.storage.sql.stats import ChunkSpan, KeyBacklog, Snapshot
+from mailsift.storage.sql.throttle_edits import ANY_SOURCE, MOST_RAISE, EditBook, ThrottleEdit, most_sessions
+
+_SHARED_KEYS: Final[Mapping[str, str]] = {
+    TRIAGE_KEY: "not looked at yet",
+    MIXED_KEY: "many small providers",
+    SLOW_KEY: "slow hosts",
+}
+
+
+def key_title(throttle_key: str) -> str:
+    """Return what people call a throttle key: the provider, or what shares a key."""
+    return _SHARED_KEYS.get(throttle_key, throttle_key)
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """A lane and how fast its provider may be asked.
+class RatedBacklog:
+    """What waits for one throttle key, and how fast its provider may be asked.
 
     Attributes:
         row: what is in it.
@@ -34,7 +47,7 @@ class Lane:
         held: an operator holds the provider.
     """
 
-    row: LaneRow
+    row: KeyBacklog
     title: str
     rate: float | None
     seconds: float | None
@@ -49,14 +62,14 @@ class Overview:
         stats: the figures.
         broker: what lies in it; None while Redis does not answer.
         alarms: what is wrong, the worst first.
-        lanes: the fullest ones.
+        backlogs: the fullest ones.
         left: when everything that waits is done.
     """
 
     stats: Snapshot
     broker: BrokerCounts | None
     alarms: Sequence[Alarm]
-    lanes: Sequence[Lane]
+    backlogs: Sequence[RatedBacklog]
     left: TimeLeft
 
 
@@ -101,7 +114,7 @@ class JobDetails:
 
     job: AccountJob
     priority: str
-    lanes: Sequence[Lane]
+    backlogs: Sequence[RatedBacklog]
     strip: Sequence[ChunkSpan]
     leases: Sequence[Lease]
     troubled: Sequence[TroubledChunk]
@@ -119,7 +132,7 @@ class ThrottleRow:
         now: the same as edited.
         held: an operator holds it.
         edit: what operators changed, and who.
-        waiting: addresses in its lane.
+        waiting: its addresses without a verdict.
     """
 
     learned: LearnedPace
@@ -152,3 +165,48 @@ class ThrottleRow:
         if self.learned.closed_s > 0:
             return "refused" if self.learned.refuses else "closed"
         return "slowed" if self.learned.share < 1 else "open"
+
+
+def rated_backlog(row: KeyBacklog, rates: ProviderRates) -> RatedBacklog:
+    """Return a backlog with its rate; only a provider has one."""
+    title = key_title(row.throttle_key)
+    if row.throttle_key in _SHARED_KEYS:
+        return RatedBacklog(row, title, None, None, held=False)
+    paces = rates.paces(row.throttle_key)
+    queue = ProviderBacklog(row.throttle_key, paces, (Batch(row.remaining),))
+    rate = sum(pace.rate for pace in paces if not pace.held)
+    seconds = time_left(JobLoad((queue,))).seconds
+    return RatedBacklog(row, title, rate, seconds, held=all(pace.held for pace in paces))
+
+
+def throttle_rows(
+    learned: Sequence[LearnedPace],
+    edits: Sequence[ThrottleEdit],
+    waiting: Mapping[str, int],
+    providers: Providers,
+) -> list[ThrottleRow]:
+    """Put together what is known of every provider x source: held and closed ones first, then the busiest."""
+    book, edited = EditBook(edits), {(edit.provider, edit.source): edit for edit in edits}
+    rows = []
+    for one in learned:
+        ask, base = _ask(one.provider, one.source), providers.row(one.provider)
+        rows.append(
+            ThrottleRow(
+                learned=one,
+                base=base,
+                now=book.row(base, ask),
+                held=book.holds(ask),
+                edit=edited.get((one.provider, one.source)) or edited.get((one.provider, ANY_SOURCE)),
+                waiting=waiting.get(one.provider, 0),
+            )
+        )
+    return sorted(rows, key=_place)
+
+
+def _place(row: ThrottleRow) -> tuple[bool, bool, int, int, str, str]:
+    one = row.learned
+    return not row.held, one.closed_s <= 0, -row.waiting, -one.sessions, one.provider, one.source
+
+
+def _ask(provider: str, source: str) -> Ask:
+    return Ask(provider, source, "", 1)

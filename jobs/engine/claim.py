@@ -64,7 +64,7 @@ class Engine:
         self._beating: asyncio.Task[None] | None = None
         self._swept_at = float("-inf")
         self._closing = False
-        self._show()
+        self._set_gauges()
 
     async def drain(self) -> bool:
         """Claim and start work until there is none or the time of one wake-up is over.
@@ -230,11 +230,11 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - the next beat tries again; the fence guards the rest
             _log.warning("heartbeat.error", **error_fields(error))
             return
-        self._show()
+        self._set_gauges()
         for token in lost.intersection(self._in_flight):
             self._in_flight[token].cancel()
 
-    def _show(self) -> None:
+    def _set_gauges(self) -> None:
         """Show how much this process takes at a time: nothing when it is drained."""
         if self._closing or self._heartbeat.draining:
             show_process(slots=0, triage_slots=0)

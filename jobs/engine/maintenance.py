@@ -162,7 +162,7 @@ class Sweeper:
         try:
             while not stop.is_set():
                 try:
-                    await self._look()
+                    await self._run_once()
                 except Exception as error:  # noqa: BLE001 - the database may be away; it comes back
                     _log.warning("sweeper.error", **error_fields(error))
                 sending = self._maintenance.in_flight
@@ -175,7 +175,7 @@ class Sweeper:
             stopped.cancel()
             await self._heartbeat.stop(self._database)
 
-    async def _look(self) -> None:
+    async def _run_once(self) -> None:
         if time.monotonic() - self._swept_at >= self._sweep_s:
             self._swept_at = time.monotonic()
             await self._sweep()

@@ -1,7 +1,7 @@
 """The process that reads customers' files: a request a line on stdin, an answer a line on stdout, both JSON.
 
-The request names the work: `take_in`, `look` or `count_domains`. The process ends with the last request; most
-have one only.
+The request names the work: `take_in`, `inspect` or `count_domains`. The process ends with the last request;
+most have one only.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ def _take_in(request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]
     return {**asdict(intake), "chunks": [astuple(chunk) for chunk in intake.chunks]}
 
 
-def _look(request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:
-    from mailsift.jobs.intake.read import first_look  # noqa: PLC0415 - see _WORK
+def _inspect(request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:
+    from mailsift.jobs.intake.read import inspect_list  # noqa: PLC0415 - see _WORK
 
-    return first_look(Path(request["source"]), Path(request["workdir"]), limits)
+    return inspect_list(Path(request["source"]), Path(request["workdir"]), limits)
 
 
 def _count_domains(request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _count_domains(request: Mapping[str, Any], limits: IntakeLimits) -> dict[str
 # What reads is imported by the work: polars reserves its memory and threads then, inside the limits.
 _WORK: Final[Mapping[str, Callable[[Mapping[str, Any], IntakeLimits], dict[str, Any]]]] = {
     "take_in": _take_in,
-    "look": _look,
+    "inspect": _inspect,
     "count_domains": _count_domains,
 }
 

@@ -41,7 +41,7 @@ from mailsift.pipeline.syntax.column import is_plain, parse_column
 
 _ROW_GROUP = 65_536
 _SLICE = 250_000  # cells parsed at a time: bounds the parser's scratch memory
-_FIRST_ROWS = 8  # of a first look
+_FIRST_ROWS = 8  # of an inspection
 _CELL = 120  # characters of a cell in it
 _NAME = 60  # of a column's name
 
@@ -265,7 +265,7 @@ def count_domains(
     }
 
 
-def first_look(source: Path, workdir: Path, limits: IntakeLimits) -> dict[str, Any]:
+def inspect_list(source: Path, workdir: Path, limits: IntakeLimits) -> dict[str, Any]:
     """Return what `mailsift.jobs.drafts.Inspection` holds, as JSON types.
 
     Raises:

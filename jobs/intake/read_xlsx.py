@@ -76,7 +76,7 @@ def _first_sheet(parts: _Parts, limits: IntakeLimits) -> pl.DataFrame:
         _parse(parts, part, start=styles.begin, end=styles.end)
     if part := related.of_kind("sharedStrings"):
         _parse(parts, part, start=strings.begin, end=strings.end, text=strings.text)
-    kinds = styles.kinds()
+    kinds = styles.date_writers()
     for sheet in book.sheets:
         reader = _Sheet(strings.found, kinds, epoch=book.epoch, limits=limits)
         _parse(parts, related.targets.get(sheet, ""), start=reader.begin, end=reader.end, text=reader.text)
@@ -223,26 +223,26 @@ class _Styles:
         if name == "cellXfs":
             self._in_cells = False
 
-    def kinds(self) -> dict[str, _Shows]:
-        """Return what a moment is shown by, for the styles that show one."""
-        shown = {str(place): self._shows(number) for place, number in enumerate(self._formats)}
-        return {style: shows for style, shows in shown.items() if shows is not None}
+    def date_writers(self) -> dict[str, _NumberWriter]:
+        """Return how a number is written, for the styles that show a date or a time."""
+        writers = {str(place): self._writer_of(number) for place, number in enumerate(self._formats)}
+        return {style: write for style, write in writers.items() if write is not None}
 
-    def _shows(self, number: str) -> _Shows | None:
+    def _writer_of(self, number: str) -> _NumberWriter | None:
         if number in self._codes:
             code = _NO_CODE.sub("", self._codes[number].partition(";")[0])
             if _ELAPSED.search(code):
                 return _elapsed
-            return _moment if _DATE_CODE.search(code) and "General" not in code else None
+            return _iso_date_time if _DATE_CODE.search(code) and "General" not in code else None
         if number == str(_ELAPSED_FORMAT):
             return _elapsed
-        return _moment if number.isdecimal() and int(number) in _DATE_FORMATS else None
+        return _iso_date_time if number.isdecimal() and int(number) in _DATE_FORMATS else None
 
 
-_Shows = Callable[[float, datetime], str]
+_NumberWriter = Callable[[float, datetime], str]
 
 
-def _moment(days: float, epoch: datetime) -> str:
+def _iso_date_time(days: float, epoch: datetime) -> str:
     """Write days since the epoch as a date, a time of day, or both; to the millisecond, as sheets do."""
     since = _duration(days)
     if 0 <= days < 1:
@@ -272,7 +272,7 @@ class _Sheet:
     def __init__(
         self,
         strings: Sequence[str],
-        kinds: Mapping[str, _Shows],
+        kinds: Mapping[str, _NumberWriter],
         *,
         epoch: datetime,
         limits: IntakeLimits,
@@ -371,7 +371,7 @@ class _Sheet:
             case "s":
                 return self._shared(text.strip())
             case "n":
-                return self._shown(text.strip()) or None
+                return self._number_text(text.strip()) or None
             case "b":
                 return _BOOLEANS.get(text.strip(), text)
             case _:  # text of its own or of a formula, an error, a date in ISO 8601
@@ -384,13 +384,13 @@ class _Sheet:
             raise _bad("A cell of the sheet names a text that is not there.")
         return self._strings[int(place)]
 
-    def _shown(self, text: str) -> str:
-        """Write a number, or the moment it stands for."""
-        shows = self._kinds.get(self._style)
-        if shows is None:
+    def _number_text(self, text: str) -> str:
+        """Write a number, or the date it stands for."""
+        write = self._kinds.get(self._style)
+        if write is None:
             return _number(text)
         try:
-            return shows(float(text), self._epoch)
+            return write(float(text), self._epoch)
         except (ValueError, OverflowError):  # no number, or no day of ours
             return _number(text)
 

@@ -96,7 +96,7 @@ class Browser:
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`.
         """
-        return await self._look(account_id, job_id, self._breakdown)
+        return await self._read_job(account_id, job_id, self._breakdown)
 
     async def _breakdown(self, row: Row) -> Breakdown:
         job_id = JobId(row["id"])
@@ -125,18 +125,18 @@ class Browser:
             files = await self._files(row)
             return await self._thread(lambda: read(files))
 
-        return await self._look(account_id, job_id, reading)
+        return await self._read_job(account_id, job_id, reading)
 
-    async def _look(self, account_id: AccountId, job_id: JobId, look: Callable[[Row], Awaitable[T]]) -> T:
+    async def _read_job(self, account_id: AccountId, job_id: JobId, read: Callable[[Row], Awaitable[T]]) -> T:
         """Look at a job, and once more when it completes meanwhile: its segments are gone then."""
         row = await self._owned(account_id, job_id)
         try:
-            return await look(row)
+            return await read(row)
         except Exception:
             again = await self._owned(account_id, job_id)
             if again["state"] == row["state"] or again["state"] != JobState.COMPLETED:
                 raise
-        return await look(again)
+        return await read(again)
 
     async def _owned(self, account_id: AccountId, job_id: JobId) -> Row:
         async with self._database.begin() as connection:

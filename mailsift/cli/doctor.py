@@ -146,7 +146,7 @@ async def _resolver(settings: Settings) -> Finding:
 async def _port_25(settings: Settings) -> Finding:
     """Try to reach mail servers that are known to be there."""
     async with open_container(settings) as container:
-        health, detail = _PORT_25[await (await container.port25_probe()).look()]
+        health, detail = _PORT_25[await (await container.port25_probe()).probe()]
     return Finding("port 25", health, f"{detail} (Asked: {', '.join(settings.preflight_domains)}.)")
 
 
@@ -183,8 +183,8 @@ async def _problem_of(settings: Settings, proxy: Source) -> str:
     except OSError:  # TimeoutError is one
         return f"{proxy.label} cannot be reached."
     async with open_container(settings) as container:
-        probe = replace(await container.port25_probe(), sources=[proxy])
-        if await probe.look() is Known.NO:
+        port25 = replace(await container.port25_probe(), sources=[proxy])
+        if await port25.probe() is Known.NO:
             return f"{proxy.label} answers, but no mail server can be reached through it."
     return ""
 

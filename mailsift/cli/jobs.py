@@ -93,10 +93,10 @@ def _state(view: JobView) -> str:
 def show(job: JobArgument, *, as_json: JsonOption = False) -> None:
     """Show one job: where it stands and what it waits for."""
 
-    async def look(service: JobService, account: AccountId) -> JobView:
+    async def get(service: JobService, account: AccountId) -> JobView:
         return await service.get(account, await find(service, account, job))
 
-    view = _with_service(look)
+    view = _with_service(get)
     fields = _job_fields(view)
     if as_json:
         print(json.dumps(fields))  # noqa: T201 - the command's output

@@ -44,7 +44,7 @@ AgeOption = Annotated[str, typer.Option(help="<24h: younger than a day; >7d: old
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
-def _at_desk(work: Callable[[Operations], Awaitable[T]]) -> T:
+def _with_operations(work: Callable[[Operations], Awaitable[T]]) -> T:
     async def run(settings: Settings) -> T:
         async with open_container(settings) as container:
             return await work(container.operations)
@@ -61,18 +61,18 @@ def top(
 ) -> None:
     """Watch the whole installation; Ctrl-C ends it."""
 
-    async def watch(desk: Operations) -> None:
+    async def watch(operations: Operations) -> None:
         if as_json:
-            _print_json(ops_output.overview_shape(await desk.console.overview()))
+            _print_json(ops_output.overview_shape(await operations.console.overview()))
             return
         terminal = Console()
         with _screen(terminal, once=once) as show:
-            show(await _picture(desk))
+            show(await _top(operations))
             while not once:
                 await asyncio.sleep(_EVERY_SECONDS)
-                show(await _picture(desk))
+                show(await _top(operations))
 
-    _at_desk(watch)
+    _with_operations(watch)
 
 
 @ops_app.command("jobs")
@@ -88,7 +88,7 @@ def jobs(
     """List jobs of all accounts, newest first."""
     words = {"state": state, "account": account, "text": text, "age": age}
     wanted = read_filter(words, now=system_clock())
-    page = _at_desk(lambda desk: desk.console.jobs(wanted, limit=limit))
+    page = _with_operations(lambda operations: operations.console.jobs(wanted, limit=limit))
     if as_json:
         _print_json(*map(ops_output.job_shape, page.jobs))
         return
@@ -111,13 +111,13 @@ def do(
     words = {"state": state, "account": account, "text": text, "age": age}
     wanted = read_filter(words, now=system_clock())
 
-    async def act(desk: Operations) -> Applied | None:
-        matching = (await desk.console.jobs(wanted, limit=1)).matching
+    async def act(operations: Operations) -> Applied | None:
+        matching = (await operations.console.jobs(wanted, limit=1)).matching
         if matching and not yes and not typer.confirm(f"{action.value}: {matching:,} jobs. Go on?", err=True):
             return None
-        return await desk.jobs.all_matching(ACTOR, action, wanted)
+        return await operations.jobs.all_matching(ACTOR, action, wanted)
 
-    done = _at_desk(act)
+    done = _with_operations(act)
     if done is None:
         raise typer.Exit(1)
     refused = "".join(f", {count:,} not: {code}" for code, count in done.refused.items())
@@ -133,16 +133,16 @@ def workers(
 ) -> None:
     """Show the worker processes; drain some, so that they can be stopped or upgraded."""
 
-    async def act(desk: Operations) -> list[Worker]:
+    async def act(operations: Operations) -> list[Worker]:
         for names, on in ((drain, True), (undrain, False)):
             if names:
-                count = await _drain(desk, names, drain=on)
+                count = await _drain(operations, names, drain=on)
                 console.print(
                     f"{count} processes {'drain' if on else 'claim again'} from their next heartbeat."
                 )
-        return list(await desk.console.workers())
+        return list(await operations.console.workers())
 
-    found = _at_desk(act)
+    found = _with_operations(act)
     if as_json:
         _print_json(*map(ops_output.worker_shape, found))
     else:
@@ -161,19 +161,19 @@ def throttles(
 ) -> None:
     """Show how providers may be asked; hold one, let go of it, or reset what was learned."""
 
-    async def act(desk: Operations) -> list[Any]:
+    async def act(operations: Operations) -> list[Any]:
         if hold:
-            await desk.throttles.hold(ACTOR, hold, source, seconds=minutes * 60)
-        if let_go and not await desk.throttles.let_go(ACTOR, let_go, source):
+            await operations.throttles.hold(ACTOR, hold, source, seconds=minutes * 60)
+        if let_go and not await operations.throttles.let_go(ACTOR, let_go, source):
             console.print("It was not held.")
         if reset:
-            await desk.throttles.reset(ACTOR, reset, source)
-        rows = await desk.console.throttles()
+            await operations.throttles.reset(ACTOR, reset, source)
+        rows = await operations.console.throttles()
         if rows is None:
             raise MailsiftError("redis_unavailable", "Redis does not answer.", retryable=True)
         return list(rows)
 
-    found = _at_desk(act)
+    found = _with_operations(act)
     if as_json:
         _print_json(*map(ops_output.throttle_shape, found))
     else:
@@ -190,25 +190,27 @@ def _screen(terminal: Console, *, once: bool) -> Iterator[Callable[[RenderableTy
         yield lambda picture: live.update(picture, refresh=True)
 
 
-async def _picture(desk: Operations) -> RenderableType:
-    seen, now = await desk.console.overview(), system_clock()
-    page = await desk.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
+async def _top(operations: Operations) -> RenderableType:
+    seen, now = await operations.console.overview(), system_clock()
+    page = await operations.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
     return ops_output.top_picture(seen, page.jobs, seen.stats.workers, now=now)
 
 
-async def _drain(desk: Operations, names: list[str], *, drain: bool) -> int:
+async def _drain(operations: Operations, names: list[str], *, drain: bool) -> int:
     """Tell the workers that were named; returns how many processes that are.
 
     Raises:
         MailsiftError: `worker_not_found`.
     """
-    known = await desk.console.workers()
+    known = await operations.console.workers()
     everywhere = "all" in names
     hosts = {one.host for one in known} & set(names)
     owners = [one.owner for one in known if f"{one.host}:{one.pid}" in names]
     if not everywhere and not hosts and not owners:
         raise MailsiftError("worker_not_found", "There is no such worker.")
-    drained = await desk.actions.drain(ACTOR, drain=drain, owners=owners, hosts=hosts, everywhere=everywhere)
+    drained = await operations.actions.drain(
+        ACTOR, drain=drain, owners=owners, hosts=hosts, everywhere=everywhere
+    )
     return len(drained)
 
 

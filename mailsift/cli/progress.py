@@ -62,7 +62,7 @@ async def watch(
     service: JobService, account: AccountId, job_id: JobId, *, keep_alive: Callable[[], None]
 ) -> JobView:
     """Show the job until it ends and return its last view; `keep_alive` is called at every look."""
-    speed, told_at = Speed(), float("-inf")
+    speed, printed_at = Speed(), float("-inf")
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
             view = await service.get(account, job_id)
@@ -72,14 +72,15 @@ async def watch(
             now = time.monotonic()
             rate = speed.update(now, view.processed)
             if console.is_terminal:
-                live.update(_picture(view, rate), refresh=True)
-            elif now - told_at >= _QUIET_SECONDS:
-                told_at = now
+                live.update(progress_bar(view, rate), refresh=True)
+            elif now - printed_at >= _QUIET_SECONDS:
+                printed_at = now
                 console.print(_line(view, rate), *_warned(view), sep="\n", soft_wrap=True)
             await asyncio.sleep(_POLL_SECONDS)
 
 
-def _picture(view: JobView, rate: float) -> Group:
+def progress_bar(view: JobView, rate: float) -> Group:
+    """Return the bar, the counts and the rate, and what the job waits for."""
     bar = ProgressBar(total=max(1, view.total), completed=view.processed, width=40, pulse=not view.total)
     grid = Table.grid(padding=(0, 1))
     grid.add_row(bar, _line(view, rate))

@@ -69,13 +69,13 @@ async def _serve(
     *,
     welcome: bool = False,
 ) -> None:
-    async def look() -> None:
+    async def keep_going() -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             keep_alive()
 
     tempfile.tempdir = str(scratch_folder(settings))  # of files sent as forms: /tmp may be memory
-    watching = asyncio.create_task(look())
+    watching = asyncio.create_task(keep_going())
     try:
         token = await _first_owner(settings) if welcome else None
         await serve_api(

@@ -138,7 +138,7 @@ async def serve(
 async def _tidying(container: Container) -> AsyncIterator[None]:
     """Delete old files of this machine meanwhile: there may be no worker on it to do so."""
 
-    async def look() -> None:
+    async def sweep() -> None:
         while True:
             try:
                 await container.tidier.sweep()
@@ -146,11 +146,11 @@ async def _tidying(container: Container) -> AsyncIterator[None]:
                 _log.warning("tidy.error", **error_fields(error))
             await asyncio.sleep(_TIDY_SECONDS)
 
-    looking = asyncio.create_task(look())
+    sweeping = asyncio.create_task(sweep())
     try:
         yield
     finally:
-        looking.cancel()
+        sweeping.cancel()
 
 
 async def _stop_when(stop: asyncio.Event, server: uvicorn.Server) -> None:

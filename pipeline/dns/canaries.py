@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class Look:
+class Examination:
     """What one round of canaries showed.
 
     Attributes:
@@ -54,7 +54,7 @@ class _Standing:
     good: int = 0
     needed: int = _AT_FIRST
     contradictions: int = 0
-    told: bool = False
+    reported: bool = False
 
 
 class ResolverTrust:
@@ -83,12 +83,12 @@ class ResolverTrust:
         self._guard = guard
         self._token = token
         self._standings: defaultdict[str, _Standing] = defaultdict(_Standing)
-        self._first_looks: set[asyncio.Task[None]] | None = None
+        self._first_checks: set[asyncio.Task[None]] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._closed = False
         for server in client.nameservers:
             server.trusted = not domains
-        _show(client.nameservers)
+        _set_gauges(client.nameservers)
 
     @property
     def is_active(self) -> bool:
@@ -104,11 +104,11 @@ class ResolverTrust:
         """Wait until a resolver can be trusted, or all have been looked at; returns which it is."""
         if not self._domains:
             return True
-        if self._first_looks is None:
+        if self._first_checks is None:
             servers = self._client.nameservers
-            self._first_looks = {asyncio.create_task(self._look_first(server)) for server in servers}
-        while not self.holds and (open_looks := [look for look in self._first_looks if not look.done()]):
-            await asyncio.wait(open_looks, return_when=asyncio.FIRST_COMPLETED)
+            self._first_checks = {asyncio.create_task(self._check_first(server)) for server in servers}
+        while not self.holds and (open_checks := [task for task in self._first_checks if not task.done()]):
+            await asyncio.wait(open_checks, return_when=asyncio.FIRST_COMPLETED)
         return self.holds
 
     async def confirm(self) -> bool:
@@ -120,8 +120,8 @@ class ResolverTrust:
         if not self._domains:
             return True
         used = [server for server in self._client.nameservers if server.answered]
-        looks = await asyncio.gather(*(self._look_at(server) for server in used))
-        return self.holds and all(looks)
+        trusted = await asyncio.gather(*(self._check(server) for server in used))
+        return self.holds and all(trusted)
 
     def contradicted(self, label: str) -> None:
         """Take note that a resolver denied something which a second question did not confirm."""
@@ -136,29 +136,29 @@ class ResolverTrust:
     async def aclose(self) -> None:
         """Wait for the last look; the client has to be closed before."""
         self.close()
-        tasks = [*(self._first_looks or ()), *([self._watching] if self._watching else [])]
+        tasks = [*(self._first_checks or ()), *([self._watching] if self._watching else [])]
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _look_first(self, server: Nameserver) -> None:
+    async def _check_first(self, server: Nameserver) -> None:
         standing = self._standings[server.label]
-        await self._look_at(server)
+        await self._check(server)
         while standing.good and not server.trusted:
-            await self._look_at(server)
+            await self._check(server)
 
-    async def _look_at(self, server: Nameserver) -> bool:
+    async def _check(self, server: Nameserver) -> bool:
         """Look at a resolver and decide; returns whether it can be trusted."""
         server.answered = False
         standing = self._standings[server.label]
-        look = await self._examine(server)
+        seen = await self._examine(server)
         if standing.contradictions >= _CONTRADICTIONS:
-            look.faults.append("its denials are not confirmed")
+            seen.faults.append("its denials are not confirmed")
         standing.contradictions = 0
         if self._closed:
             return False
-        server.has_ipv6 = look.has_ipv6
+        server.has_ipv6 = seen.has_ipv6
         server.answered = False
-        if look.faults or look.known * 2 < len(self._domains) or not look.denied:
-            self._distrust(server, standing, look)
+        if seen.faults or seen.known * 2 < len(self._domains) or not seen.denied:
+            self._distrust(server, standing, seen)
         else:
             self._trust(server, standing)
         return server.trusted
@@ -168,20 +168,20 @@ class ResolverTrust:
         if standing.good < standing.needed or server.trusted:
             return
         server.trusted = True
-        _show(self._client.nameservers)
-        if standing.told:
-            standing.told = False
+        _set_gauges(self._client.nameservers)
+        if standing.reported:
+            standing.reported = False
             _log.warning("dns.resolver_trusted_again", resolver=server.label)
 
-    def _distrust(self, server: Nameserver, standing: _Standing, look: Look) -> None:
+    def _distrust(self, server: Nameserver, standing: _Standing, seen: Examination) -> None:
         standing.good = 0
-        standing.needed = _AFTER_A_LIE if look.faults else _AT_FIRST
+        standing.needed = _AFTER_A_LIE if seen.faults else _AT_FIRST
         server.trusted = False
         self._client.forget(server)
-        _show(self._client.nameservers)
-        if not standing.told:
-            standing.told = True
-            why = "; ".join(look.faults[:3]) or "it does not answer"
+        _set_gauges(self._client.nameservers)
+        if not standing.reported:
+            standing.reported = True
+            why = "; ".join(seen.faults[:3]) or "it does not answer"
             _log.error("dns.resolver_distrusted", resolver=server.label, why=why, then="it is not asked")
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._watch())
@@ -193,37 +193,37 @@ class ResolverTrust:
             for server in self._client.refresh():
                 server.trusted = False
             distrusted = [server for server in self._client.nameservers if not server.trusted]
-            await asyncio.gather(*(self._look_at(server) for server in distrusted))
+            await asyncio.gather(*(self._check(server) for server in distrusted))
 
-    async def _examine(self, server: Nameserver) -> Look:
+    async def _examine(self, server: Nameserver) -> Examination:
         """Ask the canary questions, all side by side, then for the addresses of the mail servers."""
         suffixes = self._suffixes[:_SUFFIXES]
         names = [(f"{self._token()}.{suffix}", kind) for suffix in suffixes for kind in _KINDS]
         questions = [(domain, RecordType.MX) for domain in self._domains] + names
         answers = await self._ask_all(server, questions)
         exchangers = answers[: len(self._domains)]
-        look = Look()
+        seen = Examination()
         for (name, _), answer in zip(names, answers[len(self._domains) :], strict=True):
-            _judge_random(name, answer, look)
+            _judge_random(name, answer, seen)
         hosts = {}
         for domain, answer in zip(self._domains, exchangers, strict=True):
-            if host := _judge_exchangers(domain, answer, look):
+            if host := _judge_exchangers(domain, answer, seen):
                 hosts[domain] = host
-        await self._examine_hosts(server, list(hosts.values()), look)
-        return look
+        await self._examine_hosts(server, list(hosts.values()), seen)
+        return seen
 
-    async def _examine_hosts(self, server: Nameserver, hosts: Sequence[str], look: Look) -> None:
+    async def _examine_hosts(self, server: Nameserver, hosts: Sequence[str], seen: Examination) -> None:
         a = await self._ask_all(
             server, [(host, kind) for kind in (RecordType.A, RecordType.AAAA) for host in hosts]
         )
         addresses: Counter[str] = Counter()
         for host, answer in zip(hosts, a[: len(hosts)], strict=True):
-            _judge_addresses(host, answer, self._guard, look)
+            _judge_addresses(host, answer, self._guard, seen)
             addresses.update(set(answer.addresses))
         owners = {public_suffixes().privatesuffix(host) for host in hosts}
         if len(owners) > 1 and any(times == len(hosts) for times in addresses.values()):
-            look.faults.append("one address for everybody")
-        look.has_ipv6 = any(answer.addresses for answer in a[len(hosts) :])
+            seen.faults.append("one address for everybody")
+        seen.has_ipv6 = any(answer.addresses for answer in a[len(hosts) :])
 
     async def _ask_all(
         self, server: Nameserver, questions: Sequence[tuple[str, RecordType]]
@@ -248,32 +248,32 @@ def _setter(answer: asyncio.Future[DnsAnswer]) -> Callable[[DnsAnswer], None]:
     return arrived
 
 
-def _judge_random(name: str, answer: DnsAnswer, look: Look) -> None:
+def _judge_random(name: str, answer: DnsAnswer, seen: Examination) -> None:
     """A name nobody has must be denied, by the zone above it."""
     if answer.outcome is DnsOutcome.NO_NAME and has_zone(answer):
-        look.denied += 1
+        seen.denied += 1
     elif answer.outcome is not DnsOutcome.FAILED:
-        look.faults.append(f"{name} should not exist")
+        seen.faults.append(f"{name} should not exist")
 
 
-def _judge_exchangers(domain: str, answer: DnsAnswer, look: Look) -> str:
+def _judge_exchangers(domain: str, answer: DnsAnswer, seen: Examination) -> str:
     """A domain everybody knows must have mail servers; returns the first one."""
     hosts = usable_exchangers(answer.exchangers)
     if hosts:
         return hosts[0][1]
     if answer.outcome is not DnsOutcome.FAILED or is_null_mx(answer):
-        look.faults.append(f"{domain} should take mail")
+        seen.faults.append(f"{domain} should take mail")
     return ""
 
 
-def _judge_addresses(host: str, answer: DnsAnswer, guard: AddressGuard, look: Look) -> None:
+def _judge_addresses(host: str, answer: DnsAnswer, guard: AddressGuard, seen: Examination) -> None:
     """A mail server everybody knows must have a public address."""
     if answer.addresses and all(guard.allows(address) for address in answer.addresses):
-        look.known += 1
+        seen.known += 1
     elif answer.outcome is not DnsOutcome.FAILED:
-        look.faults.append(f"{host} should have a public address")
+        seen.faults.append(f"{host} should have a public address")
 
 
-def _show(servers: Sequence[Nameserver]) -> None:
+def _set_gauges(servers: Sequence[Nameserver]) -> None:
     RESOLVERS.labels("trusted").set(sum(server.trusted for server in servers))
     RESOLVERS.labels("distrusted").set(sum(not server.trusted for server in servers))

@@ -29,18 +29,18 @@ _log = structlog.get_logger()
 
 
 class Port25Status:
-    """Remembers for five minutes whether mail servers can be reached; many may ask, one look at a time.
+    """Remembers for five minutes whether mail servers can be reached; many may ask, one probe at a time.
 
     Attributes:
         has_been_open: this process has reached mail servers, so where it cannot now, that may pass.
 
     Args:
-        look: finds out; UNKNOWN leaves things as they are and is soon looked at again.
+        probe: finds out; UNKNOWN leaves things as they are and is soon probed again.
         monotonic: seconds.
     """
 
-    def __init__(self, look: Callable[[], Awaitable[Known]], *, monotonic: Callable[[], float]) -> None:
-        self._look = look
+    def __init__(self, probe: Callable[[], Awaitable[Known]], *, monotonic: Callable[[], float]) -> None:
+        self._probe = probe
         self._monotonic = monotonic
         self._lock = asyncio.Lock()
         self._look_again_at = float("-inf")
@@ -52,14 +52,14 @@ class Port25Status:
         """Tell whether asking mail servers makes sense; they count as reachable until proven otherwise."""
         async with self._lock:
             if self._monotonic() >= self._look_again_at:
-                self._learn(await self._look())
+                self._learn(await self._probe())
         return self._open
 
     async def is_still_open(self) -> bool:
         """Tell the same where many servers have just been silent: what is remembered is too old."""
         async with self._lock:
             if self._monotonic() >= self._looked_at + FRESH_SECONDS:
-                self._learn(await self._look())
+                self._learn(await self._probe())
         return self._open
 
     def _learn(self, found: Known) -> None:
@@ -101,7 +101,7 @@ class Port25Probe:
     sources: Sequence[Source]
     port: int
 
-    async def look(self) -> Known:
+    async def probe(self) -> Known:
         """Return YES as soon as one server accepts, NO when some were dialled and none did.
 
         UNKNOWN when there was nobody to dial: DNS is in trouble, or the throttle says not now.

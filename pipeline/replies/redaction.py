@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 _MAX_TEXT = 2_000
-_MAX_SHOWN = 300
+_MAX_CHARS = 300
 _MAX_WORD = 60
 _MAX_NUMBERED = 19
 _ID_DIGITS = 4
@@ -44,8 +44,8 @@ def redact(text: str, *, own: Sequence[str] = ()) -> str:
     line = _one_line(text)
     for name in filter(None, own):
         line = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "<us>", line, flags=re.IGNORECASE)
-    shown = _HIDDEN.sub(_placeholder, line)
-    return shown if len(shown) <= _MAX_SHOWN else shown[: _MAX_SHOWN - 1].rstrip() + "…"
+    redacted = _HIDDEN.sub(_placeholder, line)
+    return redacted if len(redacted) <= _MAX_CHARS else redacted[: _MAX_CHARS - 1].rstrip() + "…"
 
 
 def _one_line(text: str) -> str:
@@ -60,7 +60,7 @@ def _placeholder(match: re.Match[str]) -> str:
     return _REPLACEMENTS[kind](match[kind])
 
 
-def _shown_url(url: str) -> str:
+def _redact_url(url: str) -> str:
     """Return a URL without its query, and without its path where that holds an id or an address."""
     bare = re.split(r"[?#]", url, maxsplit=1)[0]
     scheme, _, rest = bare.partition("//")
@@ -71,10 +71,10 @@ def _shown_url(url: str) -> str:
 
 
 def _is_harmless(path: str) -> bool:
-    return not _TELLING_PATH.search(path) and all(_shown_word(part) == part for part in path.split("/"))
+    return not _TELLING_PATH.search(path) and all(_redact_word(part) == part for part in path.split("/"))
 
 
-def _shown_word(word: str) -> str:
+def _redact_word(word: str) -> str:
     """Return a long word unless it looks like an id: many digits, or longer than words are."""
     digits = sum(char.isdecimal() for char in word)
     limit = _MAX_NUMBERED if digits else _MAX_WORD
@@ -82,9 +82,9 @@ def _shown_word(word: str) -> str:
 
 
 _REPLACEMENTS: dict[str, Callable[[str], str]] = {
-    "url": _shown_url,
+    "url": _redact_url,
     "address": lambda _: "<address>",
     "host": lambda _: "<host>",
     "ip": lambda _: "<ip>",
-    "word": _shown_word,
+    "word": _redact_word,
 }

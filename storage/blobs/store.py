@@ -119,8 +119,8 @@ class DraftBlobs:
         return JobBlobs(self.draft).source
 
     @property
-    def look(self) -> str:
-        """What a first look has found in it (mailsift.jobs.drafts.Inspection)."""
+    def inspection(self) -> str:
+        """What an inspection has found in it (mailsift.jobs.drafts.Inspection)."""
         return f"{JobBlobs(self.draft).prefix}/look.json"
 
 

@@ -134,7 +134,7 @@ class FactInspector:
         """Take a client (the caller closes it)."""
         self._redis = redis
 
-    async def look(self, domain: str) -> KnownDomain:
+    async def read(self, domain: str) -> KnownDomain:
         """Return what is remembered of a domain, as the pipeline writes it (lower case, IDNA).
 
         Raises:

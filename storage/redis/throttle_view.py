@@ -51,7 +51,7 @@ class ThrottleInspector:
         """Take a client (the caller closes it)."""
         self._redis = redis
 
-    async def look(self, also: Sequence[tuple[str, str]] = ()) -> list[LearnedPace]:
+    async def read(self, also: Sequence[tuple[str, str]] = ()) -> list[LearnedPace]:
         """Return the providers x sources with the most sessions, and `also` these.
 
         Raises:

@@ -22,7 +22,7 @@ from mailsift.storage.sql.workers import ACTIVE, Worker
 
 CHUNK_STATES: Final = ("ready", "waiting", "leased", "paused")
 """Of chunks that are not done; `waiting` is ready later, `paused` belongs to a paused job."""
-LANE_CLASSES: Final = ("survey", "mixed", "slow", "provider")
+KEY_CLASSES: Final = ("survey", "mixed", "slow", "provider")
 OUTBOX_STATES: Final = ("due", "queued", "waiting", "held")
 """Of deliveries that are not over; `queued` stands behind another one to the same endpoint, `waiting` is
 tried again later, `held` is for an endpoint that is left alone or waits for its pace."""
@@ -37,18 +37,18 @@ PROGRESS_WINDOW: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class ChunkLevel:
-    """Chunks of one kind of lane in one state.
+    """Chunks with one kind of throttle key in one state.
 
     Attributes:
         state: one of CHUNK_STATES.
-        lane_class: one of LANE_CLASSES.
+        key_class: one of KEY_CLASSES.
         chunks, addresses: how many.
         oldest_s: seconds the oldest has been ready; 0 where none is.
         claimable_s: the same of those that a claim would not pass over.
     """
 
     state: str
-    lane_class: str
+    key_class: str
     chunks: int
     addresses: int
     oldest_s: float = 0.0
@@ -193,8 +193,8 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneRow:
-    """The open chunks of one lane.
+class KeyBacklog:
+    """The open chunks of one throttle key.
 
     Attributes:
         ready, waiting, leased: addresses by state.
@@ -204,7 +204,7 @@ class LaneRow:
         jobs: how many have chunks in it.
     """
 
-    lane: str
+    throttle_key: str
     ready: int
     waiting: int
     leased: int
@@ -339,14 +339,14 @@ _STEPS = statement("""
 """)
 
 # Both partial indexes are used; chunks that are done are not looked at. What a claim would pass over is not
-# claimable: lanes that are being served, and jobs that have as many leases as one job may have.
+# claimable: keys that are being served, and jobs that have as many leases as one job may have.
 _CHUNKS = statement("""
     WITH open_chunk AS (
         SELECT job_id, state, lane, ready_at, addresses FROM chunk WHERE state = 'ready'
         UNION ALL
         SELECT job_id, state, lane, ready_at, addresses FROM chunk WHERE state = 'leased'
     ), busy AS (
-        SELECT DISTINCT lane FROM chunk WHERE state = 'leased' AND lane <> ALL(:free_lanes)
+        SELECT DISTINCT lane FROM chunk WHERE state = 'leased' AND lane <> ALL(:shared_keys)
     ), full_up AS (
         SELECT job_id FROM chunk WHERE state = 'leased' GROUP BY job_id HAVING count(*) >= :job_cap
     ), levels AS (
@@ -360,7 +360,7 @@ _CHUNKS = statement("""
     )
     SELECT state,
         CASE lane WHEN :survey THEN 'survey' WHEN :mixed THEN 'mixed' WHEN :slow THEN 'slow'
-             ELSE 'provider' END AS lane_class,
+             ELSE 'provider' END AS key_class,
         count(*) AS chunks, sum(addresses)::bigint AS addresses,
         coalesce(max(age_s) FILTER (WHERE state = 'ready'), 0) AS oldest_s,
         coalesce(max(age_s) FILTER (WHERE state = 'ready' AND claimable), 0) AS claimable_s
@@ -446,7 +446,7 @@ _TODAY = text("""
     FROM throughput WHERE minute >= date_trunc('day', clock_timestamp(), 'UTC')
 """)
 
-_LANES = statement("""
+_BACKLOGS = statement("""
     WITH open_chunk AS (
         SELECT job_id, lane, state, waits_for, ready_at, addresses FROM chunk WHERE state = 'ready'
         UNION ALL
@@ -457,7 +457,7 @@ _LANES = statement("""
         WHERE j.state IN {worked}
           AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
     )
-    SELECT lane, count(*) AS chunks, count(DISTINCT job_id) AS jobs,
+    SELECT lane AS throttle_key, count(*) AS chunks, count(DISTINCT job_id) AS jobs,
         coalesce(sum(addresses) FILTER (WHERE state = 'ready' AND NOT waits), 0)::bigint AS ready,
         coalesce(sum(addresses) FILTER (WHERE waits), 0)::bigint AS waiting,
         coalesce(sum(addresses) FILTER (WHERE state = 'leased'), 0)::bigint AS leased,
@@ -492,7 +492,7 @@ _SLOTS = text("""
 """)
 
 # What a chunk left over is in a chunk whose blob is named after it (storage.blobs.store.JobBlobs.deferred);
-# addresses that went back to the lane they came from did not get on.
+# addresses that went back to the key they came from did not get on.
 _PROGRESS = text("""
     WITH mine AS (
         SELECT n, lane, state = 'done' AS done, addresses, leased_at,
@@ -557,7 +557,7 @@ _SCHEDULES = text("""
     ORDER BY late_s DESC, last_error <> '' DESC, enabled DESC, next_run_at, id LIMIT :limit
 """)
 
-# Not quite what a claim would find: a lane that is being served counts here. A wake-up too many is harmless.
+# Not quite what a claim would find: a key that is being served counts here. A wake-up too many is harmless.
 _CLAIMABLE = statement("""
     SELECT count(*) FROM (
         (SELECT FROM job
@@ -614,10 +614,12 @@ async def outbox(connection: Connection) -> Outbox:
     return Outbox(levels, **(await connection.execute(_DELIVERED)).mappings().one())
 
 
-async def lanes(connection: Connection, *, job_id: UUID | None = None, limit: int = 200) -> Sequence[LaneRow]:
-    """Return the lanes with open chunks (of one job, or of all that have not ended), the fullest first."""
-    found = await connection.execute(_LANES, {"job_id": job_id, "limit": limit})
-    return [LaneRow(**row) for row in found.mappings()]
+async def backlogs(
+    connection: Connection, *, job_id: UUID | None = None, limit: int = 200
+) -> Sequence[KeyBacklog]:
+    """Return open chunks by throttle key (of one job, or of all that have not ended), the fullest first."""
+    found = await connection.execute(_BACKLOGS, {"job_id": job_id, "limit": limit})
+    return [KeyBacklog(**row) for row in found.mappings()]
 
 
 async def queues(connection: Connection) -> Queues:
@@ -667,7 +669,7 @@ async def claimable(connection: Connection, *, most: int) -> int:
 
 async def _chunk_levels(connection: Connection, job_cap: int) -> list[ChunkLevel]:
     values = {
-        "free_lanes": list(SHARED_KEYS),
+        "shared_keys": list(SHARED_KEYS),
         "job_cap": job_cap,
         "survey": TRIAGE_KEY,
         "mixed": MIXED_KEY,

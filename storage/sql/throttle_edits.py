@@ -135,7 +135,7 @@ _DROP_EMPTY = text(
     "DELETE FROM throttle_edit WHERE rate IS NULL AND sessions IS NULL AND NOT held AND provider = :provider"
 )
 # What waits for a provider that was held is looked at again at once.
-_RELEASE_LANE = text("""
+_RELEASE_CHUNKS = text("""
     UPDATE chunk SET ready_at = clock_timestamp(), waits_for = ''
     WHERE (job_id, n) IN (
         SELECT job_id, n FROM chunk
@@ -181,7 +181,7 @@ async def let_go(connection: Connection, *, provider: str, source: str, edited_b
     if (await connection.execute(_LET_GO, values)).rowcount != 1:
         return False
     await connection.execute(_DROP_EMPTY, values)
-    await connection.execute(_RELEASE_LANE, values)
+    await connection.execute(_RELEASE_CHUNKS, values)
     return True
 
 

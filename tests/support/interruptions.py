@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 PATIENCE = 40.0
 # Each of these runs its mail itself, so each becomes a lane of its own; two lanes are served at a time.
-_LANES = (
+_BACKLOGS = (
     *("ordinary", "exim", "exchange", "exchange-online", "google-like", "outlook-like", "sendmail"),
     *("qmail", "opensmtpd", "mx-cname", "truncated", "no-pipelining", "no-smtputf8", "starttls"),
 )
@@ -34,7 +34,7 @@ rate = 80
 burst = 20
 sessions = 40
 """
-MANY = [f"known{n}@{lane}.sandbox.test" for lane in _LANES for n in range(80)]
+MANY = [f"known{n}@{lane}.sandbox.test" for lane in _BACKLOGS for n in range(80)]
 FEW = [f"nobody{n}@{name}.sandbox.test" for name in ("cname", "implicit-mx") for n in range(20)]
 
 

@@ -104,11 +104,17 @@ async def test_a_list_is_looked_at_and_started_with_what_was_chosen(
     account, draft = await taken(drafts, service)
     assert (draft.name, draft.bytes) == ("list.csv", len(CSV))
     assert await drafts.waiting(account) == [draft]
-    look = await drafts.inspect(account, draft.id)
-    assert (look.rows, look.format, look.encoding, look.header, look.guess) == (4, "csv", "utf-8", True, 2)
-    assert [column.name for column in look.columns] == ["id", "who", "email"]
-    assert [column.share for column in look.columns] == [0.0, 0.0, 0.75]
-    assert look.first[1] == ("2", "Bob", "BOB@example.com")
+    seen = await drafts.inspect(account, draft.id)
+    assert (seen.rows, seen.format, seen.encoding, seen.header, seen.guess) == (
+        4,
+        "csv",
+        "utf-8",
+        True,
+        2,
+    )
+    assert [column.name for column in seen.columns] == ["id", "who", "email"]
+    assert [column.share for column in seen.columns] == [0.0, 0.0, 0.75]
+    assert seen.first[1] == ("2", "Bob", "BOB@example.com")
     assert (await service.page(account, limit=20)).jobs == []  # nothing starts by itself
     job_id = await drafts.start(account, draft.id, JobOptions(mode=Mode.FAST, name="Spring", evidence=True))
     assert await drafts.waiting(account) == []
@@ -214,7 +220,7 @@ async def test_an_account_has_so_many_lists_waiting_and_no_more(drafts: Drafts, 
     assert await code_of(drafts.receive(account, pieces(CSV), "list.csv")) == ""
 
 
-async def look_at(drafts: Drafts, service: JobService, data: bytes) -> Inspection:
+async def inspect(drafts: Drafts, service: JobService, data: bytes) -> Inspection:
     account, draft = await taken(drafts, service, data)
     return await drafts.inspect(account, draft.id)
 
@@ -224,9 +230,9 @@ async def test_the_key_of_every_column_leads_intake_to_it(
 ) -> None:
     # The first cells read like numbers of other columns. A row without an address where one was expected
     # is taken for a header, so with another column one row is left.
-    look = await look_at(drafts, service, b"2,1,x@example.com\n5,6,y@example.com\n")
-    assert (look.header, look.guess, look.rows) == (False, 2, 2)
-    for place, column in enumerate(look.columns):
+    seen = await inspect(drafts, service, b"2,1,x@example.com\n5,6,y@example.com\n")
+    assert (seen.header, seen.guess, seen.rows) == (False, 2, 2)
+    for place, column in enumerate(seen.columns):
         account, draft = await taken(drafts, service, b"2,1,x@example.com\n5,6,y@example.com\n")
         job_id = await drafts.start(account, draft.id, JobOptions(mode=Mode.FAST, column=column.key))
         async with engine_on(settings) as engine:
@@ -237,14 +243,14 @@ async def test_the_key_of_every_column_leads_intake_to_it(
 async def test_columns_that_share_a_name_are_told_apart_by_number(
     drafts: Drafts, service: JobService
 ) -> None:
-    look = await look_at(drafts, service, b"mail,mail\na@example.com,b@example.com\n")
-    assert [column.key for column in look.columns] == ["mail", "2"]
+    seen = await inspect(drafts, service, b"mail,mail\na@example.com,b@example.com\n")
+    assert [column.key for column in seen.columns] == ["mail", "2"]
 
 
 async def test_packed_and_nested_lists_are_looked_into(drafts: Drafts, service: JobService) -> None:
-    packed = await look_at(drafts, service, gzip.compress(CSV))
+    packed = await inspect(drafts, service, gzip.compress(CSV))
     assert (packed.rows, packed.guess) == (4, 2)
-    nested = await look_at(drafts, service, b'{"email":"a@example.com","tags":["x",{"y":1}]}\n' * 3)
+    nested = await inspect(drafts, service, b'{"email":"a@example.com","tags":["x",{"y":1}]}\n' * 3)
     assert (nested.format, nested.rows, nested.header) == ("jsonl", 3, True)
     assert nested.first[0][0] == "a@example.com"
 
@@ -270,8 +276,11 @@ async def test_what_is_no_list_is_told_before_anything_starts(
 async def test_a_list_without_an_address_column_can_still_be_chosen_from(
     drafts: Drafts, service: JobService
 ) -> None:
-    look = await look_at(drafts, service, b"<b>who</b>,what\nann,x\nbob,y\n")
-    assert (look.guess, [column.name for column in look.columns]) == (None, ["<b>who</b>", "what"])
+    seen = await inspect(drafts, service, b"<b>who</b>,what\nann,x\nbob,y\n")
+    assert (seen.guess, [column.name for column in seen.columns]) == (
+        None,
+        ["<b>who</b>", "what"],
+    )
 
 
 async def test_the_service_of_an_installation_takes_its_limits(settings: Settings) -> None:

@@ -52,7 +52,7 @@ async def test_while_the_mail_servers_are_gone_nothing_becomes_final_and_then_al
             providers=Providers.load(),
             domains=facts,
             prober=prober,
-            port25=Port25Status(probe.look, monotonic=lambda: time.monotonic() + ahead),
+            port25=Port25Status(probe.probe, monotonic=lambda: time.monotonic() + ahead),
             policy=VerdictPolicy(),
         )
         assert len((await validator.validate(frame(PEOPLE[:1]), REQUEST)).finished) == 1

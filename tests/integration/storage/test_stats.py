@@ -106,7 +106,7 @@ async def place(database_url: str) -> AsyncIterator[Place]:
 
 
 def _by_place(levels: Sequence[ChunkLevel]) -> dict[tuple[str, str], ChunkLevel]:
-    return {(level.state, level.lane_class): level for level in levels}
+    return {(level.state, level.key_class): level for level in levels}
 
 
 async def test_jobs_are_counted_by_state(place: Place) -> None:

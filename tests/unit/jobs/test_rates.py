@@ -9,19 +9,18 @@ from uuid import uuid4
 import pytest
 
 from mailsift.jobs.admin.console import domain_of, provider_key
-from mailsift.jobs.admin.models import Lane, describe_trouble
-from mailsift.jobs.admin.rates import lane_of, throttle_rows
+from mailsift.jobs.admin.models import RatedBacklog, describe_trouble, rated_backlog, throttle_rows
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.storage.redis.throttle_view import LearnedPace
 from mailsift.storage.sql.leases import LEASE_EXPIRED, TAKEN_BACK, TroubledChunk
-from mailsift.storage.sql.stats import LaneRow
+from mailsift.storage.sql.stats import KeyBacklog
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE, ThrottleEdit
 
 PROVIDERS = Providers([Provider("google", rate=2.0, sessions=5)])
-LANE = LaneRow("google", ready=100, waiting=50, leased=10, chunks=3, waits_for="", until=None, jobs=1)
+BACKLOG = KeyBacklog("google", ready=100, waiting=50, leased=10, chunks=3, waits_for="", until=None, jobs=1)
 CHUNK = TroubledChunk(
     job_id=uuid4(),
     job_name="list",
@@ -40,53 +39,53 @@ CHUNK = TroubledChunk(
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def lane(
+def backlog(
     *edits: ThrottleEdit,
     learned: tuple[LearnedPace, ...] = (),
     sources: tuple[str, ...] = ("",),
-    row: LaneRow = LANE,
-) -> Lane:
-    return lane_of(row, ProviderRates(PROVIDERS, sources, edits, learned, now=NOW.timestamp()))
+    row: KeyBacklog = BACKLOG,
+) -> RatedBacklog:
+    return rated_backlog(row, ProviderRates(PROVIDERS, sources, edits, learned, now=NOW.timestamp()))
 
 
-def test_a_lane_takes_as_long_as_its_provider_allows() -> None:
-    found = lane()
+def test_a_backlog_takes_as_long_as_its_provider_allows() -> None:
+    found = backlog()
     assert (found.rate, found.seconds, found.held) == (2.0, 88.0, False)  # 80 s, and 2.5 s lost a turn of 50
 
 
 def test_every_source_adds_its_rate_as_it_was_learned() -> None:
     slowed = LearnedPace("google", "192.0.2.1", share=0.25)
-    found = lane(learned=(slowed,), sources=("192.0.2.1", "192.0.2.2"))
+    found = backlog(learned=(slowed,), sources=("192.0.2.1", "192.0.2.2"))
     assert found.rate == 2.5
     assert found.seconds == pytest.approx(80 * (2 + 3.5 / 12))  # the slower one's half decides
 
 
 def test_a_hold_with_an_end_and_a_penalty_put_the_start_off() -> None:
     until = NOW + timedelta(seconds=600)
-    found = lane(ThrottleEdit("google", "", held=True, held_until=until))
+    found = backlog(ThrottleEdit("google", "", held=True, held_until=until))
     assert (found.rate, found.seconds, found.held) == (0, 688.0, True)
-    assert lane(learned=(LearnedPace("google", "", closed_s=30.0),)).seconds == 118.0
+    assert backlog(learned=(LearnedPace("google", "", closed_s=30.0),)).seconds == 118.0
 
 
 def test_the_slowest_that_is_learned_is_one_a_minute() -> None:
-    assert lane(learned=(LearnedPace("google", "", share=1e-6),)).rate == 1 / 60
+    assert backlog(learned=(LearnedPace("google", "", share=1e-6),)).rate == 1 / 60
 
 
-def test_a_held_source_adds_nothing_and_all_held_hold_the_lane() -> None:
+def test_a_held_source_adds_nothing_and_all_held_hold_the_provider() -> None:
     one = ThrottleEdit("google", "192.0.2.1", held=True)
     sources = ("192.0.2.1", "192.0.2.2")
-    found = lane(one, sources=sources)
+    found = backlog(one, sources=sources)
     assert (found.rate, found.seconds, found.held) == (
         2.0,
         None,
         False,
     )  # its half waits until somebody lets go
-    found = lane(ThrottleEdit("google", ANY_SOURCE, held=True), sources=sources)
+    found = backlog(ThrottleEdit("google", ANY_SOURCE, held=True), sources=sources)
     assert (found.rate, found.seconds, found.held) == (0, None, True)
 
 
-def test_lanes_of_nobody_in_particular_have_a_name_and_no_rate() -> None:
-    found = [lane(row=replace(LANE, lane=name)) for name in ("", "*", "~")]
+def test_backlogs_of_nobody_in_particular_have_a_name_and_no_rate() -> None:
+    found = [backlog(row=replace(BACKLOG, throttle_key=name)) for name in ("", "*", "~")]
     assert {(one.rate, one.seconds, one.held) for one in found} == {(None, None, False)}
     assert len({one.title for one in found}) == 3
 

@@ -53,7 +53,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 def text(view: JobView, rate: float) -> str:
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
-        console.print(progress._picture(view, rate))
+        console.print(progress.progress_bar(view, rate))
     return captured.get()
 
 

@@ -27,14 +27,14 @@ class Looks:
     times: int = 0
     pending: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def look(self) -> Known:
+    async def probe(self) -> Known:
         self.times += 1
         await asyncio.sleep(0)
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
     @property
     def status(self) -> Port25Status:
-        return Port25Status(self.look, monotonic=lambda: self.now)
+        return Port25Status(self.probe, monotonic=lambda: self.now)
 
 
 async def test_the_answer_is_kept_for_five_minutes() -> None:
@@ -113,7 +113,7 @@ class Scene:
 async def scene(
     *names: str, listening: bool = True, throttle: OpenDoors | None = None, public_only: bool = False
 ) -> AsyncIterator[Scene]:
-    """Names to look at; mail servers listen at 127.0.0.9, or nowhere."""
+    """Names to ask; mail servers listen at 127.0.0.9, or nowhere."""
     doors, mailer = throttle or OpenDoors(), Mailer()
     async with AsyncExitStack() as stack:
         stub = await stack.enter_async_context(serving(WORLD))
@@ -137,7 +137,7 @@ async def scene(
 
 async def test_one_server_that_accepts_is_enough() -> None:
     async with scene("servfail.test", "far.test", "near.test") as seen:
-        assert await seen.port25_probe.look() is Known.YES
+        assert await seen.port25_probe.probe() is Known.YES
     assert [ask.address for asks in seen.throttle.grants for ask in asks] == [
         "127.0.0.8",
         "127.0.0.7",
@@ -147,29 +147,29 @@ async def test_one_server_that_accepts_is_enough() -> None:
 
 async def test_when_the_first_accepts_no_other_is_bothered() -> None:
     async with scene("near.test", "far.test") as seen:
-        assert await seen.port25_probe.look() is Known.YES
+        assert await seen.port25_probe.probe() is Known.YES
     assert len(seen.throttle.grants) == 1
 
 
 async def test_closed_means_that_some_were_dialled_and_none_accepted() -> None:
     async with scene("near.test", "far.test", "servfail.test", listening=False) as seen:
-        assert await seen.port25_probe.look() is Known.NO
+        assert await seen.port25_probe.probe() is Known.NO
 
 
 @pytest.mark.parametrize("names", [("servfail.test", "silent.test"), ("nxdomain.test",), ("private.test",)])
 async def test_trouble_with_dns_says_nothing_about_the_port(names: tuple[str, ...]) -> None:
     async with scene(*names, listening=False) as seen:
-        assert await seen.port25_probe.look() is Known.UNKNOWN
+        assert await seen.port25_probe.probe() is Known.UNKNOWN
     assert not seen.throttle.grants
 
 
 async def test_a_busy_throttle_says_nothing_about_the_port() -> None:
     async with scene("near.test", throttle=OpenDoors(denials=9)) as seen:
-        assert await seen.port25_probe.look() is Known.UNKNOWN
+        assert await seen.port25_probe.probe() is Known.UNKNOWN
     assert not seen.servers[0].seen
 
 
 async def test_addresses_that_may_not_be_dialled_are_not() -> None:
     async with scene("near.test", public_only=True) as seen:
-        assert await seen.port25_probe.look() is Known.UNKNOWN
+        assert await seen.port25_probe.probe() is Known.UNKNOWN
     assert not seen.servers[0].seen

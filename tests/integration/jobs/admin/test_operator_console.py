@@ -84,11 +84,11 @@ async def test_a_busy_installation_is_told_in_full(settings: Settings, desk: Ope
     )
     await strand_messages(settings, queued=3, unacked=2)
     seen = await desk.console.overview()
-    lanes = {lane.row.lane: lane for lane in seen.lanes}
+    backlogs = {one.row.throttle_key: one for one in seen.backlogs}
     assert seen.stats.chunk_count("ready", "waiting", "leased") == 240  # 12 jobs run or wait
     assert seen.stats.chunk_count("leased") == sum(worker.chunks for worker in seen.stats.workers) > 0
-    assert lanes["google"].row.waiting > 0
-    assert lanes["google"].row.waits_for == "throttled"
+    assert backlogs["google"].row.waiting > 0
+    assert backlogs["google"].row.waits_for == "throttled"
     assert {"schedules_late", "provider_closed", "worker_gone", "broker_stranded"} <= {
         alarm.code for alarm in seen.alarms
     }
@@ -140,7 +140,7 @@ async def test_pages_follow_one_another_without_a_gap(settings: Settings, desk: 
     assert len(seen) == len(set(seen)) == 60
 
 
-async def test_a_job_is_shown_with_its_lanes_chunks_leases_events_and_history(
+async def test_a_job_is_shown_with_its_backlogs_chunks_leases_events_and_history(
     desk: Operations, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES, chunk=1, options=replace(FAST, name="spring"))
@@ -155,11 +155,13 @@ async def test_a_job_is_shown_with_its_lanes_chunks_leases_events_and_history(
     await desk.jobs.one("olga", JobAction.RAISE, job)
     seen = await desk.console.job(job)
     assert (seen.job.account, seen.priority) == ("tests", "high")
-    assert {lane.row.lane: (lane.row.ready, lane.row.leased, lane.row.waiting) for lane in seen.lanes} == {
+    assert {
+        one.row.throttle_key: (one.row.ready, one.row.leased, one.row.waiting) for one in seen.backlogs
+    } == {
         "": (5, 1, 0),
         "google": (0, 0, 1),
     }
-    (google,) = [lane for lane in seen.lanes if lane.row.lane == "google"]
+    (google,) = [one for one in seen.backlogs if one.row.throttle_key == "google"]
     assert (google.rate, google.row.waits_for) == (5000.0, "throttled")
     kinds = [
         next(name for name in ("leased", "waiting", "ready", "done") if getattr(span, name))

@@ -184,9 +184,9 @@ async def test_a_held_provider_is_not_asked_its_addresses_wait_and_go_on_when_le
         assert PROVIDER not in sandbox.counters()["rcpts_by_provider"]
         await sql(settings, "UPDATE chunk SET lane = :lane WHERE state = 'ready'", lane=PROVIDER)
         picture = await desk.console.job(job)
-        (lane,) = picture.lanes
-        assert (lane.row.lane, lane.held) == (PROVIDER, True)
-        assert lane.seconds == pytest.approx(3600, abs=60)
+        (backlog,) = picture.backlogs
+        assert (backlog.row.throttle_key, backlog.held) == (PROVIDER, True)
+        assert backlog.seconds == pytest.approx(3600, abs=60)
         await desk.throttles.let_go("olga", PROVIDER, ANY_SOURCE)  # what waits is ready at once
         limit = time.monotonic() + PATIENCE
         while (view := await service.get(account, job)).finished_at is None:
