@@ -18,6 +18,7 @@ from mailsift.jobs.engine.commit import cancel_job
 from mailsift.jobs.erasure import Eraser
 from mailsift.jobs.eta import TimeLeft
 from mailsift.jobs.forecasts import Forecasts
+from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.results.browse import Browser
 from mailsift.jobs.results.diff import Diff, compare
@@ -321,13 +322,43 @@ class JobService:
         """
         async with self._database.begin() as connection:
             await owned(connection, account_id, job_id)
+        return await self.submit(account_id, await self._list_of(job_id), options, parent=job_id)
+
+    async def _list_of(self, job_id: JobId) -> Path:
         try:
-            source = await self._blobs.fetch(JobBlobs(job_id).source)
+            return await self._blobs.fetch(JobBlobs(job_id).source)
         except MailsiftError as error:
             if error.code != "blob_not_found":
                 raise
             raise MailsiftError("source_gone", "The list of this job is no longer kept.") from None
-        return await self.submit(account_id, source, options, parent=job_id)
+
+    async def restart(self, account_id: AccountId, job_id: JobId) -> JobId:
+        """Start a new job over the list of one that failed for reasons of ours, once.
+
+        Mailboxes that were asked already are not asked again.
+
+        Raises:
+            MailsiftError: `job_not_found`, `job_state_conflict`, `list_at_fault`, `already_restarted`,
+                `source_gone`.
+        """
+        async with self._database.begin() as connection:
+            row = await owned(connection, account_id, job_id)
+            repeated = await jobs.was_repeated(connection, job_id)
+        if row["state"] != JobState.FAILED:
+            raise _conflict(row["state"], "restart")
+        if row["error_code"] in LIST_FAULTS:
+            raise MailsiftError("list_at_fault", "This job failed because of its list, and would again.")
+        if repeated:
+            raise MailsiftError("already_restarted", "This list was run again already.")
+        submitted = await self.receive(
+            account_id,
+            read_pieces(await self._list_of(job_id)),
+            replace(load_options(row["options"]), name=row["name"]),
+            source_name=row["source_name"],
+            parent=job_id,
+            once=f"restart:{job_id}",
+        )
+        return submitted.job_id
 
     async def repeat(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the same list as before; every mail server is asked again.

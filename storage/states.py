@@ -43,6 +43,7 @@ class JobTransition(Enum):
     RESUME = (_J.PAUSED,), _J.QUEUED, "somebody resumes it"
     # Leased chunks may finish while a job is paused or has just been resumed.
     CLOSE = (_J.QUEUED, _J.RUNNING, _J.PAUSED), _J.FINALIZING, "its last open chunk is done"
+    REDO = (_J.FINALIZING,), _J.QUEUED, "verdicts are lost or damaged: their addresses are asked again"
     COMPLETE = (_J.FINALIZING,), _J.COMPLETED, "its results are written"
     FAIL = (_J.INTAKE, _J.FINALIZING), _J.FAILED, "the list cannot be read, or the results cannot be written"
     CANCEL = (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
 from mailsift.jobs.engine.commit import cancel_job
+from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, Priority
@@ -136,13 +137,17 @@ class JobAction(StrEnum):
     RESUME = "resume"
     CANCEL = "cancel"
     RETRY = "retry"
+    RESTART = "restart"
     RAISE = "priority_high"
     LEVEL = "priority_normal"
     LOWER = "priority_low"
 
 
-AT_ONCE: Final[Mapping[JobAction, int]] = dict.fromkeys(JobAction, 5_000) | {JobAction.RETRY: 50}
-"""How many jobs one order reaches: a retry reads the results of its job."""
+AT_ONCE: Final[Mapping[JobAction, int]] = dict.fromkeys(JobAction, 5_000) | {
+    JobAction.RETRY: 50,
+    JobAction.RESTART: 500,
+}
+"""How many jobs one order reaches: a retry reads the results of its job, a restart copies its list."""
 
 _PRIORITIES: Final = {
     JobAction.RAISE: Priority.HIGH,
@@ -188,9 +193,13 @@ class JobActions:
     async def all_matching(self, actor: str, action: JobAction, wanted: JobFilter) -> Applied:
         """Do it to every job that matches, oldest first; those it is not allowed for are counted.
 
+        A restart reaches those only that failed for reasons of ours and were not run again.
+
         Raises:
             MailsiftError: `too_many_jobs`; nothing was done then.
         """
+        if action is JobAction.RESTART:
+            wanted = replace(wanted, broken_but=LIST_FAULTS)
         most = AT_ONCE[action]
         async with self._database.begin() as connection:
             found = await job_search.ids(connection, wanted, limit=most + 1)
@@ -209,8 +218,9 @@ class JobActions:
         return Applied(done, dict(refused))
 
     async def _do(self, actor: str, action: JobAction, job_id: JobId, account: AccountId) -> None:
-        if action is JobAction.RETRY:
-            made = await self._jobs.retry(account, job_id)
+        if action in {JobAction.RETRY, JobAction.RESTART}:
+            again = self._jobs.retry if action is JobAction.RETRY else self._jobs.restart
+            made = await again(account, job_id)
             async with self._database.begin() as connection:
                 await _audit(connection, actor, action, job_id, account, {"job": str(made)})
             return

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql.job_search import JobFilter
 from mailsift.storage.states import ENDED, JobState
@@ -18,6 +19,9 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Names for several states."""
 
+BROKEN: Final = "broken"
+"""What failed for reasons of ours and was not run again."""
+
 _AGE: Final = re.compile(r"([<>])([1-9]\d{0,4})([mhd])")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -26,20 +30,22 @@ def read_filter(words: Mapping[str, str], *, now: float) -> JobFilter:
     """Return the filter.
 
     Args:
-        words: `state` (a state, or one of GROUPS), `account`, `text`, and `age` such as `<24h` (younger than
-            a day) or `>7d`; each may be missing or empty.
+        words: `state` (a state, one of GROUPS, or BROKEN), `account`, `text`, and `age` such as `<24h`
+            (younger than a day) or `>7d`; each may be missing or empty.
         now: seconds since the epoch.
 
     Raises:
         MailsiftError: `bad_filter`.
     """
+    state = words.get("state", "").strip()
     after, before = _ages(words.get("age", "").strip(), datetime.fromtimestamp(now, UTC))
     return JobFilter(
-        states=_states(words.get("state", "").strip()),
+        states=() if state == BROKEN else _states(state),
         account=words.get("account", "").strip()[:200],
         text=words.get("text", "").strip()[:200],
         after=after,
         before=before,
+        broken_but=LIST_FAULTS if state == BROKEN else None,
     )
 
 
@@ -73,7 +79,7 @@ def _states(word: str) -> tuple[str, ...]:
     if word in GROUPS:
         return GROUPS[word]
     if word not in set(JobState):
-        known = ", ".join([*GROUPS, *JobState])
+        known = ", ".join([*GROUPS, BROKEN, *JobState])
         raise MailsiftError("bad_filter", f"A state is one of: {known}.")
     return (word,)
 

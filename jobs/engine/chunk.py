@@ -7,8 +7,10 @@ import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import polars as pl
+from polars.exceptions import PanicException, PolarsError
 
 from mailsift.jobs.engine.commit import close_chunk
 from mailsift.jobs.metrics import POISON, count_verdicts, count_waiting
@@ -24,6 +26,8 @@ from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, ClaimedChunk, NewChunk
 from mailsift.storage.sql.jobs import VerdictCounts
+
+_LOST: Final = {"blob_not_found", "blob_damaged"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +103,9 @@ class ChunkWorker:
                 source = await self._blobs.fetch(chunk.source_key)
                 frame = await asyncio.to_thread(read_slice, source, chunk.source_offset, chunk.addresses)
         except MailsiftError as error:
-            if error.code != "blob_not_found" or chunk.attempt <= self._plan.max_attempts:
+            if error.code not in _LOST or chunk.attempt <= self._plan.max_attempts:
                 raise
-            # After a restore, perhaps. It does not come back; the job fails when it cannot be finished.
+            # After a restore, perhaps. It does not come back; the finish finds out what has no verdict.
             return await self._commit(chunk, [])
         if chunk.attempt > self._plan.max_attempts and len(frame) > 1:
             POISON.labels("split").inc()
@@ -142,24 +146,23 @@ class ChunkWorker:
     async def _store_segment(self, chunk: ClaimedChunk, finished: pl.DataFrame) -> str | None:
         if finished.is_empty():
             return None
-        key = JobBlobs(chunk.job_id).segment(chunk.n, chunk.lease_token)
-        await self._store(key, finished.select(*SEGMENT))
+        data = await asyncio.to_thread(to_parquet, finished.select(*SEGMENT))
+        key = JobBlobs(chunk.job_id).segment(chunk.n, chunk.lease_token, data)
+        await self._blobs.put_bytes(key, data)
         return key
 
     async def _store_deferred(self, chunk: ClaimedChunk, deferred: list[DeferredChunk]) -> list[NewChunk]:
         if not deferred:
             return []
         key = JobBlobs(chunk.job_id).deferred(chunk.n, chunk.lease_token)
-        await self._store(key, pl.concat([one.frame for one in deferred]))
+        data = await asyncio.to_thread(to_parquet, pl.concat([one.frame for one in deferred]))
+        await self._blobs.put_bytes(key, data)
         chunks, offset = [], 0
         for one in deferred:
             size = len(one.frame)
             chunks.append(NewChunk(size, key, offset, one.throttle_key, one.reason, one.delay))
             offset += size
         return chunks
-
-    async def _store(self, key: str, frame: pl.DataFrame) -> None:
-        await self._blobs.put_bytes(key, await asyncio.to_thread(_parquet, frame))
 
     async def _commit(
         self,
@@ -184,8 +187,22 @@ class ChunkWorker:
 
 
 def read_slice(path: object, offset: int, length: int) -> pl.DataFrame:
-    """Read the addresses of one chunk; only the row groups that hold them are decoded."""
-    return pl.scan_parquet(str(path), glob=False).slice(offset, length).collect()
+    """Read the addresses of one chunk; only the row groups that hold them are decoded.
+
+    Raises:
+        MailsiftError: `blob_damaged`.
+    """
+    try:
+        frame = pl.scan_parquet(str(path), glob=False).slice(offset, length).collect()
+    except (PolarsError, PanicException) as error:
+        raise _damaged() from error
+    if len(frame) != length:
+        raise _damaged()
+    return frame
+
+
+def _damaged() -> MailsiftError:
+    return MailsiftError("blob_damaged", "A blob is not what was written.")
 
 
 def group_deferred(waiting: pl.DataFrame, cut: ChunkSizes) -> list[DeferredChunk]:
@@ -251,7 +268,8 @@ def warning_of(finished: pl.DataFrame) -> str:
     return warning if warning in finished["result"] else ""
 
 
-def _parquet(frame: pl.DataFrame) -> bytes:
+def to_parquet(frame: pl.DataFrame) -> bytes:
+    """Return a frame as the blobs hold it."""
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
     return buffer.getvalue()

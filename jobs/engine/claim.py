@@ -23,6 +23,7 @@ from mailsift.jobs.engine.heartbeat import Heartbeat
 from mailsift.jobs.engine.maintenance import Maintenance, free_expired_leases
 from mailsift.jobs.engine.step import StepWorker
 from mailsift.jobs.tracing import Stopwatch
+from mailsift.jobs.views import WAITS_FOR_STORAGE
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.storage.database import Database, DatabaseError
@@ -186,7 +187,7 @@ class Engine:
                     connection,
                     chunk,
                     delay=float(min(60, 2**chunk.attempt)),
-                    waits_for="error",
+                    waits_for=WAITS_FOR_STORAGE if is_storage(why) else "error",
                     tried=not is_infrastructure(why),
                     error=error_fields(why)["error"],
                 )
@@ -251,6 +252,13 @@ class Engine:
         self._heartbeat.swept()
         if freed:
             await self._waker.wake(min(freed, self._config.slots))
+
+
+def is_storage(error: Exception) -> bool:
+    """Say whether the blob store or the disk failed."""
+    if isinstance(error, MailsiftError):
+        return error.code in {"blob_store_failed", "storage_full"}
+    return isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError)
 
 
 def is_infrastructure(error: Exception) -> bool:

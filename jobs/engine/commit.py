@@ -87,6 +87,35 @@ async def plan_job(
     await jobs.catch_up(connection, job_id)
 
 
+async def redo_lost(
+    connection: Connection,
+    job_id: UUID,
+    counts: VerdictCounts,
+    new: Sequence[NewChunk],
+    *,
+    sound: Sequence[str],
+    token: UUID,
+) -> None:
+    """Let a job that is being finished find verdicts again that were lost.
+
+    Args:
+        connection: an open transaction.
+        job_id: the job.
+        counts: its rows that still have a verdict.
+        new: chunks of all its other addresses.
+        sound: the segments that hold what is left.
+        token: the lease of the finish.
+
+    Raises:
+        LeaseLostError: the lease is gone; the transaction must be rolled back.
+    """
+    first_free = await jobs.redo(connection, job_id, counts, added=len(new), token=token)
+    if first_free is None:
+        raise LeaseLostError
+    await chunks.forget_lost(connection, job_id, sound)
+    await chunks.insert(connection, job_id, first_free, new)
+
+
 async def cancel_job(connection: Connection, job_id: UUID, *, by: str = "") -> bool:
     """End a job and its open chunks; the verdicts it has are kept. False when its state forbids it."""
     error = ("cancelled", f"The job was cancelled{by and f' by {by}'}; the verdicts found so far are kept.")

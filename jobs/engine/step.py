@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 
 from mailsift.jobs.engine.commit import LeaseLostError, end_job, plan_job
+from mailsift.jobs.engine.redo import redo, sound_segments
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import StandingReader, take_in
 from mailsift.jobs.metrics import JOBS_ENDED
@@ -82,7 +83,7 @@ class StepWorker:
         try:
             if step.state == JobTransition.TAKE_IN.target:
                 return await self._take_in(step)
-            await self._finish(step)
+            return await self._finish(step)
         except MailsiftError as error:
             if error.retryable:
                 raise
@@ -91,7 +92,7 @@ class StepWorker:
 
     async def _take_in(self, step: ClaimedStep) -> int:
         options = load_options(step.options)
-        size = dict(self._plan.chunk_addresses)[options.mode]
+        size = self._chunk_size(step)
         source = await self._blobs.fetch(JobBlobs(step.job_id).source)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="intake-") as scratch:
             taken = await take_in(
@@ -128,10 +129,29 @@ class StepWorker:
         )
         return len(new)
 
-    async def _finish(self, step: ClaimedStep) -> None:
+    def _chunk_size(self, step: ClaimedStep) -> int:
+        return dict(self._plan.chunk_addresses)[load_options(step.options).mode]
+
+    async def _finish(self, step: ClaimedStep) -> int:
+        """Write the results; where verdicts are lost or damaged, have them found again instead."""
         async with self._database.begin() as connection:
             keys = await chunks.segments(connection, step.job_id)
-        await write_results(self._blobs, step, keys, self._scratch)
+        sound = await sound_segments(self._blobs, keys)
+        try:
+            await write_results(self._blobs, step, list(sound.values()), self._scratch)
+        except MailsiftError as error:
+            if error.code != "results_incomplete":
+                raise
+            _log.warning("finish.verdicts_lost", job=str(step.job_id), segments=len(keys) - len(sound))
+            size = self._chunk_size(step)
+            redone = await redo(self._database, self._blobs, step, sound, chunk=size)
+            if not redone:
+                raise
+            return redone
+        await self._complete(step, keys)
+        return 1
+
+    async def _complete(self, step: ClaimedStep, keys: Sequence[str]) -> None:
         try:
             await breakdown_of_segments(self._blobs, JobId(step.job_id), keys)
         except Exception as error:  # noqa: BLE001 - the results are there; it is counted up when asked for
@@ -158,10 +178,9 @@ class StepWorker:
         JOBS_ENDED.labels(JobTransition.FAIL.target).inc()
 
 
-async def write_results(blobs: Blobs, step: ClaimedStep, segment_keys: Sequence[str], scratch: Path) -> None:
+async def write_results(blobs: Blobs, step: ClaimedStep, segments: Sequence[Path], scratch: Path) -> None:
     """Join the verdicts with the rows of the list and store the result."""
     rows = await blobs.fetch(JobBlobs(step.job_id).rows)
-    segments = await blobs.fetch_all(segment_keys)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="finish-") as folder:
         out = Path(folder) / "results.parquet"
         evidence = load_options(step.options).evidence

@@ -3,6 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+LIST_FAULTS: Final = (
+    "bad_csv",
+    "bad_encoding",
+    "bad_gzip",
+    "bad_json",
+    "bad_parquet",
+    "bad_xlsx",
+    "binary_file",
+    "column_not_found",
+    "compression_bomb",
+    "empty_file",
+    "file_too_large",
+    "line_too_long",
+    "no_address_column",
+    "too_many_columns",
+    "too_many_rows",
+    "unclosed_quote",
+    "unsupported_format",
+)
+"""Codes of jobs that failed because of their list: it would fail again. All others are ours."""
 
 
 @dataclass(frozen=True, slots=True)

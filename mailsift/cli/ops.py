@@ -17,7 +17,7 @@ from mailsift.cli import ops_output
 from mailsift.cli.progress import PLAIN, console
 from mailsift.container import open_container
 from mailsift.jobs.admin.actions import Applied, JobAction
-from mailsift.jobs.admin.filters import read_filter
+from mailsift.jobs.admin.filters import BROKEN, read_filter
 from mailsift.jobs.admin.service import Operations
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
@@ -37,7 +37,7 @@ _EVERY_SECONDS: Final = 1.0
 _SHOWN_JOBS: Final = 10
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-StateOption = Annotated[str, typer.Option(help="A state, or open, or ended.")]
+StateOption = Annotated[str, typer.Option(help="A state, open, ended, or broken: failed for our reasons.")]
 AccountOption = Annotated[str, typer.Option(help="The account's name.")]
 TextOption = Annotated[str, typer.Option(help="Part of the name or file, or how the id begins.")]
 AgeOption = Annotated[str, typer.Option(help="<24h: younger than a day; >7d: older than a week.")]
@@ -101,14 +101,20 @@ def jobs(
 def do(
     action: Annotated[JobAction, typer.Argument(help="What to do.")],
     *,
-    state: StateOption = "open",
+    state: Annotated[
+        str | None, typer.Option(help="A state, open, ended or broken. [default: open; restart: broken]")
+    ] = None,
     account: AccountOption = "",
     text: TextOption = "",
     age: AgeOption = "",
     yes: YesOption = False,
 ) -> None:
-    """Do something to ALL jobs that match."""
-    words = {"state": state, "account": account, "text": text, "age": age}
+    """Do something to ALL jobs that match.
+
+    restart reaches what failed for our reasons (broken): a damaged store, a defect that was mended.
+    """
+    usual = BROKEN if action is JobAction.RESTART else "open"
+    words = {"state": usual if state is None else state, "account": account, "text": text, "age": age}
     wanted = read_filter(words, now=system_clock())
 
     async def act(operations: Operations) -> Applied | None:

@@ -10,8 +10,10 @@ import shutil
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 import obstore
@@ -31,14 +33,20 @@ from mailsift.storage.blobs.local_files import (
     touch,
 )
 
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig
+
 _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*", re.ASCII)
 _KEY_LENGTH = 500
+_NAMED_DIGEST = re.compile(r"-(x[0-9a-f]{16})\.parquet\Z")
 _DOWNLOAD_CHUNK = 1 << 20
 _AT_ONCE = 16  # blobs that are fetched or deleted
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FULL_TEXT = re.compile(
     rf"\(os error ({errno.ENOSPC}|{errno.EDQUOT})\)|code: ({errno.ENOSPC}|{errno.EDQUOT})\b"
 )
+_RETRIES: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=10)}
+"""What waits for the store is told soon that it is away: a request gets its answer, a job its next time."""
 _PARTS_AT_ONCE = 2  # of 5 MiB each, in memory while a file is put
 
 
@@ -83,9 +91,9 @@ class JobBlobs:
         """What each domain of the list came to (mailsift.jobs.results.breakdown.DOMAINS)."""
         return f"{self.prefix}/domains.parquet"
 
-    def segment(self, n: int, token: UUID) -> str:
-        """The verdicts of one chunk (mailsift.pipeline.frames.SEGMENT)."""
-        return f"{self.prefix}/segments/{n}-{token}.parquet"
+    def segment(self, n: int, token: UUID, data: bytes) -> str:
+        """The verdicts of one chunk (mailsift.pipeline.frames.SEGMENT); the name tells damage."""
+        return f"{self.prefix}/segments/{n}-{token}-{_digest(data)}.parquet"
 
     @property
     def domain_counts(self) -> str:
@@ -95,6 +103,20 @@ class JobBlobs:
     def deferred(self, n: int, token: UUID) -> str:
         """The addresses one chunk left unfinished (mailsift.pipeline.frames.WAITING)."""
         return f"{self.prefix}/residual/{n}-{token}.parquet"
+
+    def redone(self, token: UUID) -> str:
+        """The addresses whose verdicts were lost, as one finish has found them (frames.WAITING)."""
+        return f"{self.prefix}/residual/redone-{token}.parquet"
+
+
+def is_sound(key: str, path: Path) -> bool:
+    """Say whether a segment is what was written under its key; those of older releases are believed."""
+    found = _NAMED_DIGEST.search(key)
+    return found is None or found[1] == _digest(path.read_bytes())
+
+
+def _digest(data: bytes) -> str:
+    return f"x{hashlib.sha256(data).hexdigest()[:16]}"
 
 
 DRAFTS = "drafts"
@@ -152,7 +174,9 @@ class Blobs:
         self._cache, self._cache_bytes = cache_dir, cache_bytes
         self._unpruned = cache_bytes  # what a process before us left
         self._store: ObjectStore = (
-            from_url(url, mkdir=True, automatic_cleanup=True) if url.startswith("file:") else from_url(url)
+            from_url(url, mkdir=True, automatic_cleanup=True)
+            if url.startswith("file:")
+            else from_url(url, retry_config=_RETRIES)
         )
         local = isinstance(self._store, LocalStore) and self._store.prefix
         self._root = Path(local) if local else None
@@ -187,10 +211,7 @@ class Blobs:
         """Return a local file with the blob's content, for reading only: the blob itself or a download."""
         _checked(key)
         if self._root is not None:
-            path = self._root / key
-            if not await asyncio.to_thread(path.is_file):
-                raise _not_found()
-            return path
+            return await asyncio.to_thread(_in_place, self._root, key)
         with _store_errors():
             meta = await obstore.head_async(self._store, key)
             version = hashlib.sha256(f"{meta['e_tag']} {meta['size']}".encode()).hexdigest()[:16]
@@ -209,6 +230,20 @@ class Blobs:
                 return await self.fetch(key)
 
         return await asyncio.gather(*map(one, keys))
+
+    async def fetch_sound(self, key: str) -> Path | None:
+        """Do `fetch` for a segment; None when it is lost or damaged in the store."""
+        for _ in range(2):
+            try:
+                path = await self.fetch(key)
+            except MailsiftError as error:
+                if error.code != "blob_not_found":
+                    raise
+                return None
+            if await asyncio.to_thread(is_sound, key, path):
+                return path
+            await self._forget_copy(key)
+        return None
 
     async def exists(self, key: str) -> bool:
         """Say whether the blob is there."""
@@ -258,14 +293,17 @@ class Blobs:
         await asyncio.gather(*map(one, keys))
 
     async def _delete_one(self, key: str) -> None:
-        if self._root is None:
-            await asyncio.to_thread(shutil.rmtree, self._cache / key, ignore_errors=True)
+        await self._forget_copy(key)
         try:
             with _store_errors():
                 await obstore.delete_async(self._store, key)
         except MailsiftError as error:
             if error.code != "blob_not_found":
                 raise
+
+    async def _forget_copy(self, key: str) -> None:
+        if self._root is None:
+            await asyncio.to_thread(shutil.rmtree, self._cache / key, ignore_errors=True)
 
     async def _put(self, key: str, data: Path | bytes) -> None:
         _checked(key)
@@ -288,6 +326,23 @@ class Blobs:
         ):  # looking through the folder takes longer than a download
             self._unpruned = 0
             await asyncio.to_thread(prune, self._cache, self._cache_bytes)
+
+
+def _in_place(root: Path, key: str) -> Path:
+    """Return where a blob lies in a local store, if it does.
+
+    A store without anything in it is one that was not mounted, or was taken away.
+    """
+    try:
+        if (root / key).is_file():
+            return root / key
+        if not any(root.iterdir()):
+            raise MailsiftError(
+                "blob_store_failed", "The blob store is empty: is it mounted?", retryable=True
+            )
+    except OSError as error:
+        raise _failed(error) from error
+    raise _not_found()
 
 
 def _checked(key: str) -> str:

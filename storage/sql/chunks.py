@@ -181,6 +181,14 @@ _SEGMENTS = text(
     "SELECT segment_key FROM chunk WHERE job_id = :job_id AND segment_key IS NOT NULL ORDER BY n"
 )
 
+_REDONE = text("""
+    SELECT count(DISTINCT source_key) FROM chunk
+    WHERE job_id = :job_id AND source_key LIKE '%/residual/redone-%'
+""")
+_FORGET_LOST = text("""
+    UPDATE chunk SET segment_key = NULL WHERE job_id = :job_id AND segment_key <> ALL(:sound)
+""")
+
 _LEASED = text("SELECT count(*) FROM chunk WHERE state = 'leased'")
 
 
@@ -304,6 +312,16 @@ async def waits(connection: Connection, job_id: UUID) -> list[Waiting]:
 async def segments(connection: Connection, job_id: UUID) -> list[str]:
     """Return the blob keys of the job's verdicts so far."""
     return list((await connection.execute(_SEGMENTS, {"job_id": job_id})).scalars())
+
+
+async def redone(connection: Connection, job_id: UUID) -> int:
+    """Return how often the job's lost verdicts were looked for again."""
+    return int((await connection.execute(_REDONE, {"job_id": job_id})).scalar_one())
+
+
+async def forget_lost(connection: Connection, job_id: UUID, sound: Sequence[str]) -> None:
+    """Point to no other segments of the job than these."""
+    await connection.execute(_FORGET_LOST, {"job_id": job_id, "sound": list(sound)})
 
 
 async def leased(connection: Connection) -> int:

@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
-from sqlalchemy import Select, Text, cast, func, select, text, tuple_
+from sqlalchemy import Select, Text, cast, exists, func, select, text, tuple_
 
 from mailsift.storage.database import Connection, Row
 from mailsift.storage.sql.people import AuditRow
 from mailsift.storage.sql.tables import account, audit, job
+from mailsift.storage.states import JobState
 
 S = TypeVar("S", bound=Select[Any])
 
@@ -27,6 +28,7 @@ class JobFilter:
         text: part of its name or of its file's name, or the beginning of its id; in any case.
         after: made at this time or later.
         before: made before this time.
+        broken_but: only what failed otherwise than with these codes and was not run again; None: whatever.
     """
 
     states: tuple[str, ...] = ()
@@ -34,6 +36,7 @@ class JobFilter:
     text: str = ""
     after: datetime | None = None
     before: datetime | None = None
+    broken_but: Sequence[str] | None = None
 
 
 _SET_PRIORITY = text("""
@@ -103,4 +106,8 @@ def _matching(statement: S, wanted: JobFilter) -> S:
         statement = statement.where(job.c.created_at >= wanted.after)
     if wanted.before is not None:
         statement = statement.where(job.c.created_at < wanted.before)
+    if wanted.broken_but is not None:
+        again = job.alias("again")
+        failed = job.c.state.in_([JobState.FAILED]) & job.c.error_code.not_in(wanted.broken_but)
+        statement = statement.where(failed, ~exists().where(again.c.parent_id == job.c.id))
     return statement

@@ -299,6 +299,24 @@ async def close(connection: Connection, job_id: UUID) -> bool:
     return await _move(connection, job_id, JobTransition.CLOSE)
 
 
+async def redo(
+    connection: Connection, job_id: UUID, counts: VerdictCounts, *, added: int, token: UUID
+) -> int | None:
+    """REDO: count only the verdicts that are left, and open so many new chunks.
+
+    Returns:
+        The number of the first of them; None when its finish is not leased under `token` (any more).
+    """
+    left = {name: getattr(counts, name) for name in ("processed", "valid", "invalid", "risky")}
+    opened = {"chunks": job.c.chunks + added, "chunks_open": added}
+    held = job.c.step_token == token
+    if not await _move(connection, job_id, JobTransition.REDO, held, **left, **opened):
+        return None
+    await catch_up(connection, job_id)
+    chunks = await connection.execute(select(job.c.chunks).where(job.c.id == job_id))
+    return int(chunks.scalar_one()) - added
+
+
 async def _move(
     connection: Connection,
     job_id: UUID,
@@ -460,6 +478,12 @@ async def same_list(connection: Connection, of: Row, limit: int) -> Sequence[Row
         .limit(limit)
     )
     return (await connection.execute(statement)).mappings().all()
+
+
+async def was_repeated(connection: Connection, job_id: UUID) -> bool:
+    """Say whether another job repeats this one."""
+    found = await connection.execute(select(job.c.id).where(job.c.parent_id == job_id).limit(1))
+    return found.first() is not None
 
 
 async def events_of(connection: Connection, job_id: UUID) -> Sequence[Row]:

@@ -23,7 +23,6 @@ from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
 from mailsift.storage.schema import migrate
-from mailsift.storage.states import JobState
 from tests.support import debian
 from tests.support.completeness import check_complete, submit
 from tests.support.installation import ended, settings_for, until
@@ -148,7 +147,7 @@ async def test_a_job_goes_on_where_the_backup_found_it_and_comes_out_whole(
             await check_complete(new.settings, service, account, view, source)
 
 
-async def test_a_job_that_lost_its_parts_ends_and_can_be_run_again(
+async def test_a_job_that_lost_its_parts_finds_their_verdicts_again(
     tmp_path: Path, sandbox: SandboxProcess, source: Path
 ) -> None:
     async with new_installation(tmp_path / "old", tmp_path / "backup", sandbox) as old:
@@ -166,7 +165,4 @@ async def test_a_job_that_lost_its_parts_ends_and_can_be_run_again(
         async with open_service(new.settings) as service:
             with workers(new.settings, 2, tmp_path / "new.log"):
                 view = await hurried(new, service, account, job_id)
-                assert (view.state, view.error_code != "") == (JobState.FAILED, True)
-                again = await service.rerun(account, job_id, view.options)
-                view = await ended(service, account, again, within=120)
             await check_complete(new.settings, service, account, view, source)

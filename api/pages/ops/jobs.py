@@ -16,7 +16,7 @@ from mailsift.api.pages.visitor import Operator
 from mailsift.api.pages.words import audit_line
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.actions import Applied, JobAction
-from mailsift.jobs.admin.filters import read_filter
+from mailsift.jobs.admin.filters import BROKEN, read_filter
 from mailsift.jobs.admin.models import JobDetails, describe_trouble
 from mailsift.jobs.views import JobId
 from mailsift.storage.sql.stats import ChunkSpan
@@ -28,6 +28,7 @@ STATES: Final = {
     "open": "Open: not ended",
     "": "All",
     "ended": "Ended",
+    BROKEN: "Failed for our reasons",
     **{state.value: state.value.capitalize() for state in JobState},
 }
 AGES: Final = {
@@ -44,6 +45,7 @@ ACTIONS: Final = {
     JobAction.RESUME.value: "Resume",
     JobAction.CANCEL.value: "Cancel",
     JobAction.RETRY.value: "Retry what ended unknown",
+    JobAction.RESTART.value: "Restart what failed for our reasons",
     JobAction.RAISE.value: "Priority: high",
     JobAction.LEVEL.value: "Priority: normal",
     JobAction.LOWER.value: "Priority: low",
@@ -53,6 +55,7 @@ _DONE: Final = {
     JobAction.RESUME: "resumed",
     JobAction.CANCEL: "cancelled",
     JobAction.RETRY: "started again",
+    JobAction.RESTART: "restarted",
     JobAction.RAISE: "raised",
     JobAction.LEVEL: "set to normal",
     JobAction.LOWER: "lowered",
@@ -63,6 +66,7 @@ _MIGHT: Final = {
     JobAction.RESUME: {JobState.PAUSED},
     JobAction.CANCEL: set(JobState) - ENDED - {JobState.FINALIZING},
     JobAction.RETRY: set(ENDED),
+    JobAction.RESTART: {JobState.FAILED},
     JobAction.RAISE: set(JobState) - ENDED,
     JobAction.LOWER: set(JobState) - ENDED,
 }

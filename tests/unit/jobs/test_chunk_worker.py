@@ -20,6 +20,7 @@ from mailsift.jobs.engine.chunk import (
     warning_of,
 )
 from mailsift.jobs.views import JobOptions
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import WAITING
 from mailsift.storage.sql.chunks import ClaimedChunk
 from mailsift.storage.sql.jobs import VerdictCounts
@@ -62,7 +63,18 @@ def test_a_slice_is_read_from_anywhere_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "addresses[1]*.parquet"
     pl.DataFrame({"n": range(100)}).write_parquet(path, row_group_size=30)
     assert read_slice(path, 25, 10)["n"].to_list() == list(range(25, 35))
-    assert read_slice(path, 95, 10)["n"].to_list() == list(range(95, 100))
+    assert read_slice(path, 95, 5)["n"].to_list() == list(range(95, 100))
+
+
+def test_a_slice_that_is_not_what_was_written_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "addresses.parquet"
+    pl.DataFrame({"n": range(100)}).write_parquet(path)
+    sound = path.read_bytes()
+    for data, length in ((sound, 101), (sound[:200], 100), (b"PAR1" + bytes(500) + b"PAR1", 100)):
+        path.write_bytes(data)
+        with pytest.raises(MailsiftError) as caught:
+            read_slice(path, 0, length)
+        assert caught.value.code == "blob_damaged"
 
 
 def test_rows_are_counted_by_status_and_addresses_all_together() -> None:

@@ -50,9 +50,44 @@ async def test_a_blob_put_again_is_fetched_anew(blobs: Blobs) -> None:
 
 
 async def test_fetching_what_is_not_there_is_an_error_of_ours(blobs: Blobs) -> None:
+    await blobs.put_bytes("jobs/a", b"")
     with pytest.raises(MailsiftError) as caught:
         await blobs.fetch("jobs/none")
     assert (caught.value.code, caught.value.retryable) == ("blob_not_found", False)
+
+
+@pytest.mark.parametrize("fault", ["gone", "not mounted", "something else"])
+async def test_a_local_store_that_is_away_is_no_store_without_this_blob(tmp_path: Path, fault: str) -> None:
+    store = tmp_path / "store"
+    blobs = Blobs(store.as_uri(), tmp_path / "cache")
+    await blobs.put_bytes("jobs/a", b"mine")
+    store.rename(tmp_path / "away")
+    if fault == "not mounted":
+        store.mkdir()
+    elif fault == "something else":
+        store.write_text("")
+    for fetch in (blobs.fetch, blobs.fetch_sound):
+        with pytest.raises(MailsiftError) as caught:
+            await fetch("jobs/a")
+        assert (caught.value.code, caught.value.retryable) == ("blob_store_failed", True)
+
+
+async def test_damage_to_a_segment_is_seen_and_that_to_its_copy_is_mended(
+    blobs: Blobs, tmp_path: Path
+) -> None:
+    key = JobBlobs(JOB).segment(3, TOKEN, b"verdicts")
+    await blobs.put_bytes("jobs/other", b"")
+    assert await blobs.fetch_sound(key) is None
+    await blobs.put_bytes(key, b"verdicts")
+    path = await blobs.fetch_sound(key)
+    assert path is not None
+    is_copy = path.is_relative_to(tmp_path / "cache")
+    path.write_bytes(b"Verdicts")
+    assert await blobs.fetch_sound(key) == (path if is_copy else None)
+    await blobs.put_bytes(key, b"verdictz")
+    assert await blobs.fetch_sound(key) is None
+    await blobs.put_bytes(JobBlobs(JOB).prefix + "/segments/3-of-an-older-release.parquet", b"x")
+    assert await blobs.fetch_sound(JobBlobs(JOB).prefix + "/segments/3-of-an-older-release.parquet")
 
 
 async def test_many_are_fetched_in_the_order_they_were_asked_for(blobs: Blobs) -> None:
@@ -183,7 +218,7 @@ def test_all_blobs_of_a_job_lie_under_its_prefix() -> None:
         keys.rows,
         keys.addresses,
         keys.results,
-        keys.segment(3, TOKEN),
+        keys.segment(3, TOKEN, b"verdicts"),
         keys.deferred(3, TOKEN),
     } == {
         f"jobs/{JOB}/{name}"
@@ -192,7 +227,7 @@ def test_all_blobs_of_a_job_lie_under_its_prefix() -> None:
             "rows.parquet",
             "addresses.parquet",
             "results.parquet",
-            f"segments/3-{TOKEN}.parquet",
+            f"segments/3-{TOKEN}-x70dd27e3d4349e0f.parquet",
             f"residual/3-{TOKEN}.parquet",
         )
     }

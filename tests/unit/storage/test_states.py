@@ -19,6 +19,7 @@ ALLOWED = {
     JobTransition.PAUSE: {JobState.QUEUED, JobState.RUNNING},
     JobTransition.RESUME: {JobState.PAUSED},
     JobTransition.CLOSE: {JobState.QUEUED, JobState.RUNNING, JobState.PAUSED},
+    JobTransition.REDO: {JobState.FINALIZING},
     JobTransition.COMPLETE: {JobState.FINALIZING},
     JobTransition.FAIL: {JobState.INTAKE, JobState.FINALIZING},
     JobTransition.CANCEL: {

@@ -1,0 +1,89 @@
+"""Verdicts that were lost with their blobs: a finish counts what is left and has the rest found again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+from polars.exceptions import PanicException, PolarsError
+
+from mailsift.jobs.engine.chunk import counts_of, to_parquet
+from mailsift.jobs.engine.commit import redo_lost
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.frames import SEGMENT, WAITING
+from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.database import Database
+from mailsift.storage.sql import chunks
+from mailsift.storage.sql.chunks import NewChunk
+from mailsift.storage.sql.jobs import ClaimedStep, VerdictCounts
+
+_MOST_TIMES: Final = 3
+"""A store that damages what it is given does so again; then the job fails, and its operators may look."""
+
+
+async def sound_segments(blobs: Blobs, keys: Sequence[str]) -> dict[str, Path]:
+    """Return local copies of the segments that are there and undamaged, by their keys, in their order."""
+    room = asyncio.Semaphore(16)
+
+    async def one(key: str) -> Path | None:
+        async with room:
+            return await blobs.fetch_sound(key)
+
+    found = await asyncio.gather(*map(one, keys))
+    return {key: path for key, path in zip(keys, found, strict=True) if path is not None}
+
+
+async def redo(
+    database: Database, blobs: Blobs, step: ClaimedStep, sound: Mapping[str, Path], *, chunk: int
+) -> int:
+    """Give the addresses of a job that have no verdict (any more) to new chunks.
+
+    Args:
+        database: where the job is.
+        blobs: where its addresses and verdicts are.
+        step: the finish, as claimed.
+        sound: the job's undamaged segments.
+        chunk: addresses of a new chunk.
+
+    Returns:
+        How many chunks there are; 0: nothing can be done for the job so.
+
+    Raises:
+        MailsiftError: `blob_damaged`, `blob_not_found` for the addresses themselves.
+        LeaseLostError: the lease is gone; nothing was changed.
+    """
+    async with database.begin() as connection:
+        if await chunks.redone(connection, step.job_id) >= _MOST_TIMES:
+            return 0
+    addresses = await blobs.fetch(JobBlobs(step.job_id).addresses)
+    lost, counts = await asyncio.to_thread(_without_verdict, addresses, list(sound.values()))
+    if lost.is_empty():
+        return 0
+    key = JobBlobs(step.job_id).redone(step.token)
+    await blobs.put_bytes(key, await asyncio.to_thread(to_parquet, lost))
+    new = [NewChunk(min(chunk, len(lost) - start), key, start) for start in range(0, len(lost), chunk)]
+    await database.run(
+        lambda connection: redo_lost(
+            connection, step.job_id, counts, new, sound=list(sound), token=step.token
+        )
+    )
+    return len(new)
+
+
+def _without_verdict(addresses: Path, segments: Sequence[Path]) -> tuple[pl.DataFrame, VerdictCounts]:
+    """Return the addresses that no segment has, in their order (frames.WAITING), and count the others."""
+    read = {name: SEGMENT[name] for name in ("n", "status")}
+    verdicts = (
+        pl.scan_parquet(list(segments), glob=False).select(*read) if segments else pl.LazyFrame(schema=read)
+    )
+    try:
+        known = pl.read_parquet(addresses, glob=False)
+        found = verdicts.collect(engine="streaming")
+    except (PolarsError, PanicException) as error:
+        raise MailsiftError("blob_damaged", "The job's list of addresses is damaged.") from error
+    fresh = known.with_columns(pl.lit(0, WAITING["tries"]).alias("tries")).select(*WAITING)
+    lost = fresh.join(found, on="n", how="anti", maintain_order="left")
+    return lost, counts_of(known.select("n", "rows").join(found, on="n"))

@@ -1,0 +1,140 @@
+"""What a store loses or damages is found again; what cannot be is one order away for its operators."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from mailsift.container import open_container, open_service
+from mailsift.jobs.admin.actions import JobAction
+from mailsift.jobs.engine import step
+from mailsift.jobs.engine.claim import Engine
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.settings import Settings
+from mailsift.storage.sql.job_search import JobFilter
+from mailsift.storage.states import JobState
+from tests.support.installation import settings_for
+from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended
+
+ADDRESSES = [f"user{n}@example.com" for n in range(7)] + ["no address"]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
+    return settings_for(tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox={})
+
+
+@pytest.fixture
+def planter(settings: Settings, tmp_path: Path) -> Planter:
+    return Planter(settings, tmp_path)
+
+
+@pytest.fixture
+async def service(settings: Settings) -> AsyncIterator[JobService]:
+    async with open_service(settings) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def before_the_finish(
+    settings: Settings, planter: Planter, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Engine, AccountId, JobId, Path]]:
+    """Give a job of three chunks when all have verdicts and the finish has just found its store away."""
+
+    async def away(*_: object) -> None:
+        raise MailsiftError("blob_store_failed", "Away.", retryable=True)
+
+    account, job = await planter.plant(ADDRESSES, chunk=3)
+    async with engine_on(settings) as engine:
+        with monkeypatch.context() as patched:
+            patched.setattr(step, "write_results", away)
+            while not await planter.sql(
+                "SELECT 1 FROM job WHERE state = 'finalizing' AND step_token IS NULL"
+            ):
+                await engine.drain()
+        await planter.sql("UPDATE job SET step_until = NULL")
+        yield engine, account, job, settings.home / f"blobs/jobs/{job}"
+
+
+@pytest.mark.parametrize("fault", ["lost", "one bit", "cut off", "no table", "all lost"])
+async def test_verdicts_that_the_store_lost_or_damaged_are_found_again(
+    settings: Settings, planter: Planter, service: JobService, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    async with before_the_finish(settings, planter, monkeypatch) as (engine, account, job, blobs):
+        first, *others = sorted((blobs / "segments").iterdir())
+        sound = first.read_bytes()
+        match fault:
+            case "lost":
+                first.unlink()
+            case "one bit":
+                first.write_bytes(sound[:9] + bytes([sound[9] ^ 1]) + sound[10:])
+            case "cut off":
+                first.write_bytes(sound[: len(sound) // 2])
+            case "no table":
+                first.write_bytes(b"PAR1" + bytes(1000) + b"PAR1")
+            case _:
+                for segment in (first, *others):
+                    segment.unlink()
+        view = await work_until_ended(engine, service, account, job)
+    assert (view.state, view.processed, view.valid, view.invalid) == (JobState.COMPLETED, 8, 7, 1)
+    async with service.results(account, job) as path:
+        found = pl.read_parquet(path)["mailsift_result"].to_list()
+    assert found == ["passed"] * 7 + ["syntax_error"]
+    assert [event["type"] for event in await planter.events(job)] == ["bulk.validation.completed"]
+    again = await planter.sql("SELECT sum(addresses) AS n FROM chunk WHERE source_key LIKE '%redone%'")
+    assert again == [{"n": 8 if fault == "all lost" else 3}]
+
+
+async def test_addresses_of_a_deferred_chunk_that_were_lost_are_found_in_the_list(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    account, job = await planter.plant(ADDRESSES, chunk=3)
+    lost = f"jobs/{job}/residual/lost.parquet"
+    await planter.sql("UPDATE chunk SET source_key = :lost WHERE n = 1", lost=lost)
+    async with engine_on(settings) as engine:
+        while (view := await service.get(account, job)).finished_at is None:
+            await engine.drain()
+            await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
+    assert (view.state, view.valid, view.invalid) == (JobState.COMPLETED, 7, 1)
+
+
+async def test_a_store_that_damages_everything_fails_the_job_and_an_operator_restarts_it_once(
+    settings: Settings, planter: Planter, service: JobService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: object) -> dict[str, Path]:
+        return {}
+
+    listed, unlisted = tmp_path / "list.csv", tmp_path / "unlisted.csv"
+    listed.write_text("email\na@example.com\n")
+    unlisted.write_text("name,age\nBob,31\nEve,32\n")
+    account = await service.account("tests")
+    job = await service.submit(account, listed, FAST)
+    hopeless = await service.submit(account, unlisted, FAST)
+    async with engine_on(settings) as engine:
+        with monkeypatch.context() as patched:
+            patched.setattr(step, "sound_segments", nothing)
+            failed = await work_until_ended(engine, service, account, job)
+        await work_until_ended(engine, service, account, hopeless)
+        assert (failed.state, failed.error_code) == (JobState.FAILED, "results_incomplete")
+        assert len(await planter.sql("SELECT 1 FROM chunk WHERE source_key LIKE '%redone%'")) == 3
+        async with open_container(settings) as container:
+            desk = container.operations
+            for expected in (1, 0):
+                done = await desk.jobs.all_matching("olga", JobAction.RESTART, JobFilter())
+                assert (done.done, dict(done.refused)) == (expected, {})
+            for one, code in ((job, "already_restarted"), (hopeless, "list_at_fault")):
+                with pytest.raises(MailsiftError) as refused:
+                    await desk.jobs.one("olga", JobAction.RESTART, one)
+                assert refused.value.code == code
+            lines = [(line.action, line.subject) for line in await desk.console.audit()]
+        assert lines == [("jobs.restart", ""), ("jobs.restart", ""), ("job.restart", str(job))]
+        (row,) = await planter.sql("SELECT id FROM job WHERE parent_id = :job", job=job)
+        view = await work_until_ended(engine, service, account, JobId(row["id"]))
+    assert (view.state, view.valid, view.name) == (JobState.COMPLETED, 1, "list.csv")
+    assert len(await planter.events(job)) == len(await planter.events(view.id)) == 1
