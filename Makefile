@@ -47,9 +47,10 @@ unit: $(READY) ## the tests that start no server: for every save
 test: $(READY) $(if $(filter tests,$(TESTS)),check) ## check, then all tests; only some: make test TESTS=tests/unit/jobs
 	$(BIN)/pytest --quiet --numprocesses=3 --no-loadscope-reorder $(TESTS)
 
-fuzz: $(READY) ## foreign bytes, with new seeds each time, until the time is up: make fuzz MINUTES=60
+fuzz: $(READY) ## foreign bytes and properties, with new seeds each time, until the time is up: make fuzz MINUTES=60
 	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); while [ $$(date +%s) -lt $$end ]; do \
-		$(BIN)/pytest --quiet --timeout=0 --hypothesis-profile=fuzz tests/fuzz || exit 1; done
+		$(BIN)/pytest --quiet --timeout=0 --hypothesis-profile=fuzz tests/fuzz || exit 1; \
+		$(BIN)/pytest --quiet --timeout=0 --hypothesis-profile=fuzz -m hypothesis tests/unit || exit 1; done
 
 mutate: $(READY) ## break the product in small ways and see whether its tests notice: make mutate PART=2/5
 	@$(BIN)/python -m tests.support.mutate --part $(PART)

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from mailsift.runtime.embedded import EmbeddedServers
 from tests.support.databases import Databases
@@ -35,9 +35,12 @@ __all__ = [
     "pytest_xdist_make_scheduler",
 ]
 
-# The same examples every time; `pytest --hypothesis-profile=default` looks for new ones.
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("fuzz", derandomize=False, database=None, print_blob=True)
+# The same few examples every time, and none is timed; `make fuzz` looks for new ones, many.
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", UNTIMED, derandomize=True, max_examples=30)
+settings.register_profile(
+    "fuzz", UNTIMED, derandomize=False, max_examples=2_000, database=None, print_blob=True
+)
 settings.load_profile("repeatable")
 
 REDIS_DATABASES = 12  # of Valkey's 16; number 0 stays empty

@@ -24,6 +24,7 @@ from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
 from tests.support.commands import CommandLine
 from tests.support.installation import settings_for
+from tests.support.ports import one_port
 
 SEED, DOMAINS, ROWS = 5, 200, 2_000
 
@@ -35,10 +36,7 @@ class Liar:
         host, _, port = server.partition(":")
         self._behind = (host, int(port))
         self.lies = True
-        self._udp, self._tcp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket()
-        self._udp.bind(("127.0.0.1", 0))
-        self._tcp.bind(self._udp.getsockname())
-        self._tcp.listen()
+        self._udp, self._tcp = one_port()
         self.server = f"127.0.0.1:{self._udp.getsockname()[1]}"
         self._over = False
         serves = (self._serve_udp, self._serve_tcp)

@@ -17,9 +17,9 @@ from mailsift.sandbox.world import SandboxWorld
 from mailsift.storage.schema import newest_revision
 from tests.support.commands import CommandLine
 from tests.support.completeness import check_complete, submit
-from tests.support.debian import free_port
 from tests.support.installation import ended, settings_for, until
 from tests.support.next_release import REVISION, migrate_to_next
+from tests.support.ports import free_port
 from tests.support.workers import workers
 
 SEED, DOMAINS, ROWS = 5, 200, 2_000

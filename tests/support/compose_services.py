@@ -13,8 +13,9 @@ from pathlib import Path
 
 from mailsift.sandbox.client import SandboxProcess
 from tests.support import debian
-from tests.support.debian import daemon, free_port, listens
+from tests.support.debian import daemon, listens
 from tests.support.deploy_files import DEPLOY, compose, image_environment, service_environment, stages
+from tests.support.ports import free_port
 from tests.support.workers import ROOT
 
 _UID = 10001

@@ -15,19 +15,13 @@ from pathlib import Path
 
 import psycopg
 
+from tests.support.ports import free_port
 from tests.support.required_programs import POSTGRES_BIN
 
 PATIENCE = 60.0
 NOBODY = 65534
 PASSWORD = "not-a-secret"
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
-
-
-def free_port() -> int:
-    """Return a port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 @contextmanager

@@ -19,8 +19,9 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.schema import migrate
 from tests.support import debian
-from tests.support.debian import PASSWORD, daemon, free_port, listens
+from tests.support.debian import PASSWORD, daemon, listens
 from tests.support.installation import settings_for
+from tests.support.ports import free_port
 from tests.support.workers import ROOT, kill_group
 
 BUCKET = "mailsift"

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import trustme
 
-from tests.support.debian import daemon, free_port, listens
+from tests.support.debian import daemon, listens
 from tests.support.deploy_files import DEPLOY
+from tests.support.ports import free_port
 
 NAME = "mailsift.example.com"
 

@@ -16,7 +16,7 @@ from dns.rdatatype import RdataType
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.sandbox.zone import ASKED, SandboxZone, ZoneRecord
 from tests.external.chroot import Chroot
-from tests.support.debian import free_port
+from tests.support.ports import free_port
 
 ADDRESS = "127.0.0.1"
 _PATIENCE = 20.0

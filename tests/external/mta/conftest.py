@@ -6,11 +6,12 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.external.chroot import Chroot, alone, free_port
+from tests.external.chroot import Chroot, alone
 from tests.external.mta import exim, opensmtpd, postfix
 from tests.external.mta.domains import zone_of
 from tests.external.mta.name_server import name_server
 from tests.external.mta.validation import World
+from tests.support.ports import free_port
 from tests.support.required_programs import MAIL_SERVERS
 
 _CHROOT = pytest.StashKey[Chroot]()
@@ -34,7 +35,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def chroot(pytestconfig: pytest.Config) -> Iterator[Chroot]:
-    with alone(MAIL_SERVERS), Chroot(MAIL_SERVERS, free_port()) as running:
+    with alone(MAIL_SERVERS), Chroot(MAIL_SERVERS, free_port("127.0.5.1")) as running:
         pytestconfig.stash[_CHROOT] = running
         yield running
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import socket
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +16,7 @@ import standardwebhooks
 
 from mailsift.pipeline.clock import system_clock
 from mailsift.settings import Settings
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from tests.integration.api.conftest import Api
@@ -68,9 +68,7 @@ async def test_the_session_runs_from_key_to_downloaded_result(api: Api, tmp_path
 async def test_the_receiver_takes_a_signed_event_and_refuses_a_forged_one(client: httpx.AsyncClient) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len([line for line in code.splitlines() if line]) <= 15
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}/"
     made = (await client.post("/v1/webhooks", json={"url": url})).json()["data"]
     environment = {"PATH": PATH, "WEBHOOK_SECRET": made["secret"], "PORT": str(port)}

@@ -10,8 +10,8 @@ import pytest
 from mailsift.cli.doctor import DISTRUSTED, Finding, Health, examine
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from tests.support.debian import free_port
 from tests.support.installation import settings_for
+from tests.support.ports import free_port
 from tests.support.socks_proxy import socks5
 
 

@@ -17,8 +17,8 @@ from mailsift import celery_app
 from mailsift.jobs.tasks import make_app, send_wake_ups
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
-from tests.support.debian import free_port
 from tests.support.installation import settings_for, until
+from tests.support.ports import free_port
 from tests.support.servers import RedisServer
 from tests.support.workers import ROOT, workers
 

@@ -22,9 +22,9 @@ from mailsift.settings import Settings
 from mailsift.storage.database import Database
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.throttle import RedisThrottle
-from tests.support.debian import free_port
 from tests.support.exposition import Exposed, scraped
 from tests.support.installation import settings_for, until
+from tests.support.ports import free_port
 from tests.support.throttling import CONFIG, ask, row, session
 
 GONE = "postgresql://nobody@127.0.0.1:1/gone"

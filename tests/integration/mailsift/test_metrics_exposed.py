@@ -20,9 +20,9 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
-from tests.support.debian import free_port
 from tests.support.exposition import Documented, Exposed, documented, page, scraped, wanted
 from tests.support.installation import settings_for, until
+from tests.support.ports import free_port
 from tests.support.receiver import receiving
 from tests.support.servers import Urls
 from tests.support.serving import address, command

@@ -20,9 +20,9 @@ import pytest
 from mailsift.container import open_service
 from mailsift.metrics import MetricsPort
 from mailsift.settings import Settings
-from tests.support.debian import free_port
 from tests.support.exposition import Exposed, scraped
 from tests.support.installation import ended, settings_for, until
+from tests.support.ports import free_port
 from tests.support.ready_jobs import Planter
 from tests.support.workers import ROOT, kill_group
 

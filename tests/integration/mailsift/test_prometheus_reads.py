@@ -15,9 +15,9 @@ import yaml
 
 from mailsift.runtime.api_server import serve
 from mailsift.settings import Settings
-from tests.support.debian import free_port
 from tests.support.exposition import ALERTS, expressions, rules
 from tests.support.installation import settings_for, until
+from tests.support.ports import free_port
 from tests.support.workers import workers
 
 pytestmark = pytest.mark.needs("prometheus")

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import gzip
 import ssl
-import time
 import tracemalloc
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -281,9 +280,7 @@ async def test_the_checked_address_is_dialled_and_the_name_is_what_the_receiver_
 async def test_a_url_that_was_stored_is_checked_again() -> None:
     async with receiving() as receiver:
         strict = WebhookSender(guard=AddressGuard(), resolve=nobody)
-        started = time.monotonic()
         outcome = await strict.post(receiver.url, {}, BODY)
-        assert time.monotonic() - started < 1
     assert outcome.error is ErrorClass.BLOCKED
     assert receiver.connections == 0
 

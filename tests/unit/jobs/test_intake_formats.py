@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 import xlsxwriter
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, read_names
@@ -20,6 +20,7 @@ from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read import read_list
 from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.syntax.column import parse_column
+from tests.support.fuzzing import examples
 
 HEADER = ["id", "Name", "E-Mail-Adresse", "Name", ""]
 ROWS = [
@@ -253,7 +254,7 @@ def test_a_parquet_file_keeps_its_types(tmp_path: Path) -> None:
 NOTE = st.text(alphabet="ab.,;\"' \t|é=\n", max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(
     notes=st.lists(st.tuples(NOTE, NOTE), min_size=1, max_size=8),
     quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),

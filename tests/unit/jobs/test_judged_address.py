@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
@@ -21,6 +21,7 @@ from mailsift.jobs.results.join import join_results
 from mailsift.pipeline.frames import SEGMENT
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.syntax.address import parse_cell
+from tests.support.fuzzing import examples
 
 LOCALS = ["jane", "Jane.Doe", "j+x", "=1+1", "jörg", '"a b"', "'o", ".a", "a..b", ""]
 DOMAINS = ["example.com", "EXAMPLE.com", "münchen.de", "xn--mnchen-3ya.de", "-a.com", "a", "", "x_y.com"]
@@ -67,7 +68,7 @@ def exported(results: Path, kind: ExportFormat) -> list[dict[str, Any]]:
             return pl.read_excel(out).with_columns(pl.col(pl.String).fill_null("")).to_dicts()
 
 
-@settings(max_examples=40, deadline=None)
+@examples(12)
 @given(CELLS)
 @example(
     ["", " JANE@Example.com ", "jane@example.com", "nobody", "jane@MÜNCHEN.de", "jane@xn--mnchen-3ya.de"]
@@ -82,7 +83,7 @@ def test_every_row_names_the_address_that_was_judged_and_equal_ones_agree(cells:
     assert len(verdicts) == len({address for address, _ in verdicts})
 
 
-@settings(max_examples=40, deadline=None)
+@examples(12)
 @given(CELLS)
 @example(["Jane <Jane@Example.com>", "jane@example.com", "jane doe@example.com", "a@b.com, c@d.com", ""])
 def test_with_repair_a_row_names_what_was_validated_in_its_cells_place(cells: list[str]) -> None:

@@ -21,6 +21,7 @@ from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
 from mailsift.pipeline.providers import Providers
+from tests.support.ports import one_port
 
 
 @dataclass(frozen=True)
@@ -216,9 +217,10 @@ async def serving(
             writer.close()
 
     loop = asyncio.get_running_loop()
-    tcp = await asyncio.start_server(talk, host, 0)
-    stub.port = tcp.sockets[0].getsockname()[1]
-    udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(stub), local_addr=(host, stub.port))
+    datagrams, listener = one_port(host)
+    stub.port = listener.getsockname()[1]
+    tcp = await asyncio.start_server(talk, sock=listener)
+    udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(stub), sock=datagrams)
     try:
         yield stub
     finally:

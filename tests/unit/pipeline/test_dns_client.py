@@ -93,7 +93,7 @@ async def test_rubbish_for_one_name_does_no_harm_to_the_names_asked_beside_it() 
     def answer(name: str, _kind: str) -> Says:
         return Says(garbage=b"\x81\x80\xff") if name.startswith("bad") else Says(["10 mx.test."], delay=0.02)
 
-    async with serving({}, answer) as stub, client_of(stub.server, timeout=2) as client:
+    async with serving({}, answer) as stub, client_of(stub.server, timeout=0.4, tries=10) as client:
         names = [f"{'bad' if i % 10 == 5 else 'good'}{i}.test" for i in range(60)]
         answers = await asyncio.gather(*(ask(client, name) for name in names))
         assert {a.detail for a, n in zip(answers, names, strict=True) if n.startswith("bad")} == {
@@ -107,7 +107,7 @@ async def test_rubbish_for_one_name_does_no_harm_to_the_names_asked_beside_it() 
 async def test_closing_while_a_name_is_asked_over_tcp_ends_it() -> None:
     says = iter([Says(garbage=b"\x81\x80\xff")])  # then silence
     async with serving({}, lambda _n, _k: next(says, SILENCE)) as stub:
-        client = DnsClient(servers=[stub.server], timeout=1, tries=2)
+        client = DnsClient(servers=[stub.server], timeout=0.2, tries=20)
         answered = asyncio.ensure_future(ask(client, "x.test"))
         await stub.until_asked(2)
         await client.aclose()
@@ -138,26 +138,26 @@ async def test_a_server_that_recovers_within_the_tries_is_heard() -> None:
         assert (await ask(client, "x.test")).outcome is DnsOutcome.FOUND
 
 
-async def test_a_silent_server_costs_no_more_than_timeout_times_tries() -> None:
+async def test_a_silent_server_is_asked_as_often_as_there_are_tries_and_has_the_time_of_all() -> None:
     zone = {"x.test": {"MX": SILENCE}}
     async with serving(zone) as stub, client_of(stub.server, timeout=0.3, tries=2) as client:
         started = time.monotonic()
         answer = await ask(client, "x.test")
         took = time.monotonic() - started
     assert answer.detail == "timeout"
-    assert took < 0.6 + 0.5  # the deadline, one tick and a slow machine
+    assert stub.asked["x.test", "MX"] == 2
+    assert took > 0.55
 
 
-async def test_the_deadline_holds_when_the_resolver_library_would_go_on() -> None:
+async def test_the_deadline_holds_when_the_resolver_library_would_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    monkeypatch.setattr(AiodnsFallback, "ask", lambda _self, *question: asked.append(question))
     zone = {"x.test": {"MX": SILENCE}}
-    async with (
-        serving(zone) as stub,
-        client_of(stub.server, timeout=0.25, tries=4) as client,
-    ):  # c-ares alone: 0.25+0.5+1+2 s
-        started = time.monotonic()
-        await ask(client, "x.test")
-        took = time.monotonic() - started
-    assert 0.9 < took < 1.8
+    async with serving(zone) as stub, client_of(stub.server, timeout=0.1, tries=4) as client:
+        assert (await ask(client, "x.test")).detail == "timeout"
+    assert len(asked) == 1  # and it has not answered to this day
 
 
 async def test_a_truncated_answer_is_fetched_over_tcp() -> None:
@@ -230,7 +230,7 @@ async def test_closing_releases_sockets() -> None:
 async def test_no_resolver_at_the_address_is_a_failure_at_once() -> None:
     async with serving({}) as stub:
         server = stub.server
-    async with client_of(server, timeout=5) as client, asyncio.timeout(4):
+    async with client_of(server, timeout=60) as client, asyncio.timeout(50):
         assert (await ask(client, "x.test")).outcome is DnsOutcome.FAILED
 
 
@@ -283,7 +283,7 @@ async def test_a_server_that_is_silent_about_edns_is_asked_plainly() -> None:
 async def test_a_server_that_spells_names_its_own_way_is_believed_over_tcp_first() -> None:
     async with (
         serving({}, lambda _n, _k: Says(["10 mx.x.test."]), lowers=True) as stub,
-        client_of(stub.server, timeout=5, tries=3) as client,
+        client_of(stub.server, timeout=0.4, tries=10) as client,
     ):
         for i in range(10):
             assert (await ask(client, f"long-enough-name{i}.test")).outcome is DnsOutcome.FOUND
@@ -330,11 +330,11 @@ async def test_a_resolver_that_dies_in_the_middle_is_left_and_asked_again_when_i
 async def test_a_loop_without_a_turn_does_not_make_a_resolver_silent() -> None:
     """The resolver answers at once, from a thread of its own; our loop is busy for ten times the deadline."""
     with ThreadedResolver() as resolver:
-        client = DnsClient(servers=[resolver.server], timeout=0.15, tries=2)
+        client = DnsClient(servers=[resolver.server], timeout=0.1, tries=2)
         answers = [asyncio.ensure_future(ask(client, f"d{i}.test")) for i in range(50)]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        time.sleep(3.0)  # noqa: ASYNC251 - this is the point
+        hold_the_loop(resolver, until_asked=50)
         assert {answer.detail for answer in await asyncio.gather(*answers)} == {"NXDOMAIN"}
         assert resolver.asked == 50  # and none was asked twice
         await client.aclose()
@@ -353,7 +353,7 @@ async def test_patience_with_domains_does_not_run_while_the_loop_has_no_turn() -
         looking = asyncio.create_task(facts.lookup(names, patience_s=0.3))
         while not resolver.asked:  # noqa: ASYNC110 - the resolver is a thread
             await asyncio.sleep(0)
-        time.sleep(2.0)  # noqa: ASYNC251 - this is the point
+        hold_the_loop(resolver, until_asked=1)
         assert list(await looking) == names
         await facts.aclose()
 
@@ -369,6 +369,13 @@ async def test_the_resolvers_of_another_network_are_noticed(monkeypatch: pytest.
         assert [server.label for server in client.refresh()] == [stub.server]
         assert (await ask(client, "x.test")).outcome is DnsOutcome.FOUND
         await client.aclose()
+
+
+def hold_the_loop(resolver: ThreadedResolver, *, until_asked: int) -> None:
+    """Give the loop no turn for many deadlines, the resolver all the time it needs."""
+    while resolver.asked < until_asked:
+        time.sleep(0.01)
+    time.sleep(1.0)
 
 
 class ThreadedResolver:

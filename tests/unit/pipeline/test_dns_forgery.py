@@ -16,6 +16,7 @@ import pytest
 
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
+from tests.support.ports import one_port
 
 FORGED, TRUE = "6.6.6.6", "192.0.2.1"
 
@@ -113,10 +114,7 @@ class Resolver:
 
     def __init__(self, forge: Forge, *, owner: str = "") -> None:
         self._forge, self._owner = forge, owner
-        self._udp, self._tcp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket()
-        self._udp.bind(("127.0.0.1", 0))
-        self._tcp.bind(self._udp.getsockname())
-        self._tcp.listen()
+        self._udp, self._tcp = one_port()
         self._threads = [Thread(target=serve, daemon=True) for serve in (self._serve_udp, self._serve_tcp)]
         self.server = f"127.0.0.1:{self._udp.getsockname()[1]}"
 

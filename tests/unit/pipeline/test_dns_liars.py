@@ -133,7 +133,7 @@ def saying(lie: Lie) -> Callable[[str, str], Says]:
     return lambda name, kind: lie(name, kind, honest(name, kind), next(numbers))
 
 
-async def believed(lie: Lie, times: int = 6) -> dict[str, set[DomainState]]:
+async def believed(lie: Lie, times: int = 4) -> dict[str, set[DomainState]]:
     """Look everything up several times, each time with a cache that knows nothing."""
     states: dict[str, set[DomainState]] = {name: set() for name in (*REAL, *DEAD)}
     async with serving({}, saying(lie)) as stub:
@@ -236,7 +236,7 @@ async def test_beside_an_honest_resolver_a_liar_changes_nothing(kind: str) -> No
     async with serving({}, saying(lie)) as liar, serving({}, honest) as good:
         for first, second in ((liar, good), (good, liar)):
             async with domain_facts(first, beside=[second], config=CONFIG) as facts:
-                for _ in range(3):
+                for _ in range(2):
                     found = await facts.lookup([*REAL, *DEAD])
                     states = {name: {fact.state} for name, fact in found.items()}
                     assert false_verdicts(states) == {}

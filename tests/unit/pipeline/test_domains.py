@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -209,15 +208,13 @@ async def test_domains_below_a_public_suffix_are_no_crowd() -> None:
     assert stub.peak > 10
 
 
-async def test_a_dead_resolver_costs_a_bounded_time() -> None:
+async def test_a_dead_resolver_is_asked_a_bounded_number_of_times() -> None:
     names = [f"d{i}.test" for i in range(40)]
     config = DnsConfig(timeout=0.25, tries=2, concurrency=20)
     async with serving({}, lambda _n, _k: SILENCE) as stub, domain_facts(stub, config=config) as facts:
-        started = time.monotonic()
         found = await facts.lookup(names)
-        took = time.monotonic() - started
     assert {fact.detail for fact in found.values()} == {"timeout"}
-    assert took < 2 * 0.5 + 1.5
+    assert set(stub.asked.values()) == {2}
 
 
 async def test_a_parent_that_denies_itself_loses_to_children_that_answer() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 from structlog.testing import capture_logs
 
+from mailsift.pipeline.dns.domains import DnsConfig
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
@@ -117,7 +118,7 @@ async def scene(
     doors, mailer = throttle or OpenDoors(), Mailer()
     async with AsyncExitStack() as stack:
         stub = await stack.enter_async_context(serving(WORLD))
-        facts = await stack.enter_async_context(domain_facts(stub))
+        facts = await stack.enter_async_context(domain_facts(stub, config=DnsConfig(timeout=0.2, tries=2)))
         if listening:
             port = await stack.enter_async_context(mailing(mailer, host="127.0.0.9"))
         else:

@@ -1,4 +1,4 @@
-"""Thousands of sessions with servers that say too much, too little or the wrong thing: whose answer was it?
+"""Many sessions with servers that say too much, too little or the wrong thing: whose answer was it?
 
 Every reply to RCPT holds a token of its own, so the oracle knows which mailbox an answer that was kept
 belongs to. A server that answers one command twice, another one not at all, and says a proper goodbye is
@@ -18,7 +18,7 @@ import pytest
 from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog
 from tests.unit.pipeline.smtp_talk import raw_server, talk
 
-SESSIONS = 2_500
+SESSIONS = 700
 AT_A_TIME = 60
 PEOPLE = tuple(f"{name}@a.test" for name in ("ann", "bob", "eve", "joe", "kim"))
 PROBE = "random@a.test"
@@ -133,4 +133,4 @@ async def test_every_answer_that_is_kept_is_the_reply_to_its_own_rcpt(*, singly:
         kept[name] += bool(log.answers)
 
     await asyncio.gather(*(one() for _ in range(SESSIONS if not singly else SESSIONS // 2)))
-    assert kept["honest"] > 50
+    assert kept["honest"] > 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mailsift.pipeline.facts import Mode
@@ -15,6 +15,7 @@ from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.single import validate_fast
 from mailsift.pipeline.syntax.column import parse_column
 from mailsift.pipeline.validator import ValidationRequest, Validator
+from tests.support.fuzzing import examples
 
 PARTS = (
     "jane",
@@ -67,7 +68,7 @@ def validator(lists: Lists) -> Validator:
     return Validator(lists=lists, providers=providers, policy=VerdictPolicy(), **absent)  # type: ignore[arg-type]  # see above
 
 
-@settings(max_examples=40, deadline=None)
+@examples(15)
 @given(st.lists(texts, min_size=1, max_size=30))
 async def test_alone_and_in_a_list_the_verdict_is_the_same(
     validator: Validator, lists: Lists, given: list[str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -190,10 +189,8 @@ async def test_another_421_ends_the_session_and_answers_its_recipient_where_it_w
 async def test_a_silent_server_ends_with_the_reply_deadline() -> None:
     mailer = Mailer(rcpt=lambda _: SILENCE, offers=())
     async with mailing(mailer) as port:
-        started = time.monotonic()
-        log = await talk(port, DomainRecipients("a.test", "", (ANN,)), reply_timeout=0.2)
+        log = await talk(port, DomainRecipients("a.test", "", (ANN,)), within=60, reply_timeout=0.2)
     assert log.ending is Ending.SLOW
-    assert time.monotonic() - started < 2
 
 
 async def test_when_a_reply_is_missing_nobody_gets_the_answer_of_somebody_else() -> None:
@@ -206,15 +203,14 @@ async def test_when_a_reply_is_missing_nobody_gets_the_answer_of_somebody_else()
 
 async def test_one_byte_at_a_time_does_not_hold_a_session_beyond_its_deadline() -> None:
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for byte in b"220 " + b"a" * 400:
-            writer.write(bytes([byte]))
+        writer.write(b"220 ")
+        while True:
+            writer.write(b"a")
             await writer.drain()
             await asyncio.sleep(0.02)
 
     async with raw_server(drip) as port:
-        started = time.monotonic()
         log = await talk(port, DomainRecipients("a.test", "", (ANN,)), within=0.3)
-        assert 0.25 < time.monotonic() - started < 2
     assert log.ending is Ending.SLOW
     assert log.stage is Stage.BANNER
 
@@ -232,10 +228,8 @@ async def test_an_endless_reply_ends_the_session(line: bytes) -> None:
             await writer.drain()
 
     async with raw_server(flood) as port:
-        started = time.monotonic()
-        log = await talk(port, DomainRecipients("a.test", "", (ANN,)), within=10)
-        assert time.monotonic() - started < 5
-    assert log.ending is not Ending.DONE
+        log = await talk(port, DomainRecipients("a.test", "", (ANN,)), within=60)
+    assert log.ending not in {Ending.DONE, Ending.SLOW}
     assert not log.answers
     assert sent < 50_000_000
 
@@ -248,10 +242,10 @@ async def test_goodbye_takes_no_long_time_and_who_was_asked_singly_is_believed_w
                 writer.write(b"250 Ok\r\n")
 
     async with raw_server(serve) as port:
-        started = time.monotonic()
-        log = await talk(port, DomainRecipients("a.test", "", (ANN,)))
-        alone = await talk(port, DomainRecipients("a.test", "", (ANN,)), singly=True)
-        assert time.monotonic() - started < 5
+        ann, patience = DomainRecipients("a.test", "", (ANN,)), 50.0
+        async with asyncio.timeout(30):  # goodbye gets less than a reply
+            log = await talk(port, ann, within=60, reply_timeout=patience)
+            alone = await talk(port, ann, within=60, reply_timeout=patience, singly=True)
     assert (log.ending, codes(log)) == (Ending.UNTIED, {})
     assert (alone.ending, codes(alone)) == (Ending.DONE, {ANN: 250})
 

@@ -6,10 +6,11 @@ import sys
 import unicodedata
 
 from email_validator import SPECIAL_USE_DOMAIN_NAMES
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mailsift.pipeline.syntax.address import REFUSED_TLDS, obvious_rule, parse_exact, validated
+from tests.support.fuzzing import examples
 
 _ODD = st.sampled_from(
     [
@@ -32,7 +33,7 @@ _ENDS = st.sampled_from(
 )
 
 
-@settings(max_examples=1_000, deadline=None)
+@examples(200)
 @given(st.lists(_ODD, max_size=10).map("".join), _ENDS)
 def test_what_is_called_obviously_bad_is_refused_by_the_exact_parser_too(start: str, end: str) -> None:
     text = start + end

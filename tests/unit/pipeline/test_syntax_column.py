@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mailsift.pipeline.frames import PARSED
 from mailsift.pipeline.syntax.address import SyntaxRule, parse_cell, parse_exact, tidy, validated
 from mailsift.pipeline.syntax.column import is_plain, parse_column
+from tests.support.fuzzing import examples
 
 _ODD = st.sampled_from(
     [*"aZ09.-_+@\"'\\<> ,;:[]()\t\n\x00", "..", "--", "xn--", "é", "e\u0301", "İ", "ß", "\u200b", "。"]
@@ -56,7 +57,7 @@ def _accepted(text: str) -> bool:
     return True
 
 
-@settings(max_examples=200, deadline=None)
+@examples(40)
 @given(st.lists(_ADDRESS, min_size=1, max_size=25))
 @example(["a" * 64 + "@b.com", "a" * 65 + "@b.com", "a@" + "b" * 59 + ".com", "a@" + "b" * 64 + ".com"])
 @example(["a@b.local", "a@b.LOCAL", "a@b.test", "a@b.c-d", "a@-b.com", "a@b--c.com", "a@b.com\n", "é@b.com"])
@@ -69,7 +70,7 @@ def test_the_fast_path_takes_only_what_the_exact_parser_takes_and_agrees_on_the_
         assert parsed == parse_exact(text)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(30)
 @given(st.lists(_ADDRESS, min_size=1, max_size=25))
 def test_a_canonical_address_is_its_own_canonical_form(texts: list[str]) -> None:
     good = parse_column(_texts(*texts)).filter(pl.col("rule") == "")
@@ -86,7 +87,7 @@ _AROUND = st.sampled_from(
 _CELL = st.builds("{}{}{}".format, _AROUND, _ADDRESS, _AROUND)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(50)
 @given(st.lists(st.one_of(st.none(), _ADDRESS, _CELL), max_size=25))
 @example(["x@ΕΛΛΑΣ.gr ", "X@ΕΛΛΑΣ.gr", "x@ΕΛΛΑΣ..gr", "a" * 64 + "@bücher.de", "a" * 65 + "@bücher.de"])
 def test_a_column_is_parsed_as_the_exact_parser_does_its_tidied_cells(texts: list[str | None]) -> None:

@@ -21,6 +21,7 @@ from mailsift.pipeline.single import SingleOptions, SingleValidator
 from mailsift.pipeline.syntax.column import parse_column
 from mailsift.pipeline.validator import MANY_SILENT, ValidationRequest, ValidationResult, Validator, delay_of
 from tests.unit.pipeline.dns_stub import SERVFAIL, DnsStub, Says, Zone, domain_facts, serving
+from tests.unit.pipeline.dns_stub import SILENCE as NO_ANSWER
 from tests.unit.pipeline.smtp_stub import DROP, NOT_FOUND, SILENCE, Bench, Mailer, OpenDoors, mailing
 
 HOSTED = ("a.test", "b.test", "gmx.dee", "yaho.com", "mailinator.com", "gmail.com")
@@ -35,6 +36,8 @@ ZONE: Zone = {
     **{f"mx.m{n}.test": {"A": Says(["127.0.0.1"])} for n in range(MANY_SILENT)},
     "broken.test": {"MX": SERVFAIL},
 }
+SILENT: Zone = {**ZONE, "slow.test": {"MX": NO_ANSWER}}
+PATIENCE = 0.5  # seconds in which all other names are looked up, on whatever machine
 REPLIES = {
     "ann": "250 2.1.5 Ok",
     "info": "250 2.1.5 Ok",
@@ -78,6 +81,7 @@ async def stage(
     port: int = 0,
     reached: Callable[[], Known] = lambda: Known.YES,
     monotonic: Callable[[], float] = lambda: 0.0,
+    zone: Zone = ZONE,
 ) -> AsyncIterator[Stage]:
     async def look() -> Known:
         return reached()
@@ -85,7 +89,7 @@ async def stage(
     providers = Providers.load()
     mailer = Mailer(rcpt=lambda address: REPLIES.get(address.partition("@")[0], NOT_FOUND))
     async with (
-        serving(ZONE) as stub,
+        serving(zone) as stub,
         domain_facts(stub, config=config) as facts,
         mailing(mailer) as listening,
     ):
@@ -106,8 +110,8 @@ def by_address(frame: pl.DataFrame, column: str) -> dict[str, object]:
 
 
 async def test_every_address_is_finished_or_waits_and_says_for_what() -> None:
-    request = ValidationRequest(Mode.DEEP, final=False, delays=(60.0,), dns_s=0.05)
-    async with stage() as seen:
+    request = ValidationRequest(Mode.DEEP, final=False, delays=(60.0,), dns_s=PATIENCE)
+    async with stage(zone=SILENT) as seen:
         result = await seen.validate(request, GIVEN)
     numbers = result.finished["n"].to_list() + result.waiting["n"].to_list()
     assert sorted(numbers) == list(range(len(GIVEN)))
@@ -137,8 +141,8 @@ async def test_every_address_is_finished_or_waits_and_says_for_what() -> None:
 
 
 async def test_what_waits_knows_its_lane_its_delay_and_how_often_a_server_said_later() -> None:
-    request = ValidationRequest(Mode.DEEP, final=False, delays=(60.0, 70.0), dns_s=0.05)
-    async with stage() as seen:
+    request = ValidationRequest(Mode.DEEP, final=False, delays=(60.0, 70.0), dns_s=PATIENCE)
+    async with stage(zone=SILENT) as seen:
         first = (await seen.validate(request, GIVEN)).waiting
         assert first.columns == [*WAITING, "throttle_key", "reason", "delay"]
         told = {GIVEN[row["n"]]: row for row in first.iter_rows(named=True)}

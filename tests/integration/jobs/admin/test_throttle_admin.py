@@ -110,7 +110,7 @@ async def test_a_hold_reaches_every_process_within_seconds_and_survives_an_empti
         await desk.throttles.hold("olga", PROVIDER, ANY_SOURCE, seconds=0, note="asked to")
         for asker in (first, second):
             asker.until(held)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < PATIENCE / 2
         async with redis.asyncio.Redis.from_url(settings.redis_url.get_secret_value()) as client:
             await client.flushall()
         for asker in (first, second):
@@ -163,7 +163,7 @@ async def test_edited_limits_reach_every_process_and_a_raise_acts_as_fast_as_a_c
             await desk.throttles.edit_limits("olga", PROVIDER, "", ProviderLimits(rate=None, sessions=None))
             for asker in (first, second):
                 asker.until(granted)
-            assert time.monotonic() - began < 10
+            assert time.monotonic() - began < PATIENCE / 2
     assert await sql(settings, "SELECT * FROM throttle_edit") == []
 
 
