@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Final
@@ -24,14 +23,8 @@ from mailsift.storage.sql.sessions import NewSession
 LIFETIME: Final = timedelta(days=14)
 IDLE: Final = timedelta(hours=24)
 _TOKEN_BYTES: Final = 32
-
-
-@dataclass(frozen=True, slots=True)
-class SignInZones:
-    """How often a password may be tried: from one address, and for one person."""
-
-    address: Zone = field(default_factory=lambda: Zone("sign_in_address", quota=30, window=300))
-    person: Zone = field(default_factory=lambda: Zone("sign_in_person", quota=10, window=900))
+_TRIES_OF_A_CLIENT: Final = Zone("sign_in_address", quota=30, window=300)
+_TRIES_FOR_A_PERSON: Final = Zone("sign_in_person", quota=10, window=900)
 
 
 class RateLimitedError(MailsiftError):
@@ -45,9 +38,8 @@ class RateLimitedError(MailsiftError):
 class SignInLimiter:
     """Counts tries to sign in. Closed while the limiter does not answer: guessing must stay slow."""
 
-    def __init__(self, limit: RateLimit, zones: SignInZones) -> None:
+    def __init__(self, limit: RateLimit) -> None:
         self._limit = limit
-        self._zones = zones
 
     async def count_attempt(self, email: str, client: str) -> None:
         """Count a try.
@@ -56,7 +48,7 @@ class SignInLimiter:
             MailsiftError: `rate_limited`, `sign_in_unavailable`.
         """
         # Redis is told of a person only by a hash
-        holders = ((self._zones.address, client), (self._zones.person, digest(email).hex()))
+        holders = ((_TRIES_OF_A_CLIENT, client), (_TRIES_FOR_A_PERSON, digest(email).hex()))
         for zone, holder in holders:
             ruling = await self._limit.take(zone, holder)
             if ruling is None:

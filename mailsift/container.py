@@ -256,17 +256,19 @@ class Container:
     @cached_property
     def operations(self) -> Operations:
         """What operators see and do."""
-        from mailsift.jobs.admin.console import FleetConfig
-        from mailsift.jobs.admin.service import operations
+        from mailsift.jobs.admin.actions import Actions, JobActions
+        from mailsift.jobs.admin.console import Console, FleetConfig
+        from mailsift.jobs.admin.service import Operations
+        from mailsift.jobs.admin.throttle_admin import ThrottleAdmin
         from mailsift.jobs.tasks import QUEUE
 
-        return operations(
-            database=self.database,
-            redis=self.redis,
-            jobs=self.jobs,
-            forecasts=self.forecasts,
-            waker=self.waker,
-            world=FleetConfig(self.providers, self._source_labels, QUEUE, self.clock),
+        database, redis, waker = self.database, self.redis, self.waker
+        fleet = FleetConfig(self.providers, self._source_labels, QUEUE, self.clock)
+        return Operations(
+            console=Console(database=database, redis=redis, forecasts=self.forecasts, fleet=fleet),
+            jobs=JobActions(database=database, jobs=self.jobs, waker=waker),
+            throttles=ThrottleAdmin(database=database, redis=redis, waker=waker, fleet=fleet),
+            actions=Actions(database=database, waker=waker, clock=self.clock),
         )
 
     @cached_property
@@ -305,13 +307,26 @@ class Container:
     @cached_property
     def people(self) -> People:
         """Who signs in to the pages."""
-        from mailsift.accounts.service import make_people
+        from mailsift.accounts.links import Links
+        from mailsift.accounts.passwords import Passwords
+        from mailsift.accounts.people import Members
+        from mailsift.accounts.service import People
+        from mailsift.accounts.sessions import Sessions, SignInLimiter
 
-        return make_people(
-            self.database,
-            self.rate_limit,
-            clock=self.clock,
-            token=secrets.token_bytes,
+        database, clock, token = self.database, self.clock, secrets.token_bytes
+        passwords = Passwords(token)
+        sessions = Sessions(
+            database=database,
+            passwords=passwords,
+            limiter=SignInLimiter(self.rate_limit),
+            clock=clock,
+            token=token,
+        )
+        return People(
+            sessions=sessions,
+            links=Links(database=database, passwords=passwords, sessions=sessions, clock=clock, token=token),
+            members=Members(database=database),
+            limit=self.rate_limit,
             public_url=self.settings.public_url,
         )
 
@@ -538,14 +553,17 @@ class Container:
 
     async def api_parts(self) -> ApiParts:
         """Return what the API is made of."""
-        from mailsift.api.http.auth import Authenticator, Zones
+        from mailsift.api.http.auth import Authenticator
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts
-        from mailsift.storage.redis.rate_limit import Zone
 
-        zones = Zones(requests=Zone("requests", self.settings.requests_per_minute, 60))
+        authenticator = Authenticator(
+            keys=self.keys,
+            limit=self.rate_limit,
+            requests_per_minute=self.settings.requests_per_minute,
+        )
         return ApiParts(
-            authenticator=Authenticator(keys=self.keys, limit=self.rate_limit, zones=zones),
+            authenticator=authenticator,
             keys=self.keys,
             people=self.people,
             single=await self.single(),

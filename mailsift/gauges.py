@@ -15,7 +15,7 @@ from typing_extensions import override
 from mailsift.pipeline.errors import error_fields
 from mailsift.pipeline.metrics import OTHER, from_zero, provider_label
 from mailsift.storage.database import Database
-from mailsift.storage.redis import broker_counts
+from mailsift.storage.redis import broker
 from mailsift.storage.redis.connection import Client
 from mailsift.storage.redis.throttle_view import ThrottleInspector
 from mailsift.storage.sql import stats
@@ -192,7 +192,7 @@ class InstallationGauges(Collector):
 
     async def _read_redis(self) -> None:
         async with asyncio.timeout(_MOST_SECONDS):
-            level = await broker_counts.counts(self._redis, self._queue)
+            level = await broker.counts(self._redis, self._queue)
             learned = await ThrottleInspector(self._redis).read()
         QUEUED.set(level.queued)
         UNACKED.set(level.unacked)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import ceil
 from typing import Annotated, Final
 
@@ -15,25 +14,24 @@ from mailsift.api.http.inputs import check_query
 from mailsift.storage.redis.rate_limit import RateLimit, Ruling, Zone
 
 REALM: Final = 'Bearer realm="mailsift"'
+_FAILURES: Final = Zone("failures", quota=300, window=60)  # keys nobody has, from one address
 # Documents the scheme in OpenAPI; reading the header is ours, so that every refusal looks the same.
 _SCHEME = HTTPBearer(auto_error=False, description="An API key: `svc_key_` and 38 letters or digits.")
 
 
-@dataclass(frozen=True, slots=True)
-class Zones:
-    """The quotas: of an account's requests, and of failed keys from one address."""
-
-    requests: Zone = field(default_factory=lambda: Zone("requests", quota=6_000, window=60))
-    failures: Zone = field(default_factory=lambda: Zone("failures", quota=300, window=60))
-
-
 class Authenticator:
-    """Finds the caller of a request and counts the request."""
+    """Finds the caller of a request and counts the request.
 
-    def __init__(self, *, keys: KeyService, limit: RateLimit, zones: Zones) -> None:
+    Args:
+        keys: knows who a key belongs to.
+        limit: counts.
+        requests_per_minute: of one account.
+    """
+
+    def __init__(self, *, keys: KeyService, limit: RateLimit, requests_per_minute: int) -> None:
         self._keys = keys
         self._limit = limit
-        self._zones = zones
+        self._requests = Zone("requests", quota=requests_per_minute, window=60)
 
     async def authenticate(self, request: Request, scope: Scope) -> Caller:
         """Return the caller.
@@ -59,13 +57,11 @@ class Authenticator:
         return caller
 
     async def _count(self, caller: Caller) -> Ruling | None:
-        return await self._limit.take(
-            self._zones.requests, str(caller.account_id), mark=mark_of(caller.key_id)
-        )
+        return await self._limit.take(self._requests, str(caller.account_id), mark=mark_of(caller.key_id))
 
     def _apply_limit(self, request: Request, ruling: Ruling) -> None:
         """Leave the quota for the headers of the answer (draft-ietf-httpapi-ratelimit-headers)."""
-        headers = limit_headers(self._zones.requests, ruling)
+        headers = limit_headers(self._requests, ruling)
         request.state.limit_headers = headers
         if not ruling.allowed:
             raise quota_error(ruling, headers)
@@ -73,9 +69,9 @@ class Authenticator:
     async def _refusal(self, request: Request) -> RefusedError:
         """Refuse; the same for keys malformed, unknown, revoked and expired."""
         peer = request.client.host if request.client else ""
-        ruling = await self._limit.take(self._zones.failures, peer)
+        ruling = await self._limit.take(_FAILURES, peer)
         if ruling is not None and not ruling.allowed:
-            return quota_error(ruling, limit_headers(self._zones.failures, ruling))
+            return quota_error(ruling, limit_headers(_FAILURES, ruling))
         text = "A valid API key is needed: Authorization: Bearer svc_key_..."
         # who brought no key is told no error (RFC 6750, section 3.1)
         challenge = f'{REALM}, error="invalid_token"' if _bearer(request) else REALM

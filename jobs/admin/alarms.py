@@ -9,7 +9,7 @@ from typing import Final
 
 from mailsift.pipeline.facts import WaitReason
 from mailsift.pipeline.providers import PROVIDERS
-from mailsift.storage.redis.broker_counts import BrokerCounts
+from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.throttle_view import LearnedPace
 from mailsift.storage.sql.stats import Snapshot
 

@@ -27,8 +27,8 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.storage.database import Connection, Database, Row
-from mailsift.storage.redis import broker_counts
-from mailsift.storage.redis.broker_counts import BrokerCounts
+from mailsift.storage.redis import broker
+from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.connection import Client, Lifeline
 from mailsift.storage.redis.facts import FactInspector, KnownDomain
 from mailsift.storage.redis.throttle_view import LearnedPace, ThrottleInspector
@@ -86,12 +86,12 @@ class Console:
     """Reads everything across accounts; whoever calls has made sure that an operator asks."""
 
     def __init__(
-        self, *, database: Database, redis: Client, forecasts: Forecasts, world: FleetConfig
+        self, *, database: Database, redis: Client, forecasts: Forecasts, fleet: FleetConfig
     ) -> None:
         self._database = database
         self._forecasts = forecasts
         self._redis = redis
-        self._world = world
+        self._fleet = fleet
         self._throttles = ThrottleInspector(redis)
         self._facts = FactInspector(redis)
         self._lifeline = Lifeline("The operator console")
@@ -172,11 +172,11 @@ class Console:
             row.throttle_key: row.remaining for row in backlogs if row.throttle_key not in chunks.SHARED_KEYS
         }
         places = [(edit.provider, edit.source) for edit in edits]
-        places += [(key, source) for key in waiting for source in self._world.sources]
+        places += [(key, source) for key in waiting for source in self._fleet.sources]
         learned = await self._lifeline.call(lambda: self._throttles.read(places))
         if learned is None:
             return None
-        return throttle_rows(learned, edits, waiting, self._world.providers)
+        return throttle_rows(learned, edits, waiting, self._fleet.providers)
 
     async def throttle(self, provider: str, source: str) -> ThrottleRow:
         """Return one provider at one source of ours, or at every one (ANY_SOURCE).
@@ -187,7 +187,7 @@ class Console:
             MailsiftError: `bad_provider`, `unknown_source`.
         """
         key = provider_key(provider)
-        self._world.check_source(source)
+        self._fleet.check_source(source)
         async with self._database.begin() as connection:
             edits = await throttle_edits.edits(connection)
             backlogs = await stats.backlogs(connection, limit=_SOME)
@@ -195,12 +195,12 @@ class Console:
         places = {(one.provider, one.source): one for one in found or ()}
         learned = places.get((key, source), LearnedPace(key, source))
         waiting = {row.throttle_key: row.remaining for row in backlogs}
-        return throttle_rows([learned], edits, waiting, self._world.providers)[0]
+        return throttle_rows([learned], edits, waiting, self._fleet.providers)[0]
 
     @property
     def sources(self) -> Sequence[str]:
         """The names of our own addresses, "" for the default route."""
-        return self._world.sources
+        return self._fleet.sources
 
     async def facts(self, name: str) -> KnownDomain | None:
         """Return what is remembered of a domain, or of an address's domain; None while Redis is gone.
@@ -223,7 +223,7 @@ class Console:
 
     async def broker(self) -> BrokerCounts | None:
         """Return what lies in the broker; None while it is gone."""
-        return await self._lifeline.call(lambda: broker_counts.counts(self._redis, self._world.queue))
+        return await self._lifeline.call(lambda: broker.counts(self._redis, self._fleet.queue))
 
     async def audit(self, *, limit: int = 100, before: int | None = None) -> Sequence[AuditRow]:
         """Return what was done by anybody in any account, newest first."""
@@ -235,8 +235,8 @@ class Console:
 
     async def _rates(self, connection: Connection, learned: Sequence[LearnedPace] | None) -> ProviderRates:
         edits = await throttle_edits.edits(connection)
-        now = self._world.clock()
-        return ProviderRates(self._world.providers, self._world.sources, edits, learned or (), now=now)
+        now = self._fleet.clock()
+        return ProviderRates(self._fleet.providers, self._fleet.sources, edits, learned or (), now=now)
 
 
 def provider_key(name: str) -> str:

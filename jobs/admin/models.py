@@ -13,7 +13,7 @@ from mailsift.jobs.service import JobEvent
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider, Providers
-from mailsift.storage.redis.broker_counts import BrokerCounts
+from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.throttle_view import LearnedPace
 from mailsift.storage.sql import leases
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY

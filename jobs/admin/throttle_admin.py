@@ -31,10 +31,10 @@ class ProviderLimits:
 class ThrottleAdmin:
     """Changes what the throttle allows and what is remembered; `actor` says who does."""
 
-    def __init__(self, *, database: Database, redis: Client, waker: Waker, world: FleetConfig) -> None:
+    def __init__(self, *, database: Database, redis: Client, waker: Waker, fleet: FleetConfig) -> None:
         self._database = database
         self._waker = waker
-        self._world = world
+        self._fleet = fleet
         self._desk = ThrottleInspector(redis)
         self._facts = FactInspector(redis)
 
@@ -97,7 +97,7 @@ class ThrottleAdmin:
             MailsiftError: `bad_provider`, `unknown_source`, `redis_unavailable`.
         """
         edit = self._edit(actor, provider, source, "")
-        sources = self._world.sources if edit.source == ANY_SOURCE else (edit.source,)
+        sources = self._fleet.sources if edit.source == ANY_SOURCE else (edit.source,)
         try:
             known = [await self._desk.reset(edit.provider, one) for one in sources]
         except ClientError:
@@ -123,14 +123,14 @@ class ThrottleAdmin:
 
     def _edit(self, actor: str, provider: str, source: str, note: str) -> ThrottleEdit:
         """Return the place of a change, checked."""
-        self._world.check_source(source)
+        self._fleet.check_source(source)
         return ThrottleEdit(
             provider_key(provider), source, note=note.strip()[:_LONGEST_NOTE], edited_by=actor
         )
 
     def _check(self, provider: str, limits: ProviderLimits) -> None:
         """Refuse what is above the hard bound, or no limit at all."""
-        row = self._world.providers.row(provider)
+        row = self._fleet.providers.row(provider)
         highest, most = row.rate * MOST_RAISE, most_sessions(row)
         if limits.rate is not None and not 0 < limits.rate <= highest:
             text = f"The rate is above 0 and at most {highest:g}, twice what the provider table allows."

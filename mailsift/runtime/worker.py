@@ -34,7 +34,7 @@ from mailsift.metrics import metered_sweeper, metered_worker
 from mailsift.pipeline.errors import error_fields
 from mailsift.pipeline.providers import Providers
 from mailsift.settings import Settings
-from mailsift.storage.redis.broker_keys import mend_broker_keys
+from mailsift.storage.redis.broker import mend_broker_keys
 from mailsift.storage.redis.connection import ClientError
 from mailsift.tracing import check_tracing, traced
 

@@ -10,7 +10,7 @@ import pytest
 
 from mailsift.jobs.admin.alarms import Installation, Level, alarms
 from mailsift.pipeline.ports import SessionOutcome
-from mailsift.storage.redis.broker_counts import BrokerCounts
+from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.throttle_view import LearnedPace
 from mailsift.storage.sql.stats import ChunkLevel, CounterDrift, Minute, Outbox, OutboxLevel, Snapshot
 from mailsift.storage.sql.workers import Worker

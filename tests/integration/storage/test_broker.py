@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from mailsift.jobs.tasks import QUEUE, make_app, send_wake_ups
-from mailsift.storage.redis.broker_counts import counts
+from mailsift.storage.redis.broker import counts
 from mailsift.storage.redis.connection import connect
 
 
