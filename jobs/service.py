@@ -7,7 +7,7 @@ import base64
 import binascii
 import json
 import tempfile
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,7 +16,6 @@ from uuid import UUID, uuid4
 
 from mailsift.jobs.engine.commit import cancel_job
 from mailsift.jobs.erasure import Eraser
-from mailsift.jobs.eta import TimeLeft
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
@@ -29,7 +28,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_opti
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import Blobs, JobBlobs
-from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import accounts, chunks, jobs, leftovers
 from mailsift.storage.sql.jobs import NewJob, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
@@ -83,7 +82,7 @@ class JobService:
         blobs: where their lists and results are.
         waker: wakes the workers.
         scratch: folder for files that live as long as one call.
-        forecasts: say when jobs end; None: nobody does.
+        forecasts: say when jobs end.
 
     Attributes:
         browser: reads results row by row, and what they amount to.
@@ -96,7 +95,7 @@ class JobService:
         blobs: Blobs,
         waker: Waker,
         scratch: Path,
-        forecasts: Forecasts | None = None,
+        forecasts: Forecasts,
     ) -> None:
         self._database = database
         self._blobs = blobs
@@ -189,10 +188,7 @@ class JobService:
         async with self._database.begin() as connection:
             row = await owned(connection, account_id, job_id)
             waiting = await chunks.waits(connection, job_id)
-        return view_of(row, waiting, time_left=(await self._times([row])).get(row["id"]))
-
-    async def _times(self, rows: Sequence[Row]) -> dict[UUID, TimeLeft]:
-        return await self._forecasts.of(rows) if self._forecasts else {}
+        return view_of(row, waiting, time_left=(await self._forecasts.of([row])).get(row["id"]))
 
     async def page(
         self,
@@ -221,7 +217,7 @@ class JobService:
             rows = await jobs.newest(
                 connection, account_id, limit + 1, before=before, states=states, name=name
             )
-        times = await self._times(rows[:limit])
+        times = await self._forecasts.of(rows[:limit])
         views = [view_of(row, time_left=times.get(row["id"])) for row in rows[:limit]]
         more = len(rows) > limit
         return JobPage(views, _write_cursor(views[-1], narrowed) if more else "")

@@ -224,10 +224,11 @@ class Container:
         """What can be asked of schedules."""
         from mailsift.jobs.schedules.service import ScheduleService
 
-        return ScheduleService(database=self.database, runs=self._schedule_runs, clock=self.clock)
+        return ScheduleService(database=self.database, runs=self.schedule_runs, clock=self.clock)
 
     @cached_property
-    def _schedule_runs(self) -> ScheduleRuns:
+    def schedule_runs(self) -> ScheduleRuns:
+        """Runs what is due."""
         from mailsift.jobs.schedules.runs import ScheduleRuns
 
         return ScheduleRuns(
@@ -405,7 +406,7 @@ class Container:
         return Maintenance(
             deliverer=self._deliverer,
             periodic={
-                "schedule.error": self._schedule_runs.run_due,
+                "schedule.error": self.schedule_runs.run_due,
                 "retention.error": self.eraser.sweep,
                 "tidy.error": self.tidier.sweep,
                 "drafts.error": self.drafts.sweep,

@@ -57,7 +57,8 @@ class DnsConfig:
         concurrency: questions in flight per process.
         canaries: domains everybody knows, of independent operators, by which resolvers are measured before
             anything they say is believed; () = resolvers are believed.
-        crowd: names below one registrable domain in flight per process, against floods of random names.
+        names_a_zone: names in flight per process below one registrable domain, against floods of random ones.
+        hosts: mail exchangers whose addresses are remembered.
         min_ttl, max_ttl: bounds in seconds for the TTL of positive answers.
         negative_ttl: seconds to believe that a domain takes no mail.
         failure_ttl: seconds to remember that DNS did not answer.
@@ -68,7 +69,8 @@ class DnsConfig:
     timeout: float = 1.0
     tries: int = 5
     concurrency: int = 200
-    crowd: int = 20
+    names_a_zone: int = 20
+    hosts: int = 32_768
     min_ttl: float = 300.0
     max_ttl: float = 86_400.0
     negative_ttl: float = 900.0
@@ -160,13 +162,17 @@ class DomainFacts:
         )
         self._trust = ResolverTrust(self._client, config.canaries, guard=guard)
         self._checker = DenialChecker(self._client, contradicted=self._trust.contradicted)
-        self._hosts = HostCache(checker=self._checker, guard=guard, clock=clock, lifetime=config.lifetime)
+        self._hosts = HostCache(
+            checker=self._checker, guard=guard, clock=clock, lifetime=config.lifetime, size=config.hosts
+        )
         self._nobody = secrets.token_hex(10)
         self._asked: dict[str, list[_Batch]] = {}
         self._late: set[asyncio.Task[None]] = set()
         self._held: list[tuple[str, DomainRuling]] = []
         self._publisher: asyncio.Task[None] | None = None
-        self._zones = ZoneLimiter(checker=self._checker, limit=config.crowd, start=self._ask, fail=self._fail)
+        self._zones = ZoneLimiter(
+            checker=self._checker, limit=config.names_a_zone, start=self._ask, fail=self._fail
+        )
 
     async def look_at_canaries(self) -> bool:
         """Wait for the first look at the resolvers; returns whether one can be trusted."""
@@ -241,16 +247,16 @@ class DomainFacts:
             self._asked.setdefault(domain, []).append(batch)
         for domain in fresh:
             self._begin(domain)
-        untold = set(fresh)
-        await self._collect(batch, untold, patience_s)
+        unstored = set(fresh)
+        await self._collect(batch, unstored, patience_s)
         in_time = dict(batch.facts)
-        if untold:
-            task = asyncio.create_task(self._collect(batch, untold, None))
+        if unstored:
+            task = asyncio.create_task(self._collect(batch, unstored, None))
             self._late.add(task)
             task.add_done_callback(self._late.discard)
         return in_time
 
-    async def _collect(self, batch: _Batch, untold: set[str], quiet_s: float | None) -> None:
+    async def _collect(self, batch: _Batch, unstored: set[str], quiet_s: float | None) -> None:
         """Remember facts as they come, until all are there or none has come for `quiet_s` seconds.
 
         Nobody who waits for one of them has to wait for the slowest. Seconds in which our own loop got no
@@ -263,7 +269,7 @@ class DomainFacts:
             complete = await batch.wait(min(_REMEMBER_SECONDS, left))
             if len(batch.facts) != known:
                 known, heard_at = len(batch.facts), clock.now()
-            await self._remember(batch.take(untold))
+            await self._remember(batch.take(unstored))
 
     async def _remember(self, facts: Sequence[DomainFact]) -> None:
         facts = [fact for fact in facts if fact.expires_at > fact.learned_at]

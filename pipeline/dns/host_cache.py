@@ -36,7 +36,7 @@ class HostCache:
         guard: AddressGuard,
         clock: Clock,
         lifetime: Lifetime,
-        size: int = 32_768,
+        size: int,
     ) -> None:
         self._checker = checker
         self._guard = guard

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
 import polars as pl
-from typing_extensions import override
 
+from mailsift.container import Container, OtherParts
 from mailsift.jobs.columns import names_metadata
 from mailsift.jobs.engine.commit import end_job
 from mailsift.jobs.schedules.models import ScheduleSpec, ScheduleView
-from mailsift.jobs.schedules.runs import ScheduleRuns
-from mailsift.jobs.schedules.service import ScheduleService
-from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
-from mailsift.jobs.waker import Waker
 from mailsift.pipeline.facts import Mode
-from mailsift.storage.blobs.store import Blobs, JobBlobs
-from mailsift.storage.database import Database, Row
+from mailsift.settings import Settings
+from mailsift.storage.blobs.store import JobBlobs
+from mailsift.storage.database import Row
 from mailsift.storage.sql import schedules
 from mailsift.storage.states import JobState, JobTransition
 from tests.support.job_states import put_job
@@ -29,43 +26,16 @@ NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 HOURLY = ScheduleSpec(cron="0 * * * *")
 
 
-class Counter(Waker):
-    """Counts wake-ups."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    @override
-    async def wake(self, count: int) -> None:
-        self.count += count
-
-
-@dataclass
 class Scheduling:
-    """Schedules with a clock that only the test moves; it begins at half past eleven."""
+    """Schedules of one container, with a clock that only the test moves; it begins at half past eleven."""
 
-    database: Database
-    blobs: Blobs
-    scratch: Path
-    now: datetime = NOON - timedelta(minutes=30)
-    waker: Counter = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        self.jobs = JobService(
-            database=self.database, blobs=self.blobs, waker=self.waker, scratch=self.scratch
-        )
-        self.runs = ScheduleRuns(
-            database=self.database,
-            blobs=self.blobs,
-            jobs=self.jobs,
-            waker=self.waker,
-            clock=self._clock,
-            scratch=self.scratch,
-        )
-        self.service = ScheduleService(database=self.database, runs=self.runs, clock=self._clock)
-
-    def _clock(self) -> float:
-        return self.now.timestamp()
+    def __init__(self, settings: Settings, scratch: Path, closing: AsyncExitStack) -> None:
+        self.now = NOON - timedelta(minutes=30)
+        self.scratch = scratch
+        other = OtherParts(clock=lambda: self.now.timestamp())  # noqa: PLW0108 - `now` is not always this one
+        container = Container(settings, closing, other=other)
+        self.database, self.blobs = container.database, container.blobs
+        self.jobs, self.runs, self.service = container.jobs, container.schedule_runs, container.schedules
 
     async def start(self, spec: ScheduleSpec = HOURLY) -> tuple[AccountId, JobId, ScheduleView]:
         """Submit a list and make a schedule for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,25 +15,24 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from mailsift.jobs.schedules.models import Overlap, Recheck
+from mailsift.jobs.schedules.runs import LEASE
 from mailsift.jobs.schedules.timetable import CatchUp
 from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.storage.blobs.store import Blobs, JobBlobs
-from mailsift.storage.database import Database
+from mailsift.storage.blobs.store import JobBlobs
 from mailsift.storage.sql import schedules
 from mailsift.storage.states import JobState
+from tests.support.installation import settings_for
 from tests.support.job_states import put_job
 from tests.support.schedules import HOURLY, NOON, Scheduling
 
 
 @pytest.fixture
-async def scheduling(database_url: str, tmp_path: Path) -> AsyncIterator[Scheduling]:
-    database = Database(database_url)
-    try:
-        yield Scheduling(database, Blobs((tmp_path / "blobs").as_uri(), tmp_path / "cache"), tmp_path)
-    finally:
-        await database.aclose()
+async def scheduling(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[Scheduling]:
+    settings = settings_for(tmp_path, database_url=database_url, redis_url=redis_url, sandbox={})
+    async with AsyncExitStack() as closing:
+        yield Scheduling(settings, tmp_path, closing)
 
 
 async def test_a_slot_becomes_one_job_with_the_same_list_however_many_sweep(scheduling: Scheduling) -> None:
@@ -65,7 +65,8 @@ async def test_one_slot_never_has_two_jobs(scheduling: Scheduling) -> None:
 async def test_a_run_whose_maker_died_is_made_by_another(scheduling: Scheduling) -> None:
     _, _, view = await scheduling.start()
     scheduling.now = NOON
-    assert await scheduling.runs._claim() is not None  # and nothing more is heard of it
+    async with scheduling.database.begin() as connection:  # and nothing more is heard of who claimed it
+        assert await schedules.claim(connection, now=NOON, until=NOON + LEASE) is not None
     assert await scheduling.runs.run_due() == 0
     scheduling.now = NOON + timedelta(minutes=11)
     assert await scheduling.runs.run_due() == 1

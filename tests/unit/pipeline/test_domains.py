@@ -182,7 +182,7 @@ async def test_no_more_than_the_limit_of_names_below_one_domain_is_in_flight() -
         return Says(rcode="NOERROR" if name == "victim.test" else "NXDOMAIN", delay=0.01)
 
     flood = [f"{i:x}.victim.test" for i in range(200)]
-    async with serving({}, slowly) as stub, domain_facts(stub, config=DnsConfig(crowd=5)) as facts:
+    async with serving({}, slowly) as stub, domain_facts(stub, config=DnsConfig(names_a_zone=5)) as facts:
         found = await facts.lookup(flood)
         assert not facts._zones._zones  # nothing is kept about a flood that is over
     assert {fact.state for fact in found.values()} == {DomainState.NOT_FOUND}
@@ -192,18 +192,18 @@ async def test_no_more_than_the_limit_of_names_below_one_domain_is_in_flight() -
 
 async def test_nothing_exists_below_a_registrable_domain_that_does_not() -> None:
     flood = [f"{i:x}.sub.gone.co.uk" for i in range(5000)]
-    async with serving({}) as stub, domain_facts(stub, config=DnsConfig(crowd=20)) as facts:
+    async with serving({}) as stub, domain_facts(stub, config=DnsConfig(names_a_zone=20)) as facts:
         found = await facts.lookup([*flood, "gone.co.uk", "other.co.uk"])
     assert {fact.state for fact in found.values()} == {DomainState.NOT_FOUND}
     assert len(found) == 5002
     assert len(stub.asked) < 100
 
 
-async def test_domains_below_a_public_suffix_are_no_crowd() -> None:
+async def test_domains_below_a_public_suffix_do_not_share_a_zone() -> None:
     def slowly(_name: str, _kind: str) -> Says:
         return Says(["0 ."], delay=0.02)
 
-    async with serving({}, slowly) as stub, domain_facts(stub, config=DnsConfig(crowd=1)) as facts:
+    async with serving({}, slowly) as stub, domain_facts(stub, config=DnsConfig(names_a_zone=1)) as facts:
         await facts.lookup([f"d{i}.co.uk" for i in range(30)])
     assert stub.peak > 10
 
@@ -229,7 +229,7 @@ async def test_a_parent_that_denies_itself_loses_to_children_that_answer() -> No
         return NXDOMAIN
 
     names = [f"{n}.parent.co.uk" for n in range(60)]
-    async with serving({}, answer) as stub, domain_facts(stub, config=DnsConfig(crowd=5)) as facts:
+    async with serving({}, answer) as stub, domain_facts(stub, config=DnsConfig(names_a_zone=5)) as facts:
         found = await facts.lookup(names)
     routed = [name for name, fact in found.items() if fact.state is DomainState.ROUTED]
     assert len(routed) == 40

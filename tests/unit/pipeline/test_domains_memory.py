@@ -100,12 +100,18 @@ async def test_a_hosts_addresses_are_asked_again_when_they_are_stale() -> None:
         assert stub.asked["mx.test", "A"] == 2
 
 
-async def test_the_book_of_hosts_forgets_the_least_used() -> None:
-    async with serving(WORLD) as stub, domain_facts(stub) as facts:
-        facts._hosts._size = 1
-        await facts.lookup(["hour.test"])
-        await facts.lookup(["implicit.mx.test", "broken.test", "holed.test"])
-        assert len(facts._hosts._known) == 1
+async def test_the_host_that_was_used_longest_ago_is_forgotten() -> None:
+    zone = {
+        **{f"{n}{host}.test": {"MX": Says([f"10 {host}.mx.test."])} for host in "ab" for n in range(3)},
+        **{f"{host}.mx.test": {"A": Says(["127.0.0.1"])} for host in "ab"},
+    }
+    async with serving(zone) as stub, domain_facts(stub, config=DnsConfig(hosts=1)) as facts:
+        await facts.lookup(["0a.test"])
+        await facts.lookup(["1a.test"])
+        assert stub.asked["a.mx.test", "A"] == 1
+        await facts.lookup(["0b.test"])
+        await facts.lookup(["2a.test"])
+        assert stub.asked["a.mx.test", "A"] == 2
 
 
 def test_the_bounds_can_be_set() -> None:
