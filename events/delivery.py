@@ -28,7 +28,7 @@ from mailsift.events.signing import Vault, signed_headers
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import deliveries, endpoints, notices
-from mailsift.storage.sql.deliveries import ClaimedDelivery, NewAttempt, Pace
+from mailsift.storage.sql.deliveries import ClaimedDelivery, EndpointLimits, NewAttempt
 from mailsift.storage.sql.endpoints import EndpointHealth
 from mailsift.storage.sql.notices import NewNotice
 
@@ -41,13 +41,13 @@ class DeliveryConfig:
 
     Attributes:
         lease_s: seconds a delivery belongs to one worker; longer than a request may take.
-        pace: what one endpoint takes.
+        limits: what one endpoint takes.
         log_kept_s: how long attempts are remembered; deliveries are for as long as their event.
         purged: attempts that are forgotten in one go.
     """
 
     lease_s: float = 60.0
-    pace: Pace = field(default_factory=Pace)
+    limits: EndpointLimits = field(default_factory=EndpointLimits)
     log_kept_s: float = 30 * 86_400.0
     purged: int = 1_000
 
@@ -88,7 +88,7 @@ class Deliverer:
             lambda connection: deliveries.claim(
                 connection,
                 limit=limit,
-                pace=self._config.pace,
+                limits=self._config.limits,
                 now=utc_datetime(now),
                 until=utc_datetime(now + self._config.lease_s),
                 next_probe=utc_datetime(now + PROBE_S),
@@ -217,7 +217,7 @@ def _attempt_row(attempted: FinishedAttempt) -> NewAttempt:
         status_code=outcome.status_code,
         error=outcome.error.value,
         response=outcome.response,
-        wish=outcome.directive.value,
+        directive=outcome.directive.value,
     )
 
 

@@ -14,15 +14,15 @@ from mailsift.events.sender import WebhookSender
 from mailsift.events.signing import SECRET_BYTES, Vault, signed_headers, write_secret
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import deliveries, endpoints, events
-from mailsift.storage.sql.deliveries import NewAttempt, Pace
+from mailsift.storage.sql.deliveries import EndpointLimits, NewAttempt
 from mailsift.storage.sql.endpoints import EndpointHealth, NewEndpoint
 from mailsift.storage.sql.events import EventRow
 
 MAX_ENDPOINTS = 50
 MAX_OVERLAP_S = 7 * 86_400
-MIN_RATE, MAX_RATE, DEFAULT_RATE = 0.1, 100.0, Pace().rate
+MIN_RATE, MAX_RATE, DEFAULT_RATE = 0.1, 100.0, EndpointLimits().rate
 """Attempts a second that an endpoint may be given at least and at most, and what it has when given none."""
 
 TESTS_A_MINUTE, TESTS_AN_HOUR = 10, 60
@@ -73,7 +73,7 @@ class DeliveryView:
 
 @dataclass(frozen=True, slots=True)
 class AttemptView:
-    """One HTTP request; `status_code` is 0 when nobody answered, `wish` what was asked for beside."""
+    """One HTTP request; `status_code` is 0 when nobody answered, `directive` what was asked for beside."""
 
     n: int
     at: datetime
@@ -82,7 +82,7 @@ class AttemptView:
     status_code: int
     error: ErrorClass
     response: str
-    wish: ReceiverDirective
+    directive: ReceiverDirective
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,7 +475,7 @@ async def _record_test(
         status_code=outcome.status_code,
         error=outcome.error.value,
         response=outcome.response,
-        wish=outcome.directive.value,
+        directive=outcome.directive.value,
     )
     await deliveries.add_attempt(connection, made)
     return delivery_id
@@ -483,46 +483,20 @@ async def _record_test(
 
 def _endpoint_view(row: Row) -> EndpointView:
     """Return an endpoint's row without its secrets."""
-    return EndpointView(
-        id=row["id"],
-        account_id=row["account_id"],
-        url=row["url"],
+    return from_row(
+        EndpointView,
+        row,
         types=tuple(row["types"]),
-        rate_per_second=row["rate_per_second"],
-        enabled=row["enabled"],
         disabled_reason=DisabledReason(row["disabled_reason"]),
-        failing_since=row["failing_since"],
         paused_until=row["probe_at"],
         previous_secret_until=row["previous_until"],
-        created_at=row["created_at"],
     )
 
 
 def _delivery_view(row: Row) -> DeliveryView:
-    """Return a delivery's row."""
-    return DeliveryView(
-        id=row["id"],
-        event_id=row["event_id"],
-        endpoint_id=row["endpoint_id"],
-        type=row["type"],
-        state=DeliveryState(row["state"]),
-        trigger=row["trigger"],
-        attempts=row["attempts"],
-        next_attempt_at=row["next_attempt_at"],
-        created_at=row["created_at"],
-        finished_at=row["finished_at"],
-    )
+    return from_row(DeliveryView, row, state=DeliveryState(row["state"]))
 
 
 def _attempt_view(row: Row) -> AttemptView:
-    """Return an attempt's row."""
-    return AttemptView(
-        n=row["n"],
-        at=row["at"],
-        trigger=row["trigger"],
-        ms=row["ms"],
-        status_code=row["status_code"],
-        error=ErrorClass(row["error"]),
-        response=row["response"],
-        wish=ReceiverDirective(row["wish"]),
-    )
+    directive = ReceiverDirective(row["directive"])
+    return from_row(AttemptView, row, error=ErrorClass(row["error"]), directive=directive)

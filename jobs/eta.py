@@ -18,7 +18,7 @@ MIXED_LINE: Final = "mixed"
 
 
 @dataclass(frozen=True, slots=True)
-class SourcePace:
+class SourceRate:
     """How a provider may be asked from one source of ours.
 
     Attributes:
@@ -62,13 +62,13 @@ class ProviderBacklog:
 
     Attributes:
         key: its throttle key.
-        sources: its pace at each of our sources; addresses fall to all of them alike.
+        sources: its rate at each of our sources; addresses fall to all of them alike.
         mine: what of this job waits there.
         others: what of other jobs does.
     """
 
     key: str
-    sources: Sequence[SourcePace]
+    sources: Sequence[SourceRate]
     mine: Sequence[Batch] = ()
     others: Sequence[InLine] = ()
 
@@ -156,8 +156,8 @@ def time_left(load: JobLoad) -> TimeLeft:
     if load.triage:
         lines.append(EtaLine(TRIAGE_LINE, round(load.triage), load.triage_rate, triage_s))
     if load.mixed:
-        pace = SourcePace(load.mixed_rate)
-        seconds = _drain(pace, load.mixed, 1, 0.0)
+        rate = SourceRate(load.mixed_rate)
+        seconds = _drain(rate, load.mixed, 1, 0.0)
         lines.append(
             EtaLine(MIXED_LINE, _count(load.mixed), load.mixed_rate, seconds, starts_s=_last(load.mixed))
         )
@@ -192,7 +192,7 @@ def _provider_line(queue: ProviderBacklog, arriving: float, arriving_s: float) -
     )
 
 
-def _drain(source: SourcePace, batches: Sequence[Batch], sources: int, ahead: float) -> float:
+def _drain(source: SourceRate, batches: Sequence[Batch], sources: int, ahead: float) -> float:
     """Return when a source has asked its part of what is ahead and of the batches, each in its time."""
     if not math.isfinite(source.opens_s):
         return math.inf

@@ -153,7 +153,7 @@ def load_of(
         providers=[
             ProviderBacklog(
                 key,
-                rates.paces(key),
+                rates.at_sources(key),
                 [Batch(row.addresses, row.ready_s) for row in mine if row.throttle_key == key],
                 _others(queues.rows, mine, key),
             )

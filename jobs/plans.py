@@ -241,7 +241,7 @@ def load_of_list(addresses: int, probes: Mapping[str, int], picture: Picture, mo
         providers=[
             ProviderBacklog(
                 key,
-                picture.rates.paces(key, rested=not waiting[key]),
+                picture.rates.at_sources(key, rested=not waiting[key]),
                 [Batch(probes[key])],
                 [InLine(count, first) for (_, first), count in waiting[key].items()],
             )

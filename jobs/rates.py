@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mailsift.jobs.eta import SourcePace
+from mailsift.jobs.eta import SourceRate
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Providers
 from mailsift.storage.redis.local_throttle import SLOWEST_RATE
-from mailsift.storage.redis.throttle_view import LearnedPace
+from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql.throttle_edits import EditBook, ThrottleEdit
 
 LATE_S: Final = 2.5
@@ -33,7 +33,7 @@ class ProviderRates:
         providers: Providers,
         sources: Sequence[str],
         edits: Sequence[ThrottleEdit],
-        learned: Sequence[LearnedPace],
+        learned: Sequence[LearnedRate],
         *,
         now: float,
     ) -> None:
@@ -43,18 +43,18 @@ class ProviderRates:
         self._learned = {(one.provider, one.source): one for one in learned}
         self._now = now
 
-    def paces(self, provider: str, *, rested: bool = False) -> tuple[SourcePace, ...]:
-        """Return the pace of a provider at each of our sources; `rested`: nobody has asked it for a while."""
-        return tuple(self._pace(Ask(provider, source, "", 1), rested=rested) for source in self._sources)
+    def at_sources(self, provider: str, *, rested: bool = False) -> tuple[SourceRate, ...]:
+        """Return the rate of a provider at each of our sources; `rested`: nobody has asked it for a while."""
+        return tuple(self._at_source(Ask(provider, source, "", 1), rested=rested) for source in self._sources)
 
-    def _pace(self, ask: Ask, *, rested: bool) -> SourcePace:
+    def _at_source(self, ask: Ask, *, rested: bool) -> SourceRate:
         base = self._providers.row(ask.provider)
         row = self._book.row(base, ask)
-        known = self._learned.get((ask.provider, ask.source)) or LearnedPace(ask.provider, ask.source)
+        known = self._learned.get((ask.provider, ask.source)) or LearnedRate(ask.provider, ask.source)
         rate = max(row.rate * known.share, min(row.rate, SLOWEST_RATE))
         burst = max(1, int(row.burst * known.share))
         hold_s = self._book.hold_seconds(ask, self._now)
-        return SourcePace(
+        return SourceRate(
             rate=rate,
             opens_s=max(known.closed_s, hold_s),
             burst=burst if rested else 0,

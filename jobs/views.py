@@ -11,7 +11,7 @@ from uuid import UUID
 
 from mailsift.jobs.eta import TimeLeft
 from mailsift.pipeline.facts import Mode
-from mailsift.storage.database import Row
+from mailsift.storage.database import Row, from_row
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.states import STEP_HELD, JobState
 
@@ -169,9 +169,6 @@ def load_options(stored: Mapping[str, Any]) -> JobOptions:
 WAITS_FOR_STORAGE: Final = "storage"
 """Why a job waits, beside the reasons of its chunks (mailsift.pipeline.facts.WaitReason)."""
 
-_MADE = frozenset({"state", "waiting", "options", "time_left"})
-_COLUMNS = tuple(one.name for one in fields(JobView) if one.name not in _MADE)
-
 
 def _step_waits(row: Row) -> Iterator[Waiting]:
     """Yield what a job waits for whose intake or finish was given back: the store or the disk was away."""
@@ -180,9 +177,10 @@ def _step_waits(row: Row) -> Iterator[Waiting]:
 
 
 def view_of(row: Row, waiting: Sequence[Waiting] = (), *, time_left: TimeLeft | None = None) -> JobView:
-    """Return what others may see of a job's row: every other field is the column of its name."""
-    return JobView(
-        **{name: row[name] for name in _COLUMNS},
+    """Return what others may see of a job's row."""
+    return from_row(
+        JobView,
+        row,
         state=JobState(row["state"]),
         waiting=(*_step_waits(row), *waiting),
         options=load_options(row["options"]),

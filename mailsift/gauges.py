@@ -99,9 +99,9 @@ PENALTY: Final = Gauge(
     ["provider", "source"],
     registry=None,
 )
-PACE: Final = Gauge(
+RATE_SHARE: Final = Gauge(
     "mailsift_throttle_pace_ratio",
-    "The learned share of the usual pace of a provider, 1 where nothing had to be learned",
+    "The learned share of the usual rate of a provider, 1 where nothing had to be learned",
     ["provider", "source"],
     registry=None,
 )
@@ -118,7 +118,7 @@ READABLE: Final = from_zero(
 _OF_DATABASE: Final = (
     *(JOBS, OLDEST_JOB, CHUNKS, BACKLOG, OLDEST_CHUNK, OUTBOX, OLDEST_DELIVERY, ENDPOINTS, LATE, DRIFT),
 )
-_OF_REDIS: Final = (QUEUED, UNACKED, PENALTY, PACE)
+_OF_REDIS: Final = (QUEUED, UNACKED, PENALTY, RATE_SHARE)
 METRICS: Final = (*_OF_DATABASE, *_OF_REDIS, READABLE)
 
 _log = structlog.get_logger()
@@ -197,12 +197,12 @@ class InstallationGauges(Collector):
         QUEUED.set(level.queued)
         UNACKED.set(level.unacked)
         PENALTY.clear()
-        PACE.clear()
+        RATE_SHARE.clear()
         for one in learned:
             if provider_label(one.provider) != OTHER:
                 labels = one.provider, one.source or _DEFAULT_ROUTE
                 PENALTY.labels(*labels).set(one.closed_s)
-                PACE.labels(*labels).set(one.share)
+                RATE_SHARE.labels(*labels).set(one.share)
 
 
 def _set_all(seen: Snapshot) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from dataclasses import fields
+from typing import Any, TypeVar
 
 from sqlalchemy import RowMapping, TextClause, text
 from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError, SQLAlchemyError
@@ -30,6 +31,18 @@ _TRIES = 5
 def statement(sql: str) -> TextClause:
     """Return a statement with the lists of states it names in braces: `state IN {claimable}`."""
     return text(sql.format_map(SQL_LISTS))
+
+
+def from_row(kind: Callable[..., T], row: Row, **made: Any) -> T:
+    """Return a dataclass made of a row.
+
+    Args:
+        kind: the dataclass; each of its fields is the column of its name.
+        row: may have more columns.
+        made: fields that are no column, or more than its bare value.
+    """
+    names = [one.name for one in fields(kind) if one.name not in made]  # type: ignore[arg-type]  # it is one
+    return kind(**{name: row[name] for name in names}, **made)
 
 
 class Database:

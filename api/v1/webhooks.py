@@ -112,7 +112,7 @@ class AttemptResponse(ViewModel):
     status_code: int
     error: str
     response: str
-    wish: str
+    wish: str = Field(validation_alias="directive")
 
 
 class DeliveryResponse(ViewModel):

@@ -10,7 +10,7 @@ from typing import Final
 from mailsift.pipeline.facts import WaitReason
 from mailsift.pipeline.providers import PROVIDERS
 from mailsift.storage.redis.broker import BrokerCounts
-from mailsift.storage.redis.throttle_view import LearnedPace
+from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql.stats import Snapshot
 
 READY_SECONDS: Final = 60.0
@@ -60,7 +60,7 @@ class Installation:
     """
 
     stats: Snapshot
-    throttles: Sequence[LearnedPace] | None = ()
+    throttles: Sequence[LearnedRate] | None = ()
     broker: BrokerCounts | None = None
 
 

@@ -31,7 +31,7 @@ from mailsift.storage.redis import broker
 from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.connection import Client, Lifeline
 from mailsift.storage.redis.facts import FactInspector, KnownDomain
-from mailsift.storage.redis.throttle_view import LearnedPace, ThrottleInspector
+from mailsift.storage.redis.throttle_view import LearnedRate, ThrottleInspector
 from mailsift.storage.sql import (
     chunks,
     job_search,
@@ -193,7 +193,7 @@ class Console:
             backlogs = await stats.backlogs(connection, limit=_SOME)
         found = await self._lifeline.call(lambda: self._throttles.read([(key, source)]))
         places = {(one.provider, one.source): one for one in found or ()}
-        learned = places.get((key, source), LearnedPace(key, source))
+        learned = places.get((key, source), LearnedRate(key, source))
         waiting = {row.throttle_key: row.remaining for row in backlogs}
         return throttle_rows([learned], edits, waiting, self._fleet.providers)[0]
 
@@ -230,10 +230,10 @@ class Console:
         async with self._database.begin() as connection:
             return await people.audited(connection, None, limit=limit, before=before)
 
-    async def _learned(self) -> Sequence[LearnedPace] | None:
+    async def _learned(self) -> Sequence[LearnedRate] | None:
         return await self._lifeline.call(self._throttles.read)
 
-    async def _rates(self, connection: Connection, learned: Sequence[LearnedPace] | None) -> ProviderRates:
+    async def _rates(self, connection: Connection, learned: Sequence[LearnedRate] | None) -> ProviderRates:
         edits = await throttle_edits.edits(connection)
         now = self._fleet.clock()
         return ProviderRates(self._fleet.providers, self._fleet.sources, edits, learned or (), now=now)

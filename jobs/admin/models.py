@@ -14,7 +14,7 @@ from mailsift.jobs.views import JobView
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.storage.redis.broker import BrokerCounts
-from mailsift.storage.redis.throttle_view import LearnedPace
+from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql import leases
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.leases import Lease, TroubledChunk
@@ -135,7 +135,7 @@ class ThrottleRow:
         waiting: its addresses without a verdict.
     """
 
-    learned: LearnedPace
+    learned: LearnedRate
     base: Provider
     now: Provider
     held: bool
@@ -172,15 +172,15 @@ def rated_backlog(row: KeyBacklog, rates: ProviderRates) -> RatedBacklog:
     title = key_title(row.throttle_key)
     if row.throttle_key in _SHARED_KEYS:
         return RatedBacklog(row, title, None, None, held=False)
-    paces = rates.paces(row.throttle_key)
-    queue = ProviderBacklog(row.throttle_key, paces, (Batch(row.remaining),))
-    rate = sum(pace.rate for pace in paces if not pace.held)
+    sources = rates.at_sources(row.throttle_key)
+    queue = ProviderBacklog(row.throttle_key, sources, (Batch(row.remaining),))
+    rate = sum(source.rate for source in sources if not source.held)
     seconds = time_left(JobLoad((queue,))).seconds
-    return RatedBacklog(row, title, rate, seconds, held=all(pace.held for pace in paces))
+    return RatedBacklog(row, title, rate, seconds, held=all(source.held for source in sources))
 
 
 def throttle_rows(
-    learned: Sequence[LearnedPace],
+    learned: Sequence[LearnedRate],
     edits: Sequence[ThrottleEdit],
     waiting: Mapping[str, int],
     providers: Providers,

@@ -91,7 +91,7 @@ class ThrottleAdmin:
         return done
 
     async def reset(self, actor: str, provider: str, source: str) -> int:
-        """Forget what was learned of a provider: pace, penalties, refusals; returns at how many sources.
+        """Forget what was learned of a provider: rate, penalties, refusals; returns at how many sources.
 
         Raises:
             MailsiftError: `bad_provider`, `unknown_source`, `redis_unavailable`.

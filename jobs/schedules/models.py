@@ -9,9 +9,9 @@ from uuid import UUID
 
 from mailsift.jobs.schedules.timetable import CatchUp, Timetable
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options
-from mailsift.storage.database import Row
+from mailsift.storage.database import Row, from_row
 
-_SHOWN_RUNS = 5
+_LISTED_RUNS = 5
 
 
 class Recheck(StrEnum):
@@ -99,27 +99,13 @@ def timetable_of(row: Row) -> Timetable:
 
 def schedule_view(row: Row, now: datetime) -> ScheduleView:
     """Return a schedule's row as others may see it at this time."""
-    starts = timetable_of(row).starts(row["next_run_at"], now=now, count=_SHOWN_RUNS)
-    return ScheduleView(
-        id=row["id"],
-        account_id=AccountId(row["account_id"]),
-        source_job_id=JobId(row["source_job_id"]) if row["source_job_id"] else None,
-        spec=ScheduleSpec(
-            cron=row["cron"],
-            zone=row["zone"],
-            name=row["name"],
-            recheck=Recheck(row["recheck"]),
-            overlap=Overlap(row["overlap"]),
-            catch_up=CatchUp(row["catch_up"]),
-            options=load_options(row["options"]),
-            jitter_seconds=row["jitter_seconds"],
-            ends_at=row["ends_at"],
-            pause_after_failures=row["pause_after_failures"],
-        ),
-        enabled=row["enabled"],
-        next_runs=starts if row["enabled"] else (),
-        last_run_at=row["last_run_at"],
-        last_error=row["last_error"],
-        failures=row["failures"],
-        created_at=row["created_at"],
+    starts = timetable_of(row).starts(row["next_run_at"], now=now, count=_LISTED_RUNS)
+    spec = from_row(
+        ScheduleSpec,
+        row,
+        recheck=Recheck(row["recheck"]),
+        overlap=Overlap(row["overlap"]),
+        catch_up=CatchUp(row["catch_up"]),
+        options=load_options(row["options"]),
     )
+    return from_row(ScheduleView, row, spec=spec, next_runs=starts if row["enabled"] else ())

@@ -253,7 +253,7 @@ class ProbeRun:
         self._sessions.add(session)
         session.add_done_callback(self._session_ended)
         if grant.recipients < ask.recipients:
-            # The pace is used up: asking again at once would open a session for every single recipient.
+            # The rate is used up: asking again at once would open a session for every single recipient.
             row = plan.route.provider.row
             self._rest_or_defer(plan.route.provider, row.recipients / row.rate)
 

@@ -1,4 +1,4 @@
-"""From replies to facts: what a finished session says about mailboxes, domains and our own pace; pure."""
+"""From replies to facts: what a finished session says about mailboxes, domains and our own rate; pure."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class ThrottleConfig:
         lease_seconds: a session is over when its process has not renewed it for so long.
         session_seconds: no session may last longer: one that is not reported by then is over.
         busy_seconds: when to ask again if all sessions are taken (they end when they end).
-        learned_seconds: how long a slower pace is remembered after the last lesson.
+        learned_seconds: how long a slower rate is remembered after the last lesson.
         address_sessions, address_rate, address_burst: limits of one destination IP, whoever's it is and
             whoever asks; a provider's own limit counts where it is higher.
         processes: worker processes that share a limit while Redis is gone.

@@ -64,7 +64,7 @@ class RedisThrottle(Throttle):
 
     A session's lease lives as long as its process renews it, so what a dead process held is soon free again.
 
-    A rate reply halves the pace, down to one recipient a minute, and closes the provider for 30 s, then twice
+    A rate reply halves the rate, down to one recipient a minute, and closes the provider for 30 s, then twice
     as long for every further one in a row, at most 15 minutes; afterwards one session at a time until one is
     clean. Every minute of clean sessions gives 5 % of the base rate back. A provider that refuses us in five
     sessions in a row is left alone for 15 minutes, and is then as well asked one session at a time.
@@ -187,6 +187,6 @@ def _provider_keys(ask: Ask) -> tuple[str, str]:
 
 
 def _address_keys(ask: Ask) -> tuple[str, str]:
-    """Return the keys of sessions and pace of the destination."""
+    """Return the keys of sessions and rate of the destination."""
     where = destination(ask)
     return f"{PREFIX}throttle:address:{where}", f"{PREFIX}throttle:pace:{where}"

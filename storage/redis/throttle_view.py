@@ -1,4 +1,4 @@
-"""What the throttle has in Redis, for operators: pace, sessions, penalties and how sessions went."""
+"""What the throttle has in Redis, for operators: rates, sessions, penalties and how sessions went."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mailsift.storage.redis.throttle import MIX_KEY, SEEN_KEY, SESSIONS_KEY, STA
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedPace:
+class LearnedRate:
     """What is known of a provider at one source; times are seconds from now.
 
     Attributes:
@@ -51,7 +51,7 @@ class ThrottleInspector:
         """Take a client (the caller closes it)."""
         self._redis = redis
 
-    async def read(self, also: Sequence[tuple[str, str]] = ()) -> list[LearnedPace]:
+    async def read(self, also: Sequence[tuple[str, str]] = ()) -> list[LearnedRate]:
         """Return the providers x sources with the most sessions, and `also` these.
 
         Raises:
@@ -69,7 +69,7 @@ class ThrottleInspector:
         return [_learned(place, state, counts, now) for place, state in zip(places, states, strict=True)]
 
     async def reset(self, provider: str, source: str) -> bool:
-        """Forget what was learned there, penalties too; sessions and pace stay. False: nothing was known.
+        """Forget what was learned there, penalties too; sessions and rate stay. False: nothing was known.
 
         Raises:
             mailsift.storage.redis.connection.ClientError: Redis does not answer.
@@ -96,10 +96,10 @@ def _place(name: str) -> tuple[str, str]:
 
 def _learned(
     place: tuple[str, str], state: tuple[list[bytes | None], int], counts: dict[str, int], now: float
-) -> LearnedPace:
+) -> LearnedRate:
     (share, strikes, blocks, blocked_until, held), in_use = state
     name = ":".join(place)
-    return LearnedPace(
+    return LearnedRate(
         *place,
         share=float(share or 1),
         strikes=int(strikes or 0),

@@ -39,7 +39,7 @@ class ClaimedDelivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class EndpointLimits:
     """How many attempts an endpoint takes: a bucket that holds those of `burst_s` seconds, at least one.
 
     Attributes:
@@ -71,13 +71,13 @@ _ENDPOINTS_DUE = text("""
 # each attempt moves it on by 1 / rate. It lies in the past by what the bucket holds; what a full one holds is
 # how far back it may lie, and paced_from heeds that.
 _CLAIM = text("""
-    WITH paces AS (
+    WITH rates AS (
         SELECT e.id, e.probe_at, e.paced_until, coalesce(e.rate_per_second, :rate) AS rate
         FROM endpoint e WHERE e.id = ANY(:endpoints)
     ), buckets AS (
         SELECT id, probe_at, rate, greatest(paced_until, :now - make_interval(
             secs => greatest(:burst_s * rate - 1, 0) / rate)) AS paced_from
-        FROM paces
+        FROM rates
     ), free AS (
         SELECT id, rate, paced_from, least(
             1 + floor(extract(epoch FROM :now - paced_from) * rate + 1e-6),
@@ -146,7 +146,7 @@ async def claim(
     connection: Connection,
     *,
     limit: int,
-    pace: Pace,
+    limits: EndpointLimits,
     now: datetime,
     until: datetime,
     next_probe: datetime,
@@ -156,7 +156,7 @@ async def claim(
     Args:
         connection: an open transaction.
         limit: how many at most.
-        pace: how many of one endpoint.
+        limits: of one endpoint.
         now: the time, UTC.
         until: when the leases end.
         next_probe: when an endpoint whose breaker is open may be tried again after this.
@@ -167,7 +167,7 @@ async def claim(
         return []
     values = {
         "endpoints": endpoints,
-        **asdict(pace),
+        **asdict(limits),
         "limit": limit,
         "now": now,
         "until": until,
@@ -304,7 +304,7 @@ async def add_missed(connection: Connection, endpoint_id: UUID, *, since: dateti
 class NewAttempt:
     """One HTTP request that was made; `ms` is how long it took, `error` is "" when it arrived.
 
-    `wish` is what the receiver asked for beside its answer, "" for nothing.
+    `directive` is what the receiver asked for beside its answer, "" for nothing.
     """
 
     delivery_id: UUID
@@ -315,7 +315,7 @@ class NewAttempt:
     status_code: int
     error: str
     response: str
-    wish: str = ""
+    directive: str = ""
 
 
 async def add_attempt(connection: Connection, made: NewAttempt) -> None:

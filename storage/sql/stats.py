@@ -25,7 +25,7 @@ CHUNK_STATES: Final = ("ready", "waiting", "leased", "paused")
 KEY_CLASSES: Final = ("survey", "mixed", "slow", "provider")
 OUTBOX_STATES: Final = ("due", "queued", "waiting", "held")
 """Of deliveries that are not over; `queued` stands behind another one to the same endpoint, `waiting` is
-tried again later, `held` is for an endpoint that is left alone or waits for its pace."""
+tried again later, `held` is for an endpoint that is left alone or waits for its rate."""
 ENDPOINT_STATES: Final = ("healthy", "failing", "disabled")
 MINUTES: Final = 61
 """Of a snapshot: an hour, and the minute that runs."""

@@ -208,7 +208,7 @@ attempt = Table(
     Column("status_code", Integer, nullable=False),  # 0 when nobody answered
     Column("error", Text, nullable=False),  # "" when it arrived
     Column("response", Text, nullable=False),
-    Column("wish", Text, nullable=False, server_default=""),  # what the receiver asked for
+    Column("wish", Text, nullable=False, server_default="", key="directive"),  # what the receiver asked for
     Index("attempt_by_age", "at"),
 )
 

@@ -27,7 +27,7 @@ from mailsift.pipeline.guard import AddressGuard
 from mailsift.settings import Settings
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, events
-from mailsift.storage.sql.deliveries import Pace
+from mailsift.storage.sql.deliveries import EndpointLimits
 from mailsift.storage.sql.events import EventRow
 from tests.support.installation import settings_for
 from tests.support.receiver import Request
@@ -37,7 +37,7 @@ async def _nobody(_name: str) -> Sequence[str]:
     return ()
 
 
-_UNHURRIED = Pace(rate=1e6)  # no test waits for a bucket it did not ask for
+_UNHURRIED = EndpointLimits(rate=1e6)  # no test waits for a bucket it did not ask for
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Webhooks:
     account: UUID
     now: float = field(default_factory=system_clock)
     woken: int = 0
-    pace: Pace = _UNHURRIED
+    limits: EndpointLimits = _UNHURRIED
     resolve: ResolveHost = _nobody
     timeout_s: float = 10.0
 
@@ -73,7 +73,7 @@ class Webhooks:
             vault=vault,
             clock=lambda: self.now,
             random=random.Random(1),
-            config=DeliveryConfig(pace=self.pace),
+            config=DeliveryConfig(limits=self.limits),
         )
 
     async def _wake(self, count: int) -> None:

@@ -8,14 +8,14 @@ import pytest
 
 from mailsift.events.payloads import SimulatedEvent
 from mailsift.events.retry import DeliveryState, DisabledReason, ReceiverDirective
-from mailsift.storage.sql.deliveries import Pace
+from mailsift.storage.sql.deliveries import EndpointLimits
 from tests.support.receiver import receiving, status
 from tests.support.webhooks import Webhooks, open_webhooks
 
 
 @pytest.fixture
 async def hooks(database_url: str) -> AsyncIterator[Webhooks]:
-    async with open_webhooks(database_url, pace=Pace(in_flight=1, rate=1e6)) as hooks:
+    async with open_webhooks(database_url, limits=EndpointLimits(in_flight=1, rate=1e6)) as hooks:
         yield hooks
 
 
@@ -35,7 +35,7 @@ async def test_disable_disables_the_endpoint_whatever_the_status_says(
         assert sorted(one.state for one in deliveries) == sorted([first, *[DeliveryState.SKIPPED] * 2])
         (attempted,) = [one for one in deliveries if one.attempts]
         (made,) = await hooks.service.attempts(hooks.account, attempted.id)
-        assert (made.wish, made.status_code) == (ReceiverDirective.DISABLE, code)
+        assert (made.directive, made.status_code) == (ReceiverDirective.DISABLE, code)
         receiver.answer = status(200)
         await hooks.service.update(hooks.account, endpoint.id, enabled=True)
         await hooks.happen()
@@ -82,4 +82,4 @@ async def test_the_answer_to_a_test_disables_nothing(hooks: Webhooks) -> None:
         await hooks.service.test(hooks.account, endpoint.id, SimulatedEvent.WEBHOOK)
     assert (await hooks.service.get(hooks.account, endpoint.id)).enabled
     (made,) = await hooks.log(endpoint.id)
-    assert made.wish is ReceiverDirective.DISABLE
+    assert made.directive is ReceiverDirective.DISABLE

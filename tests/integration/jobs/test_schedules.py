@@ -169,6 +169,9 @@ async def test_a_schedule_is_changed_paused_resumed_run_now_and_deleted(scheduli
 
 async def test_a_schedule_whose_list_is_gone_pauses_itself(scheduling: Scheduling) -> None:
     account, source, view = await scheduling.start()
+    await scheduling.jobs.submit(
+        account, scheduling.scratch / "list.csv", JobOptions()
+    )  # an empty store is away
     await scheduling.blobs.delete_prefix(JobBlobs(source).prefix)
     scheduling.now = NOON
     assert await scheduling.runs.run_due() == 0

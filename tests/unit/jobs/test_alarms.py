@@ -11,7 +11,7 @@ import pytest
 from mailsift.jobs.admin.alarms import Installation, Level, alarms
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.storage.redis.broker import BrokerCounts
-from mailsift.storage.redis.throttle_view import LearnedPace
+from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql.stats import ChunkLevel, CounterDrift, Minute, Outbox, OutboxLevel, Snapshot
 from mailsift.storage.sql.workers import Worker
 
@@ -73,7 +73,7 @@ def test_where_all_is_well_there_is_no_alarm() -> None:
         ({"outbox": Outbox([OutboxLevel("due", 1, 61.0)])}, "deliveries_late", Level.WARNING),
         ({"late_schedules": [5.0, 61.0]}, "schedules_late", Level.WARNING),
         ({"drift": [CounterDrift(uuid4(), 0, 1, 0)]}, "counter_drift", Level.CRITICAL),
-        ({"throttles": [LearnedPace("google", "", closed_s=5.0)]}, "provider_closed", Level.WARNING),
+        ({"throttles": [LearnedRate("google", "", closed_s=5.0)]}, "provider_closed", Level.WARNING),
         ({"throttles": None}, "redis_gone", Level.CRITICAL),
         ({"broker": None}, "redis_gone", Level.CRITICAL),
         ({"broker": replace(BROKER, unacked=1, oldest_unacked_s=601.0)}, "broker_stranded", Level.WARNING),
@@ -102,8 +102,8 @@ def test_each_trouble_has_its_alarm_and_no_other(change: dict[str, object], code
         {"late_schedules": [59.0]},
         {
             "throttles": [
-                LearnedPace("tiny.example", "", closed_s=5.0),
-                LearnedPace("google", "", share=0.5),
+                LearnedRate("tiny.example", "", closed_s=5.0),
+                LearnedRate("google", "", share=0.5),
             ]
         },
         {"broker": replace(BROKER, unacked=4, oldest_unacked_s=3.0)},
@@ -141,8 +141,8 @@ def test_the_worst_comes_first() -> None:
 
 
 def test_a_provider_that_refuses_us_is_told_from_one_that_is_asked_too_fast() -> None:
-    fast = LearnedPace("google", "", closed_s=30.0, strikes=1, mix={SessionOutcome.RATE: 1})
-    refusing = LearnedPace("yahoo", "", closed_s=800.0, refuses=True)
+    fast = LearnedRate("google", "", closed_s=30.0, strikes=1, mix={SessionOutcome.RATE: 1})
+    refusing = LearnedRate("yahoo", "", closed_s=800.0, refuses=True)
     texts = [alarm.text for alarm in alarms(replace(WELL, throttles=[fast, refusing]))]
     assert "too fast" in texts[0]
     assert "refuses us" in texts[1]

@@ -13,17 +13,17 @@ from mailsift.jobs.eta import (
     InLine,
     JobLoad,
     ProviderBacklog,
-    SourcePace,
+    SourceRate,
     in_line,
     time_left,
 )
 
-TWO_A_SECOND = (SourcePace(2.0),)
-HELD = SourcePace(2.0, math.inf, held=True)
+TWO_A_SECOND = (SourceRate(2.0),)
+HELD = SourceRate(2.0, math.inf, held=True)
 
 
 def queue(
-    addresses: float, *sources: SourcePace, key: str = "google", others: tuple[InLine, ...] = ()
+    addresses: float, *sources: SourceRate, key: str = "google", others: tuple[InLine, ...] = ()
 ) -> ProviderBacklog:
     return ProviderBacklog(key, sources or TWO_A_SECOND, (Batch(addresses),), others)
 
@@ -38,18 +38,18 @@ def test_nothing_that_waits_takes_no_time() -> None:
 
 
 def test_the_slowest_provider_decides_and_says_so() -> None:
-    left = time_left(JobLoad((queue(100), queue(90, SourcePace(1.0), key="yahoo"))))
+    left = time_left(JobLoad((queue(100), queue(90, SourceRate(1.0), key="yahoo"))))
     assert left.seconds == 90.0
     assert [line.key for line in left.lines] == ["yahoo", "google"]
     assert left.reason == "yahoo: 90 addresses at 1/s"
 
 
 def test_two_sources_share_what_waits() -> None:
-    assert seconds(queue(100, SourcePace(2.0), SourcePace(2.0))) == 25.0
+    assert seconds(queue(100, SourceRate(2.0), SourceRate(2.0))) == 25.0
 
 
 def test_the_slower_of_two_sources_decides_because_addresses_stay_with_theirs() -> None:
-    left = time_left(JobLoad((queue(100, SourcePace(2.0), SourcePace(0.5)),)))
+    left = time_left(JobLoad((queue(100, SourceRate(2.0), SourceRate(0.5)),)))
     assert (left.seconds, left.lines[0].rate) == (100.0, 2.5)
 
 
@@ -73,11 +73,11 @@ def test_a_held_provider_has_no_end_and_says_why() -> None:
 
 
 def test_a_hold_or_a_penalty_with_an_end_puts_the_start_off() -> None:
-    assert seconds(queue(100, SourcePace(2.0, opens_s=600.0))) == 650.0
+    assert seconds(queue(100, SourceRate(2.0, opens_s=600.0))) == 650.0
 
 
 def test_one_held_source_of_two_holds_its_half() -> None:
-    assert seconds(queue(100, SourcePace(2.0), HELD)) is None
+    assert seconds(queue(100, SourceRate(2.0), HELD)) is None
 
 
 def test_greylisted_addresses_are_asked_in_their_time() -> None:
@@ -108,12 +108,12 @@ def test_many_small_providers_go_at_the_measured_rate() -> None:
 
 
 def test_a_burst_that_nobody_used_is_for_nothing() -> None:
-    assert seconds(queue(100, SourcePace(2.0, burst=50))) == 25.0
-    assert seconds(queue(100, SourcePace(2.0, burst=50), others=(InLine(60),))) == 55.0
+    assert seconds(queue(100, SourceRate(2.0, burst=50))) == 25.0
+    assert seconds(queue(100, SourceRate(2.0, burst=50), others=(InLine(60),))) == 55.0
 
 
 def test_what_every_turn_loses_counts() -> None:
-    assert seconds(queue(100, SourcePace(2.0, lost_s=0.05))) == pytest.approx(55.0)
+    assert seconds(queue(100, SourceRate(2.0, lost_s=0.05))) == pytest.approx(55.0)
 
 
 def test_nobody_can_say_while_nobody_works() -> None:
@@ -124,6 +124,6 @@ def test_nobody_can_say_while_nobody_works() -> None:
 
 @pytest.mark.parametrize("addresses", [1, 1_000_000])
 def test_more_sources_never_take_longer(addresses: int) -> None:
-    one, two = (seconds(queue(addresses, *[SourcePace(2.0)] * n)) for n in (1, 2))
+    one, two = (seconds(queue(addresses, *[SourceRate(2.0)] * n)) for n in (1, 2))
     assert one is not None
     assert two == one / 2

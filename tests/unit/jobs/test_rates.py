@@ -14,7 +14,7 @@ from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.providers import Provider, Providers
-from mailsift.storage.redis.throttle_view import LearnedPace
+from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql.leases import LEASE_EXPIRED, TAKEN_BACK, TroubledChunk
 from mailsift.storage.sql.stats import KeyBacklog
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE, ThrottleEdit
@@ -41,7 +41,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 def backlog(
     *edits: ThrottleEdit,
-    learned: tuple[LearnedPace, ...] = (),
+    learned: tuple[LearnedRate, ...] = (),
     sources: tuple[str, ...] = ("",),
     row: KeyBacklog = BACKLOG,
 ) -> RatedBacklog:
@@ -54,7 +54,7 @@ def test_a_backlog_takes_as_long_as_its_provider_allows() -> None:
 
 
 def test_every_source_adds_its_rate_as_it_was_learned() -> None:
-    slowed = LearnedPace("google", "192.0.2.1", share=0.25)
+    slowed = LearnedRate("google", "192.0.2.1", share=0.25)
     found = backlog(learned=(slowed,), sources=("192.0.2.1", "192.0.2.2"))
     assert found.rate == 2.5
     assert found.seconds == pytest.approx(80 * (2 + 3.5 / 12))  # the slower one's half decides
@@ -64,11 +64,11 @@ def test_a_hold_with_an_end_and_a_penalty_put_the_start_off() -> None:
     until = NOW + timedelta(seconds=600)
     found = backlog(ThrottleEdit("google", "", held=True, held_until=until))
     assert (found.rate, found.seconds, found.held) == (0, 688.0, True)
-    assert backlog(learned=(LearnedPace("google", "", closed_s=30.0),)).seconds == 118.0
+    assert backlog(learned=(LearnedRate("google", "", closed_s=30.0),)).seconds == 118.0
 
 
 def test_the_slowest_that_is_learned_is_one_a_minute() -> None:
-    assert backlog(learned=(LearnedPace("google", "", share=1e-6),)).rate == 1 / 60
+    assert backlog(learned=(LearnedRate("google", "", share=1e-6),)).rate == 1 / 60
 
 
 def test_a_held_source_adds_nothing_and_all_held_hold_the_provider() -> None:
@@ -91,7 +91,7 @@ def test_backlogs_of_nobody_in_particular_have_a_name_and_no_rate() -> None:
 
 
 def test_rows_show_what_the_table_says_what_was_edited_and_what_was_learned() -> None:
-    learned = LearnedPace(
+    learned = LearnedRate(
         "google", "", share=0.5, in_use=2, mix={SessionOutcome.CLEAN: 9, SessionOutcome.RATE: 1}
     )
     edit = ThrottleEdit("google", ANY_SOURCE, rate=3.0, edited_by="olga")
@@ -104,13 +104,13 @@ def test_rows_show_what_the_table_says_what_was_edited_and_what_was_learned() ->
 @pytest.mark.parametrize(
     ("learned", "held", "state"),
     [
-        (LearnedPace("google", ""), False, "open"),
-        (LearnedPace("google", "", closed_s=3.0, strikes=1), False, "closed"),
-        (LearnedPace("google", "", closed_s=3.0, refuses=True), False, "refused"),
-        (LearnedPace("google", "", closed_s=3.0, refuses=True), True, "held"),
+        (LearnedRate("google", ""), False, "open"),
+        (LearnedRate("google", "", closed_s=3.0, strikes=1), False, "closed"),
+        (LearnedRate("google", "", closed_s=3.0, refuses=True), False, "refused"),
+        (LearnedRate("google", "", closed_s=3.0, refuses=True), True, "held"),
     ],
 )
-def test_the_state_of_a_provider_is_one_word(learned: LearnedPace, held: bool, state: str) -> None:
+def test_the_state_of_a_provider_is_one_word(learned: LearnedRate, held: bool, state: str) -> None:
     (row,) = throttle_rows([learned], [ThrottleEdit("google", "", held=held)], {}, PROVIDERS)
     assert row.state == state
     assert (row.rate > 0) == (state == "open")
@@ -118,10 +118,10 @@ def test_the_state_of_a_provider_is_one_word(learned: LearnedPace, held: bool, s
 
 def test_held_and_closed_providers_come_first_then_those_that_are_waited_for() -> None:
     learned = [
-        LearnedPace("busy.example", "", mix={SessionOutcome.CLEAN: 99}),
-        LearnedPace("closed.example", "", closed_s=5.0),
-        LearnedPace("waited.example", ""),
-        LearnedPace("held.example", ""),
+        LearnedRate("busy.example", "", mix={SessionOutcome.CLEAN: 99}),
+        LearnedRate("closed.example", "", closed_s=5.0),
+        LearnedRate("waited.example", ""),
+        LearnedRate("held.example", ""),
     ]
     rows = throttle_rows(
         learned, [ThrottleEdit("held.example", "", held=True)], {"waited.example": 5}, PROVIDERS

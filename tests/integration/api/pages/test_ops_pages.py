@@ -88,7 +88,7 @@ async def test_every_page_shows_an_installation_in_full_swing(api: Api, operator
     await strand_messages(api.settings, queued=3, unacked=2)
     job = await some_job(api)
     shown = {
-        "/ops": ("Throughput", "1 schedule is late", "google", "Pace of the provider"),
+        "/ops": ("Throughput", "1 schedule is late", "google", "Provider rate limit"),
         "/ops/jobs": ("newsletter 1", "running", "globex"),
         f"/ops/jobs/{job}": ("Chunks", "Greylisting", "Take back", "Pause", "MemoryError"),
         f"/ops/jobs/{job}/live": ("Chunks",),
