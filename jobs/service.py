@@ -21,14 +21,15 @@ from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.results.browse import Browser
 from mailsift.jobs.results.diff import Diff, compare
-from mailsift.jobs.results.join import join_results
+from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.results.retry import rows_to_retry
+from mailsift.jobs.results.selection import Selection, select_so_far
 from mailsift.jobs.submissions import LONGEST_UPLOAD_S, Submitted, insert_once, new_job, store_list
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import Blobs, JobBlobs
-from mailsift.storage.database import Connection, Database
+from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import accounts, chunks, jobs, leftovers
 from mailsift.storage.sql.jobs import NewJob, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
@@ -395,27 +396,46 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`.
         """
-        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="partial-") as folder:
-            yield await self._results(account_id, job_id, Path(folder) / "results.parquet")
+        async with self.selection(account_id, job_id, RowFilter()) as found:
+            yield found.results
 
-    async def _results(self, account_id: AccountId, job_id: JobId, partial: Path) -> Path:
+    @asynccontextmanager
+    async def selection(
+        self, account_id: AccountId, job_id: JobId, wanted: RowFilter
+    ) -> AsyncIterator[Selection]:
+        """Give the results as `results` does, and which of their rows are wanted.
+
+        Raises:
+            MailsiftError: `job_not_found`, `no_results_yet`.
+        """
+        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="partial-") as folder:
+            yield await self._selection(account_id, job_id, wanted, Path(folder) / "results.parquet")
+
+    async def _selection(
+        self, account_id: AccountId, job_id: JobId, wanted: RowFilter, partial: Path
+    ) -> Selection:
         async with self._database.begin() as connection:
             row = await owned(connection, account_id, job_id)
             keys = await chunks.segments(connection, job_id)
         if row["state"] == JobState.COMPLETED:
-            return await self._blobs.fetch(JobBlobs(job_id).results)
+            return await self._of_complete(row, wanted)
         if not keys:
             raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
         try:
-            rows, *segments = await self._blobs.fetch_all((JobBlobs(job_id).rows, *keys))
-            evidence = load_options(row["options"]).evidence
-            await asyncio.to_thread(join_results, rows, segments, partial, evidence=evidence, partial=True)
+            blobs = JobBlobs(job_id)
+            rows, addresses, *segments = await self._blobs.fetch_all((blobs.rows, blobs.addresses, *keys))
+            return await asyncio.to_thread(select_so_far, row, wanted, (rows, addresses), segments, partial)
         except (MailsiftError, FileNotFoundError):
-            if (await self.get(account_id, job_id)).state is not JobState.COMPLETED:
+            async with self._database.begin() as connection:
+                row = await owned(connection, account_id, job_id)
+            if row["state"] != JobState.COMPLETED:
                 raise
             # It completed while we read, and its segments are gone.
-            return await self._blobs.fetch(JobBlobs(job_id).results)
-        return partial
+            return await self._of_complete(row, wanted)
+
+    async def _of_complete(self, row: Row, wanted: RowFilter) -> Selection:
+        places = None if wanted.by_status_alone else await self.browser.places(row, wanted)
+        return Selection(await self._blobs.fetch(JobBlobs(row["id"]).results), wanted.statuses, places)
 
 
 async def read_pieces(source: Path) -> AsyncIterator[bytes]:

@@ -7,9 +7,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import PurePosixPath
@@ -24,9 +24,9 @@ from typing_extensions import override
 
 from mailsift.api.http.errors import RefusedError
 from mailsift.jobs.results.export import ExportFormat, choose_columns, export
+from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId
-from mailsift.pipeline.verdict import Status
 from mailsift.storage.states import JobState
 
 TYPES: Final = {
@@ -42,10 +42,10 @@ _RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What is wanted: rows with one of these statuses (all, when none is named), these columns (the same)."""
+    """What is wanted: which rows, and these columns (all, when none is named)."""
 
     format: ExportFormat = ExportFormat.CSV
-    statuses: Collection[Status] = ()
+    rows: RowFilter = field(default_factory=RowFilter)
     columns: Sequence[str] = ()
 
 
@@ -63,13 +63,19 @@ async def download(
     async with AsyncExitStack() as stack:
         view = await jobs.get(account_id, job_id)
         complete = view.state is JobState.COMPLETED
-        tag = _entity_tag(job_id, options) if complete else ""
-        if tag and tag in _tags(request.headers.get("if-none-match", "")):
+        tag = _file_tag(job_id, options) if complete else ""
+        if tag and has_already(request, tag):
             return Response(status_code=304, headers={"ETag": tag})
-        path = await stack.enter_async_context(jobs.results(account_id, job_id))
-        chosen = choose_columns(path, options.columns) if options.columns else None
-        statuses = set(options.statuses) or None
-        write = partial(export, path, format=options.format, statuses=statuses, columns=chosen)
+        found = await stack.enter_async_context(jobs.selection(account_id, job_id, options.rows))
+        chosen = choose_columns(found.results, options.columns) if options.columns else None
+        write = partial(
+            export,
+            found.results,
+            format=options.format,
+            statuses=found.statuses or None,
+            places=found.places,
+            columns=chosen,
+        )
         name = PurePosixPath(view.name).stem or "list"
         headers = {
             "Content-Disposition": attachment(f"{name}.mailsift.{options.format.value}"),
@@ -85,15 +91,23 @@ async def download(
         return Download(writer.pieces(), stack.pop_all(), media_type=TYPES[options.format], headers=headers)
 
 
-def _entity_tag(job_id: JobId, options: ExportOptions) -> str:
+def _file_tag(job_id: JobId, options: ExportOptions) -> str:
     """Return the ETag of a completed job's results; a workbook holds the time it was made, so its is weak."""
-    what = [str(job_id), options.format, sorted(options.statuses), list(options.columns), version("mailsift")]
-    tag = f'"{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]}"'
+    tag = entity_tag(job_id, options.format, options.rows, list(options.columns))
     return f"W/{tag}" if options.format is ExportFormat.XLSX else tag
 
 
-def _tags(header: str) -> set[str]:
-    return {tag.strip() for tag in header.split(",")}
+def entity_tag(job_id: JobId, kind: str, rows: RowFilter, rest: object) -> str:
+    """Return the ETag of what never changes of a completed job: its rows in this shape, by this release."""
+    asked = {name: sorted(x) if isinstance(x, frozenset) else x for name, x in asdict(rows).items()}
+    what = [str(job_id), kind, asked, rest, version("mailsift")]
+    return f'"{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]}"'
+
+
+def has_already(request: Request, tag: str) -> bool:
+    """Tell whether the caller has what an ETag names; compared weakly, for gzip weakens it (RFC 9110)."""
+    header = request.headers.get("if-none-match", "")
+    return tag.removeprefix("W/") in {one.strip().removeprefix("W/") for one in header.split(",")}
 
 
 def _wanted_range(request: Request, tag: str) -> tuple[str, str] | None:

@@ -82,6 +82,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "draft_limit": 409,
     "unknown_column": 422,
     "unknown_export_format": 422,
+    "wrong_for_format": 422,
     "too_many_rows_for_xlsx": 422,
     # lists; most are found by the worker and stand in the job's error_code
     "empty_file": 422,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, Final
 
@@ -12,7 +12,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
 from typing_extensions import override
 
 from mailsift.pipeline.syntax.address import LONGEST
@@ -87,8 +87,19 @@ def check_query(request: Request) -> None:
 
 def _parameters_of(route: APIRoute) -> tuple[str, ...]:
     described = (route.openapi_extra or {}).get("parameters", ())
-    declared = (one.alias for one in route.dependant.query_params)
+    declared = [
+        name
+        for one in route.dependant.query_params
+        for name in _names_in(one.alias, one.field_info.annotation)
+    ]
     return (*declared, *(one["name"] for one in described if one["in"] == "query"))
+
+
+def _names_in(alias: str, annotation: object) -> Iterable[str]:
+    """Return the names of a parameter: of a model each of its fields is one."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation.model_fields
+    return (alias,)
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

@@ -16,7 +16,6 @@ from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from markupsafe import Markup
 
 from mailsift.accounts.people import Visitor
-from mailsift.api.http.downloads import ExportOptions, download
 from mailsift.api.pages import charts
 from mailsift.api.pages.charts import arcs, bar
 from mailsift.api.pages.filters import duration, number, percent
@@ -26,7 +25,6 @@ from mailsift.api.pages.visitor import Member, Reader, look_for_visitor
 from mailsift.api.pages.words import DOING, MODES, REASON_OF, WARNINGS, result_name, waits
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.results.breakdown import Breakdown
-from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.previews import estimate_of as preview_shares
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobSnapshot, JobView
@@ -238,7 +236,6 @@ async def job(request: Request, visitor: Reader, job_id: UUID) -> HTMLResponse:
         ring=charts.ring(view.valid, view.invalid, view.risky),
         charts=charts,
         estimate=estimate_of(view),
-        formats=list(ExportFormat),
         statuses=charts.STATUS_ORDER,
         result_name=result_name,
         reason_of=REASON_OF,
@@ -258,21 +255,6 @@ async def breakdown(request: Request, visitor: Reader, job_id: UUID) -> HTMLResp
         charts=charts,
         result_name=result_name,
         reason_of=REASON_OF,
-    )
-
-
-@router.get("/jobs/{job_id:uuid}/download")
-async def get_file(
-    request: Request,
-    visitor: Reader,
-    job_id: UUID,
-    format: ExportFormat = ExportFormat.CSV,  # noqa: A002 - the word for it
-    status: str = "",
-) -> Response:
-    """Return the results as a file, all rows or those with one status."""
-    statuses = {Status(status)} if status in set(Status) else set()
-    return await download(
-        request, parts_of(request).jobs, visitor.account_id, JobId(job_id), ExportOptions(format, statuses)
     )
 
 

@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, Field
 
 from mailsift.accounts.people import Visitor
+from mailsift.api.http.downloads import ExportOptions, download
 from mailsift.api.pages import charts
 from mailsift.api.pages.evidence import verdict_detail
 from mailsift.api.pages.jobs import JobOnPage, job_on_page
@@ -21,10 +22,9 @@ from mailsift.api.pages.words import result_choices, result_name
 from mailsift.api.parts import parts_of
 from mailsift.jobs.results.diff import Diff
 from mailsift.jobs.results.export import ExportFormat
-from mailsift.jobs.results.pages import ResultsPage, RowFilter
+from mailsift.jobs.results.pages import ResultsPage, RowFilter, canonical_domain
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.verdict import Result, Status
 
 router = APIRouter(include_in_schema=False)
@@ -58,8 +58,8 @@ class Asked(BaseModel):
         """Return which rows are meant; a word that is none of ours narrows nothing."""
         return RowFilter(
             statuses=frozenset({Status(self.status)}) if self.status in set(Status) else frozenset(),
-            result=self.result if self.result in set(Result) else "",
-            domain=_canonical(self.domain),
+            results=frozenset({self.result}) if self.result in set(Result) else frozenset(),
+            domain=canonical_domain(self.domain),
             provider=self.provider.strip(),
             text=self.q.strip(),
             at_start=self.at == "start",
@@ -108,6 +108,21 @@ async def results(
     )
 
 
+class AskedFile(Asked):
+    """Which rows are wanted as a file of which kind."""
+
+    format: ExportFormat = ExportFormat.CSV
+
+
+@router.get("/jobs/{job_id:uuid}/download")
+async def get_file(
+    request: Request, visitor: Reader, job_id: UUID, asked: Annotated[AskedFile, Query()]
+) -> Response:
+    """Return the results as a file, all rows or those the page shows."""
+    options = ExportOptions(asked.format, asked.wanted())
+    return await download(request, parts_of(request).jobs, visitor.account_id, JobId(job_id), options)
+
+
 @router.get("/jobs/{job_id:uuid}/rows/{number:int}")
 async def one_row(request: Request, visitor: Reader, job_id: UUID, number: int) -> HTMLResponse:
     """Show one row, counted from 1, with its cells and what is behind its verdict."""
@@ -136,12 +151,6 @@ async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: Asked)
         if error.code not in {"no_results_yet", "blob_not_found"}:
             raise
         return None
-
-
-def _canonical(domain: str) -> str:
-    """Return a domain as the canonical form of addresses writes it; what is none stays as it is."""
-    typed = domain.strip().removeprefix("@").lower()
-    return parse_address(f"x@{typed}").domain or typed if typed else ""
 
 
 @router.get("/jobs/{job_id:uuid}/runs")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import asdict
+from enum import StrEnum
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -15,21 +17,23 @@ from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigD
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.downloads import TYPES, ExportOptions, download
+from mailsift.api.http.downloads import TYPES, ExportOptions, download, entity_tag, has_already
 from mailsift.api.http.idempotency import IdempotencyKey, OnceRoute, read_key
 from mailsift.api.http.inputs import ShortText
 from mailsift.api.http.openapi import error_responses, operation_id
-from mailsift.api.http.paging import Cursor, Limit, PageResponse
+from mailsift.api.http.paging import Cursor, Limit, PageResponse, bad_cursor
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
 from mailsift.api.http.uploads import UPLOAD_OPENAPI, upload_of
 from mailsift.api.parts import ApiParts, parts_of
+from mailsift.api.v1.email import FullVerdict
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.results.export import ExportFormat
+from mailsift.jobs.results.pages import BEGINNING, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.results.previews import estimate_of
 from mailsift.jobs.views import JobId, JobSnapshot, JobView, Priority
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.verdict import Status
+from mailsift.pipeline.verdict import Result, Status
 from mailsift.storage.states import JobState
 
 router = APIRouter(
@@ -44,6 +48,8 @@ Writer = Annotated[Caller, Depends(RequireScope(Scope.JOBS_WRITE))]
 
 _WAIT_LOOK_SECONDS: Final = 0.25
 _FOLLOW_LOOK_SECONDS: Final = 0.5
+_OF_PAGES: Final = ("sort", "limit", "cursor")
+_CURSOR: Final = re.compile(r"([0-9a-f]{12})\.([0-9]{1,10})", re.ASCII)
 _QUIET_LOOKS: Final = 30  # then a comment keeps the connection alive
 
 
@@ -474,6 +480,68 @@ async def retry_job(request: Request, caller: Writer, job_id: UUID) -> JSONRespo
     return await _respond_new(parts, caller, await parts.jobs.retry(caller.account_id, JobId(job_id)))
 
 
+class ResultRowResponse(FullVerdict):
+    """A row of the list with the 13 fields of its verdict."""
+
+    row: int = Field(description="its number in the list, from 1")
+    email: str = Field(description="the cell with the address, as it came")
+    address: str = Field(description="the canonical address that was judged; empty for a cell that is none")
+    cells: dict[str, str] = Field(description="the `columns` that were asked for, as text")
+
+
+class ResultsResponse(PageResponse):
+    """One page of the rows that match."""
+
+    rows: list[ResultRowResponse]
+    matches: int = Field(description="how many rows match, on all pages")
+
+
+class ResultFormat(StrEnum):
+    """As what results can be had: JSON, or a file (mailsift.jobs.results.export.ExportFormat)."""
+
+    CSV = "csv"
+    XLSX = "xlsx"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+    JSON = "json"
+
+
+class ResultsQuery(BaseModel):
+    """Which rows are wanted, and how."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: ResultFormat = Field(
+        default=ResultFormat.CSV,
+        description="`json` comes by pages; the others are files, of which CSV and XLSX are safe to open",
+    )
+    status: list[Status] = Field(default=[], description="only rows with one of these")
+    result: list[Result] = Field(default=[], description="only rows with one of these")
+    provider: ShortText = Field(default="", description="only rows whose mail server this provider runs")
+    domain: ShortText = Field(default="", description="only rows at this domain, in any spelling")
+    text: ShortText = Field(
+        default="", description="only rows whose cell with the address has this in it; case does not matter"
+    )
+    columns: list[ShortText] = Field(
+        default=[],
+        max_length=250,
+        description="of a file only these, in this order; beside a row of JSON these of the list",
+    )
+    sort: SortBy = Field(default=SortBy.ROW, description="of JSON; `-` is downwards")
+    limit: int = Field(default=100, ge=1, le=1_000, description="rows of a page of JSON")
+    cursor: str = Field(default="", max_length=1_000, description="next_cursor of the page before")
+
+    def rows(self) -> RowFilter:
+        """Return which rows are meant."""
+        return RowFilter(
+            statuses=frozenset(self.status),
+            results=frozenset(one.value for one in self.result),
+            domain=canonical_domain(self.domain),
+            provider=self.provider.strip(),
+            text=self.text.strip(),
+        )
+
+
 @router.get(
     "/{job_id:uuid}/results",
     summary="Fetch the results",
@@ -482,6 +550,7 @@ async def retry_job(request: Request, caller: Writer, job_id: UUID) -> JSONRespo
         200: {
             "description": "The rows of the list, each with its verdict. `Mailsift-Complete` is false while"
             " the job runs: the rows are those with a verdict so far.",
+            "model": Envelope[ResultsResponse],
             "content": {kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in TYPES.values()},
         },
         206: {"description": "The `Range` of a completed job's results; not of XLSX."},
@@ -490,6 +559,8 @@ async def retry_job(request: Request, caller: Writer, job_id: UUID) -> JSONRespo
             "job_not_found",
             "no_results_yet",
             "unknown_column",
+            "bad_cursor",
+            "wrong_for_format",
             "too_many_rows_for_xlsx",
             "range_not_satisfiable",
         ),
@@ -499,13 +570,65 @@ async def get_results(
     request: Request,
     caller: Reader,
     job_id: UUID,
-    format: Annotated[ExportFormat, Query(description="CSV and XLSX are safe to open")] = ExportFormat.CSV,  # noqa: A002 - the word for it
-    status: Annotated[list[Status], Query(description="only these")] = [],  # noqa: B006 - pydantic copies it
-    columns: Annotated[list[ShortText], Query(description="only these, in this order", max_length=250)] = [],  # noqa: B006 - same
+    asked: Annotated[ResultsQuery, Query()],
 ) -> Response:
-    """Fetch the results, also while the job runs."""
-    options = ExportOptions(format, set(status), columns)
+    """Fetch the results, also while the job runs: as a file, or as JSON by pages."""
+    if asked.format is ResultFormat.JSON:
+        return await _json_page(request, caller, JobId(job_id), asked)
+    strange = [name for name in _OF_PAGES if name in asked.model_fields_set]
+    if strange:
+        text = f"`{strange[0]}` goes with format=json: a file has all rows, in the list's order."
+        raise MailsiftError("wrong_for_format", text)
+    options = ExportOptions(ExportFormat(asked.format), asked.rows(), asked.columns)
     return await download(request, parts_of(request).jobs, caller.account_id, JobId(job_id), options)
+
+
+async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: ResultsQuery) -> Response:
+    """Return one page of rows; of a completed job with an ETag."""
+    parts, rows = parts_of(request), asked.rows()
+    view = await parts.jobs.get(caller.account_id, job_id)
+    complete = view.state is JobState.COMPLETED
+    tag = entity_tag(job_id, asked.format, rows, [asked.sort, asked.limit, asked.cursor, asked.columns])
+    headers = {"Mailsift-Complete": str(complete).lower(), **({"ETag": tag} if complete else {})}
+    if complete and has_already(request, tag):
+        return Response(status_code=304, headers=headers)
+    place = entity_tag(job_id, asked.sort, rows, "cursor")[1:13]
+    page = await parts.jobs.browser.whole_page(
+        caller.account_id,
+        job_id,
+        rows,
+        after=_row_of(asked.cursor, place),
+        limit=asked.limit,
+        sort=asked.sort,
+        columns=asked.columns,
+    )
+    if page is None:
+        raise bad_cursor()
+    found = {
+        "rows": [
+            {"row": one.row + 1, "email": one.address, "address": one.judged, "cells": dict(one.cells)}
+            | one.verdict
+            for one in page.rows
+        ],
+        "matches": page.matches,
+        "next_cursor": "" if page.next is None else f"{place}.{page.next}",
+        "has_more": page.next is not None,
+    }
+    return answer(found, headers=headers)
+
+
+def _row_of(cursor: str, place: str) -> int:
+    """Return the row a cursor names, which is one of the same filter in the same order.
+
+    Raises:
+        MailsiftError: `bad_cursor`.
+    """
+    if not cursor:
+        return BEGINNING
+    found = _CURSOR.fullmatch(cursor)
+    if found is None or found[1] != place:
+        raise bad_cursor()
+    return int(found[2])
 
 
 @router.get(

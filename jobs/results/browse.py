@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+
+import polars as pl
 
 from mailsift.jobs.results.breakdown import Breakdown, breakdown_of_results, count_up
 from mailsift.jobs.results.pages import (
     Files,
     ResultsPage,
     RowFilter,
+    SortBy,
+    WholePage,
     WholeRow,
     column_of,
+    matching_rows,
     read_page,
     read_row,
+    read_whole_page,
 )
 from mailsift.jobs.results.segments import SoFar
 from mailsift.jobs.views import AccountId, JobId
@@ -78,6 +84,35 @@ class Browser:
         return await self._ask(
             account_id, job_id, lambda files: read_page(files, wanted, after=after, limit=limit)
         )
+
+    async def whole_page(  # noqa: PLR0913 - what a page of an API can be asked for
+        self,
+        account_id: AccountId,
+        job_id: JobId,
+        wanted: RowFilter,
+        *,
+        after: int,
+        limit: int,
+        sort: SortBy,
+        columns: Sequence[str] = (),
+    ) -> WholePage | None:
+        """Return whole rows that match, as they stand now (mailsift.jobs.results.pages.read_whole_page).
+
+        Raises:
+            MailsiftError: `job_not_found`, `no_results_yet`, `unknown_column`.
+        """
+        return await self._ask(
+            account_id,
+            job_id,
+            lambda files: read_whole_page(
+                files, wanted, after=after, limit=limit, sort=sort, columns=columns
+            ),
+        )
+
+    async def places(self, row: Row, wanted: RowFilter) -> pl.Series:
+        """Return the numbers of the matching rows of a complete job, given as its row of the database."""
+        files = await self._files(row)
+        return await self._thread(lambda: matching_rows(files, wanted))
 
     async def row(self, account_id: AccountId, job_id: JobId, row: int) -> WholeRow:
         """Return all of one row, counted from 0.

@@ -39,6 +39,7 @@ _FORMULA = f"^[{''.join(map(re.escape, _FORMULA_STARTS))}]"
 _INNER = rf'([;\t\r\n]"*)([=+\-@＝＋－＠{_MARK}])'
 _DEFUSED = "${1}'${2}"
 _BATCH = 16_384
+_PLACE = "place"  # no column of a results file is called so (mailsift.jobs.columns)
 _SHEET_ROWS = 1_048_576
 _EXACT = 2**53  # spreadsheets keep numbers as binary64
 
@@ -62,6 +63,7 @@ def export(
     *,
     format: ExportFormat,  # noqa: A002 - the word for it
     statuses: Collection[Status] | None = None,
+    places: pl.Series | None = None,
     columns: Sequence[str] | None = None,
 ) -> int:
     """Write results with the customer's column names, in the customer's row order.
@@ -78,6 +80,7 @@ def export(
         out: the file to write; an open one is left open.
         format: what to write.
         statuses: keep only rows with one of these; None keeps all.
+        places: keep only the rows of the file at these places, from 0; None keeps all.
         columns: keep only these, in this order, as choose_columns gives them; None keeps all.
 
     Returns:
@@ -89,6 +92,9 @@ def export(
     frame = pl.scan_parquet(results, glob=False)
     if statuses is not None:
         frame = frame.filter(pl.col(f"{VERDICT_PREFIX}status").is_in([status.value for status in statuses]))
+    if places is not None:
+        frame = pl.scan_parquet(results, glob=False).with_row_index(_PLACE)
+        frame = frame.filter(pl.col(_PLACE).is_in(places.implode())).drop(_PLACE)
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
     if format is ExportFormat.XLSX and rows >= _SHEET_ROWS:
         text = (

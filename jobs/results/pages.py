@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -25,8 +26,10 @@ from mailsift.jobs.columns import (
     read_names,
 )
 from mailsift.jobs.results.segments import SoFar, height, verdicts_of
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.single import with_repair
+from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.verdict import Status
 
 _WINDOW = 65_536  # rows looked through at a time: bounds the memory
@@ -61,7 +64,7 @@ class RowFilter:
     """Which rows; what is empty does not narrow.
 
     Attributes:
-        statuses, result: of the verdict.
+        statuses, results: of the verdict.
         domain: of the address, as the canonical form writes it (ASCII, lower case).
         provider: who runs its mail server.
         text: part of the cell with the address, upper or lower case alike.
@@ -69,11 +72,28 @@ class RowFilter:
     """
 
     statuses: frozenset[Status] = frozenset()
-    result: str = ""
+    results: frozenset[str] = frozenset()
     domain: str = ""
     provider: str = ""
     text: str = ""
     at_start: bool = False
+
+    @property
+    def by_status_alone(self) -> bool:
+        """Whether the verdict's status says which rows are meant."""
+        return self == RowFilter(statuses=self.statuses)
+
+
+class SortBy(StrEnum):
+    """In which order rows come; equal ones in that of the list."""
+
+    ROW = "row"
+    SCORE = "score"
+    SCORE_DOWN = "-score"
+    RESULT = "result"
+    RESULT_DOWN = "-result"
+    EMAIL = "email"
+    EMAIL_DOWN = "-email"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +150,25 @@ class WholeRow:
     evidence: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class WholePage:
+    """Some of the rows that match, whole; `next` names the row behind which the next page begins, if any."""
+
+    rows: tuple[WholeRow, ...]
+    matches: int
+    next: int | None
+
+
+BEGINNING: Final = -1
+"""The row before the first one."""
+
+
+def canonical_domain(domain: str) -> str:
+    """Return a domain as the canonical form of addresses writes it; what is none stays as it is."""
+    typed = domain.strip().removeprefix("@").lower()
+    return parse_address(f"x@{typed}").domain or typed if typed else ""
+
+
 def column_of(rows: Path, name: str) -> int:
     """Return the place of the column with this name; of equal names the first is meant."""
     return list(read_names(rows).values()).index(name)
@@ -137,7 +176,7 @@ def column_of(rows: Path, name: str) -> int:
 
 def read_page(files: Files, wanted: RowFilter, *, after: int, limit: int) -> ResultsPage:
     """Return the matching rows behind row number `after` (-1: from the start), at most `limit`."""
-    found = _matches(files, wanted)
+    found = matching_rows(files, wanted)
     first = int(found.search_sorted(after, side="right"))
     numbers = found.slice(first, limit).to_list()
     before = found.slice(max(0, first - limit - 1), 1).to_list() if first > limit else [-1]
@@ -149,6 +188,65 @@ def read_page(files: Files, wanted: RowFilter, *, after: int, limit: int) -> Res
         previous=before[0] if first else None,
         next=numbers[-1] if more else None,
     )
+
+
+def read_whole_page(
+    files: Files, wanted: RowFilter, *, after: int, limit: int, sort: SortBy, columns: Sequence[str] = ()
+) -> WholePage | None:
+    """Return whole rows, at most `limit`, in an order of choice; `cells` has these of the customer's columns.
+
+    Args:
+        files: where everything is.
+        wanted: which rows.
+        after: the last row of the page before, BEGINNING at first; with None it is no row of these.
+        limit: how many.
+        sort: the order.
+        columns: names of the customer's columns; of equal names the first is meant.
+
+    Raises:
+        MailsiftError: `unknown_column`.
+    """
+    found = _sorted(files, matching_rows(files, wanted), sort)
+    seen = found.index_of(after) if after != BEGINNING else -1
+    if seen is None:
+        return None
+    numbers = found.slice(seen + 1, limit).to_list()
+    rows = {row.row: row for row in _read_whole(files, sorted(numbers), _ids_of(files.rows, columns))}
+    more = seen + 1 + limit < len(found)
+    return WholePage(tuple(rows[number] for number in numbers), len(found), numbers[-1] if more else None)
+
+
+def _ids_of(rows: Path, columns: Sequence[str]) -> dict[str, str]:
+    """Return the customer's columns of these names by our ids."""
+    names = read_names(rows)
+    ids = {name: id_ for id_, name in reversed(names.items())}
+    if not set(columns) <= set(ids):
+        raise MailsiftError("unknown_column", "The list has no column of one of these names.")
+    return {ids[name]: name for name in columns}
+
+
+def _sorted(files: Files, numbers: pl.Series, sort: SortBy) -> pl.Series:
+    """Put row numbers, which ascend, into the order."""
+    name = sort.value.removeprefix("-")
+    if sort is SortBy.ROW or numbers.is_empty():
+        return numbers
+    frame = pl.DataFrame({"row": numbers, "key": _sort_keys(files, numbers, name)})
+    return frame.sort("key", "row", descending=[sort.value.startswith("-"), False])["row"]
+
+
+def _sort_keys(files: Files, numbers: pl.Series, name: str) -> pl.Series:
+    """Return for each row what it is sorted by."""
+    path = files.results or files.rows
+    if name == "email":
+        cell = column_id(files.column)
+        text = cell_text(cell, pl.read_parquet_schema(path)[cell]).str.to_lowercase()
+        return pl.scan_parquet(path, glob=False).select(text).collect().to_series().gather(numbers)
+    if files.results is not None:
+        column = pl.col(VERDICT_PREFIX + name)
+        return pl.scan_parquet(path, glob=False).select(column).collect().to_series().gather(numbers)
+    addresses = pl.scan_parquet(path, glob=False).select(n=pl.col(ADDRESS_N)).collect()[numbers]
+    verdicts = verdicts_of(files.segments, addresses["n"].unique(), (name,))
+    return addresses.join(verdicts, on="n", how="left", maintain_order="left")[name]
 
 
 def read_row(files: Files, row: int) -> WholeRow | None:
@@ -178,7 +276,7 @@ def read_row(files: Files, row: int) -> WholeRow | None:
     )
 
 
-def _matches(files: Files, wanted: RowFilter) -> pl.Series:
+def matching_rows(files: Files, wanted: RowFilter) -> pl.Series:
     """Return the numbers of all rows that match, ascending."""
     members = _members(files, wanted)
     size = height(files.results or files.rows)
@@ -192,7 +290,7 @@ def _members(files: Files, wanted: RowFilter) -> pl.Series | None:
     """Say for each address number whether it may match; None when the address number decides nothing."""
     masks = []
     if files.so_far is not None:
-        masks.append(files.so_far.with_verdict(wanted.statuses, wanted.result))
+        masks.append(files.so_far.with_verdict(wanted.statuses, wanted.results))
     if wanted.domain:
         masks.append(pl.concat([*_of_domain(files.addresses, wanted.domain)]))
     if wanted.provider:
@@ -250,27 +348,42 @@ def _of_cell(wanted: RowFilter, column: int) -> Iterator[pl.Expr]:
 def _of_verdict(wanted: RowFilter) -> Iterator[pl.Expr]:
     if wanted.statuses:
         yield pl.col(_STATUS).is_in([status.value for status in wanted.statuses])
-    if wanted.result:
-        yield pl.col(_RESULT) == wanted.result
+    if wanted.results:
+        yield pl.col(_RESULT).is_in(sorted(wanted.results))
 
 
 def _read(files: Files, numbers: list[int]) -> Iterator[ResultRow]:
     """Read rows by their numbers, which ascend."""
     cell = column_id(files.column)
+    for row, values in _read_fields(files, numbers, [cell], _SHOWN):
+        verdict = {name: values[name] for name in _SHOWN} | {"status": Status(values["status"])}
+        yield ResultRow(row=row, address=values[cell], judged=values["judged"], **verdict)
+
+
+def _read_whole(files: Files, numbers: list[int], columns: dict[str, str]) -> Iterator[WholeRow]:
+    """Read rows by their numbers, which ascend, with all 13 fields and these columns."""
+    cell = column_id(files.column)
+    for row, values in _read_fields(files, numbers, dict.fromkeys((cell, *columns)), tuple(VERDICTS)):
+        cells = tuple((name, values[id_]) for id_, name in columns.items())
+        verdict = {name: values[name] for name in VERDICTS}
+        yield WholeRow(row, values[cell], values["judged"], cells, verdict, {})
+
+
+def _read_fields(
+    files: Files, numbers: list[int], cells: Iterable[str], fields: tuple[str, ...]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read of each row these cells as text, `judged` and these fields of its verdict."""
+    wanted: list[str | pl.Expr] = [*cells, _judged(files), _repaired(files)]
     if files.results is None:
-        cells = _cells(files.rows, numbers, [cell, _judged(files), _repaired(files), ADDRESS_N])
-        verdicts = verdicts_of(files.segments, cells[ADDRESS_N].to_list(), _SHOWN)
-        cells = cells.join(verdicts, left_on=ADDRESS_N, right_on="n", how="left", maintain_order="left")
-        cells = cells.drop(ADDRESS_N)
+        frame = _cells(files.rows, numbers, [*wanted, ADDRESS_N])
+        verdicts = verdicts_of(files.segments, frame[ADDRESS_N].to_list(), fields)
+        frame = frame.join(verdicts, left_on=ADDRESS_N, right_on="n", how="left", maintain_order="left")
     else:
-        shown = [VERDICT_PREFIX + name for name in _SHOWN]
-        cells = _cells(files.results, numbers, [cell, _judged(files), _repaired(files), *shown])
-    text = cell_text(cell, cells.schema[cell])
-    for row, values in zip(numbers, cells.with_columns(text).iter_rows(), strict=True):
-        address, judged, repaired, *fields = values
-        verdict = dict(zip(_SHOWN, fields, strict=True))
-        verdict = with_repair(verdict, judged if repaired else "") | {"status": Status(verdict["status"])}
-        yield ResultRow(row=row, address=address, judged=judged, **verdict)
+        ours = [pl.col(VERDICT_PREFIX + name).alias(name) for name in fields]
+        frame = _cells(files.results, numbers, [*wanted, *ours])
+    frame = frame.with_columns(cell_text(cell, frame.schema[cell]) for cell in cells)
+    for row, values in zip(numbers, frame.iter_rows(named=True), strict=True):
+        yield row, with_repair(values, values["judged"] if values[REPAIRED] else "")
 
 
 def _judged(files: Files) -> pl.Expr:

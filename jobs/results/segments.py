@@ -75,13 +75,13 @@ class SoFar:
         provider = self.providers.numbers(batch["provider"].fill_null(""))
         self.provider = self.provider.scatter(batch["n"], provider)
 
-    def with_verdict(self, statuses: Collection[Status], result: str) -> pl.Series:
-        """Say for each address number whether it has such a verdict; no statuses or result mean any."""
+    def with_verdict(self, statuses: Collection[Status], results: Collection[str]) -> pl.Series:
+        """Say for each address number whether it has such a verdict; no statuses or results mean any."""
         wanted = [
             number
             for text, number in self.verdicts.items()
             for status, _, code in [text.partition(" ")]
-            if (not statuses or status in statuses) and result in {"", code}
+            if (not statuses or status in statuses) and (not results or code in results)
         ]
         return self.verdict.is_in(wanted).fill_null(value=False)
 

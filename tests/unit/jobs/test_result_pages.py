@@ -13,9 +13,22 @@ import pytest
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, names_metadata
 from mailsift.jobs.results import pages
 from mailsift.jobs.results.breakdown import count_up
+from mailsift.jobs.results.export import ExportFormat, export
 from mailsift.jobs.results.join import join_results
-from mailsift.jobs.results.pages import Files, RowFilter, WholeRow, read_page, read_row
+from mailsift.jobs.results.pages import (
+    BEGINNING,
+    Files,
+    RowFilter,
+    SortBy,
+    WholeRow,
+    matching_rows,
+    read_page,
+    read_row,
+    read_whole_page,
+)
 from mailsift.jobs.results.segments import SoFar
+from mailsift.jobs.results.selection import Selection, select_so_far
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
 from mailsift.pipeline.verdict import Status
 
@@ -109,7 +122,7 @@ def matching(files: Files, wanted: RowFilter) -> list[int]:
         hits = (
             n in judged,
             not wanted.statuses or Status(status) in wanted.statuses,
-            wanted.result in {"", result},
+            not wanted.results or result in wanted.results,
             wanted.domain in {"", domain},
             wanted.provider in {"", provider},
             place,
@@ -119,7 +132,7 @@ def matching(files: Files, wanted: RowFilter) -> list[int]:
 
 
 WANTED = [
-    RowFilter(frozenset(statuses), result, domain, provider, text, at_start)
+    RowFilter(frozenset(statuses), frozenset(filter(None, [result])), domain, provider, text, at_start)
     for statuses, result, domain, provider, (text, at_start) in product(
         ((), (Status.RISKY, Status.VALID)),
         ("", "deferred"),
@@ -213,3 +226,66 @@ def test_without_a_table_of_domains_no_row_has_a_provider(tmp_path: Path) -> Non
     kept = complete(tmp_path)
     files = Files(kept.rows, kept.addresses, kept.column, results=kept.results)
     assert read_page(files, RowFilter(provider="google"), after=-1, limit=9).matches == 0
+
+
+def sort_key(row: WholeRow, sort: SortBy) -> Any:
+    name = sort.value.removeprefix("-")
+    return row.address.lower() if name == "email" else row.verdict[name]
+
+
+@pytest.mark.parametrize("sort", list(SortBy))
+def test_whole_pages_are_in_order_and_hold_every_match_once(files: Files, sort: SortBy) -> None:
+    wanted = RowFilter(statuses=frozenset({Status.VALID, Status.RISKY}))
+    found: list[WholeRow] = []
+    after: int | None = BEGINNING
+    while after is not None:
+        page = read_whole_page(files, wanted, after=after, limit=2, sort=sort, columns=["<b>"])
+        assert page is not None
+        assert page.matches == len(matching(files, wanted))
+        found, after = [*found, *page.rows], page.next
+    assert sorted(row.row for row in found) == matching(files, wanted)
+    assert all(set(row.verdict) == set(VERDICTS) for row in found)
+    assert [row.cells for row in found] == [(("<b>", f'{{"k":{row.row}}}'),) for row in found]
+    if sort is SortBy.ROW:
+        assert [row.row for row in found] == matching(files, wanted)
+    else:
+        down = sort.value.startswith("-")
+        keys = [sort_key(row, sort) for row in found]
+        assert keys == sorted(keys, reverse=down)
+        for one, other in pairwise(found):
+            assert sort_key(one, sort) != sort_key(other, sort) or one.row < other.row
+
+
+def test_a_row_that_does_not_match_begins_no_page(files: Files) -> None:
+    wanted = RowFilter(statuses=frozenset({Status.VALID}))
+    (row, *_) = set(range(len(ROWS))) - set(matching(files, wanted))
+    assert read_whole_page(files, wanted, after=row, limit=2, sort=SortBy.ROW) is None
+    with pytest.raises(MailsiftError, match="no column"):
+        read_whole_page(files, wanted, after=BEGINNING, limit=2, sort=SortBy.ROW, columns=["nope"])
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        RowFilter(provider="google"),
+        RowFilter(domain="b.test", statuses=frozenset({Status.RISKY})),
+        RowFilter(text="ANN"),
+        RowFilter(results=frozenset({"deliverable", "catch_all"}), text="a.test"),
+        RowFilter(provider="nobody"),
+    ],
+)
+def test_a_file_holds_the_rows_that_a_page_shows(files: Files, tmp_path: Path, wanted: RowFilter) -> None:
+    if files.results is not None:
+        found = Selection(files.results, frozenset(), matching_rows(files, wanted))
+    else:
+        row: Any = {"addresses": len(KNOWN), "options": {"mode": "deep"}, "address_column": "email"}
+        out = tmp_path / "partial.parquet"
+        found = select_so_far(row, wanted, (files.rows, files.addresses), files.segments, out)
+    cells = [KNOWN[ROWS[number]][0] for number in matching(files, wanted)]
+    for kind in ExportFormat:
+        out = tmp_path / f"file.{kind.value}"
+        assert export(found.results, out, format=kind, places=found.places) == len(cells)
+        if kind is ExportFormat.PARQUET:
+            assert pl.read_parquet(out)["email"].to_list() == cells
+        if kind is ExportFormat.JSONL and cells:
+            assert pl.read_ndjson(out)["email"].to_list() == cells

@@ -1,0 +1,55 @@
+"""Which rows of a file of results are wanted, of a job that is complete and of one that still runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from mailsift.jobs.results.join import join_results
+from mailsift.jobs.results.pages import Files, RowFilter, column_of, matching_rows
+from mailsift.jobs.results.segments import SoFar
+from mailsift.jobs.views import load_options
+from mailsift.pipeline.verdict import Status
+from mailsift.storage.database import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Results as a file, and which of its rows are wanted: arguments of mailsift.jobs.results.export.
+
+    Attributes:
+        results: the file; it lives as long as whoever gave it says.
+        statuses: only rows with one of these; all, when empty.
+        places: only the rows at these places, from 0; all, when None.
+    """
+
+    results: Path
+    statuses: frozenset[Status]
+    places: pl.Series | None = None
+
+
+def select_so_far(
+    row: Row, wanted: RowFilter, files: tuple[Path, Path], segments: Sequence[Path], out: Path
+) -> Selection:
+    """Join the rows that have a verdict so far, and find those that are wanted. Blocks.
+
+    Args:
+        row: of the job.
+        wanted: which rows.
+        files: its rows and its addresses, as intake wrote them.
+        segments: its verdicts so far.
+        out: the file to write.
+    """
+    rows, addresses = files
+    join_results(rows, segments, out, evidence=load_options(row["options"]).evidence, partial=True)
+    if wanted.by_status_alone:
+        return Selection(out, wanted.statuses)
+    so_far = SoFar(row["addresses"])
+    so_far.take(segments)
+    column = column_of(rows, row["address_column"])
+    known = Files(rows, addresses, column, segments=tuple(segments), so_far=so_far)
+    there = matching_rows(known, RowFilter())
+    return Selection(out, wanted.statuses, there.search_sorted(matching_rows(known, wanted)))
