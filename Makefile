@@ -6,6 +6,7 @@ READY := .venv/.ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 TESTS ?= tests
 MINUTES ?= 10
+SEED ?= 1
 PART ?= 1/5
 BENCHMARKS := syntax replies dns throttle engine single_validate download pages
 
@@ -13,7 +14,7 @@ BENCHMARKS := syntax replies dns throttle engine single_validate download pages
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install check fmt unit test fuzz mutate cover dev demo bench dist lock clean
+.PHONY: help install check fmt unit test fuzz soak mutate cover dev demo bench dist lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +52,9 @@ fuzz: $(READY) ## foreign bytes and properties, with new seeds each time, until 
 	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); while [ $$(date +%s) -lt $$end ]; do \
 		$(BIN)/pytest --quiet --timeout=0 --hypothesis-profile=fuzz tests/fuzz || exit 1; \
 		$(BIN)/pytest --quiet --timeout=0 --hypothesis-profile=fuzz -m hypothesis tests/unit || exit 1; done
+
+soak: $(READY) ## everything at once, with faults by a seeded dice: make soak MINUTES=2 SEED=7 (30 minutes otherwise)
+	$(BIN)/python -m tests.support.soak --minutes $(if $(filter file,$(origin MINUTES)),30,$(MINUTES)) --seed $(SEED)
 
 mutate: $(READY) ## break the product in small ways and see whether its tests notice: make mutate PART=2/5
 	@$(BIN)/python -m tests.support.mutate --part $(PART)

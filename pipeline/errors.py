@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import re
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_OUTAGES = _FULL | {
+    errno.EIO,
+    errno.EROFS,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EACCES,
+    errno.ESTALE,
+    errno.ENXIO,
+    errno.ENODEV,
+    errno.EMFILE,
+    errno.ENFILE,
+}
+_OS_ERROR = re.compile(r"\(os error (\d+)\)|\bcode: (\d+), kind:")  # as Rust writes it
 
 
 class MailsiftError(Exception):
@@ -20,6 +38,31 @@ class MailsiftError(Exception):
         self.code = code
         self.message = message
         self.retryable = retryable
+
+
+def outage_of(error: BaseException) -> int:
+    """Return what the system says is wrong with a disk or file of ours (errno), 0 when nothing of the kind.
+
+    It may stand in the words of an error, or in one that led to it.
+    """
+    for one in _chain(error):
+        number = one.errno if isinstance(one, OSError) else None
+        if number is None and (told := _OS_ERROR.search(str(one))):
+            number = int(told[1] or told[2])
+        if number in _OUTAGES:
+            return number or 0
+    return 0
+
+
+def is_full(error: BaseException) -> bool:
+    """Say whether a disk has no room left, or a quota is used up."""
+    return outage_of(error) in _FULL
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def error_fields(error: Exception) -> dict[str, str]:

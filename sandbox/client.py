@@ -53,6 +53,11 @@ class SandboxProcess:
         self.dns_port = self.smtp_port = self._control_port = 0
         self.env: dict[str, str] = {}
 
+    @property
+    def pid(self) -> int | None:
+        """Of its process, while there is one."""
+        return self._process.pid if self._process else None
+
     def start(self) -> None:
         """Start it and wait until it serves.
 

@@ -25,6 +25,8 @@ DatabaseError = SQLAlchemyError
 
 _RETRY_STATES = frozenset({"40P01", "40001"})  # deadlock detected, serialization failure
 _MISSING_STATES = frozenset({"42P01", "42703"})  # undefined table, undefined column
+_DISK_FULL = "53100"
+_OUTAGES = ("53", "57P", "08")  # no means left, an operator stops the server, the connection broke
 _TRIES = 5
 
 
@@ -63,8 +65,9 @@ class Database:
         """Open a transaction; it commits when the block ends and rolls back when the block raises.
 
         Raises:
-            MailsiftError: `database_unavailable` when no connection can be had, `database_not_migrated` when
-                a table or column of this release is missing.
+            MailsiftError: `database_unavailable` when no connection can be had or it breaks, `storage_full`
+                when the server has no room, `database_not_migrated` when a table or column of this release is
+                missing.
         """
         try:
             connection = await self._engine.connect()
@@ -78,6 +81,10 @@ class Database:
                 raise
             text = "The database lacks the schema of this release: run mailsift migrate."
             raise MailsiftError("database_not_migrated", text) from error
+        except DBAPIError as error:
+            if (outage := _outage(error)) is None:
+                raise
+            raise outage from error
         finally:
             await connection.close()
 
@@ -95,6 +102,18 @@ class Database:
     async def aclose(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+
+def _outage(error: DBAPIError) -> MailsiftError | None:
+    """Return what we say of a server that goes away, shuts down or lacks means; None: it is another error."""
+    state = getattr(error.orig, "sqlstate", None) or ""
+    if state == _DISK_FULL:
+        text = (
+            "There is no room left where the database lies, so nothing was changed. Send this again later; "
+            "operators make room on the disk of PostgreSQL."
+        )
+        return MailsiftError("storage_full", text, retryable=True)
+    return unavailable() if error.connection_invalidated or state.startswith(_OUTAGES) else None
 
 
 def unavailable() -> MailsiftError:

@@ -19,7 +19,7 @@ from structlog.contextvars import bound_contextvars
 from mailsift.api.http.errors import error_response
 from mailsift.api.metrics import count_request, route_of
 from mailsift.jobs.tracing import fail, open_span
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, is_full
 
 BODY_BYTES: Final = 64 * 1024
 """What a body may have where nothing else is said."""
@@ -67,6 +67,17 @@ class RequestMiddleware:
             else:
                 await exchange.through(self._app)
             exchange.log(span, self._log)
+
+
+def _told(error: Exception) -> MailsiftError:
+    """Return what is said of an error nobody expected: that the disk is full, or nothing."""
+    if is_full(error):
+        text = (
+            "There is no room left on the disk of this server, so nothing was done. Send this again later; "
+            "operators make room on the disk of MAILSIFT_HOME."
+        )
+        return MailsiftError("storage_full", text, retryable=True)
+    return MailsiftError("internal_error", "")
 
 
 class _Exchange:
@@ -120,7 +131,7 @@ class _Exchange:
             where = f"{place.tb_frame.f_code.co_qualname}:{place.tb_lineno}" if place is not None else ""
             _log.error("request.broken", error=type(error).__qualname__, where=where)
             if not self._status:
-                await self.answer(MailsiftError("internal_error", ""))
+                await self.answer(_told(error))
 
     async def answer(self, error: MailsiftError) -> None:
         """Send an error."""

@@ -25,7 +25,7 @@ from mailsift.jobs.engine.step import StepWorker
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import WAITS_FOR_STORAGE
 from mailsift.jobs.waker import Waker
-from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.pipeline.errors import MailsiftError, error_fields, outage_of
 from mailsift.storage.database import Database, DatabaseError
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import ClaimedChunk
@@ -258,11 +258,11 @@ def is_storage(error: Exception) -> bool:
     """Say whether the blob store or the disk failed."""
     if isinstance(error, MailsiftError):
         return error.code in {"blob_store_failed", "storage_full"}
-    return isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError)
+    return outage_of(error) != 0
 
 
 def is_infrastructure(error: Exception) -> bool:
     """Say whether the database, the blob store or the disk failed: then no address is suspected of it."""
-    return isinstance(error, DatabaseError | OSError) or (
-        isinstance(error, MailsiftError) and error.retryable
-    )
+    if isinstance(error, MailsiftError):
+        return error.retryable
+    return isinstance(error, DatabaseError | OSError) or is_storage(error)

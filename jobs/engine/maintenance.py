@@ -30,6 +30,7 @@ KEPT_SECONDS = 86_400.0
 MOST_WAKE_UPS = 32
 """Wake-ups that lie ready at most: a worker's processes wake one another once a few of them are up."""
 _LOOK_SECONDS = 3_600.0
+_JUMP_SECONDS = 60.0
 
 _log = structlog.get_logger()
 
@@ -102,25 +103,33 @@ class Maintenance:
 class Tidier:
     """Deletes old files of one machine; every process with files of its own has one.
 
+    What dead processes left goes at the first look, what is old from the second on: the age of a file says
+    something only where the clock went as fast as time did in between.
+
     Args:
         blobs: keeps copies of blobs, and uploads that are under way.
         scratch: holds files that live as long as one call.
-        clock: the time.
+        clock: the time, which may jump.
+        steady: seconds that never do.
     """
 
-    def __init__(self, *, blobs: Blobs, scratch: Path, clock: Clock) -> None:
+    def __init__(
+        self, *, blobs: Blobs, scratch: Path, clock: Clock, steady: Callable[[], float] = time.monotonic
+    ) -> None:
         self._blobs = blobs
         self._scratch = scratch
         self._clock = clock
-        self._looked_at = float("-inf")
+        self._steady = steady
+        self._looked_at: tuple[float, float] | None = None
 
     async def sweep(self) -> int:
         """Delete what dead processes left, and what is old, at most once an hour; returns how many."""
-        now = self._clock()
-        if now - self._looked_at < _LOOK_SECONDS:
+        now, moment, last = self._clock(), self._steady(), self._looked_at
+        if last is not None and moment - last[1] < _LOOK_SECONDS:
             return 0
-        self._looked_at = now
-        before = now - KEPT_SECONDS
+        self._looked_at = now, moment
+        jumped = last is None or abs((now - last[0]) - (moment - last[1])) > _JUMP_SECONDS
+        before = float("-inf") if jumped else now - KEPT_SECONDS
         copies = await self._blobs.clear_old_copies(before=before)
         left = await asyncio.to_thread(clear_abandoned, self._scratch)
         return copies + left + await asyncio.to_thread(clear_old, self._scratch, before=before)

@@ -6,37 +6,22 @@ most have one only.
 
 from __future__ import annotations
 
-import errno
 import gc
 import json
 import os
-import re
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any, Final
 
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, outage_of
 
 _GRACE_S = 5
-_OUTAGES: Final = frozenset(
-    {
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EIO,
-        errno.EROFS,
-        errno.ENOENT,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.ESTALE,
-    }
-)
-_OS_ERROR: Final = re.compile(r"\(os error (\d+)\)")
 
 
 def main() -> None:
@@ -71,27 +56,12 @@ def _failure(error: BaseException) -> dict[str, Any]:
 
     A disk that is full and a file that has gone say nothing about the list, whatever error came of them.
     """
-    outages = [text for one in _chain(error) if (text := _outage(one))]
-    if outages:
-        text = f"The files of the reading process fail: {outages[0]}."
+    if outage := outage_of(error):
+        text = f"The files of the reading process fail: {os.strerror(outage)}."
         return {"code": "intake_crashed", "message": text, "retryable": True}
     if isinstance(error, MailsiftError):
         return {"code": error.code, "message": error.message}
     return {"code": "intake_crashed", "message": f"Reading the file failed ({type(error).__name__})."}
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _outage(error: BaseException) -> str:
-    """Return what the system says is wrong with a file or disk, "" when it says nothing of the kind."""
-    number = error.errno if isinstance(error, OSError) else None
-    if number is None and (told := _OS_ERROR.search(str(error))):  # as Rust writes it
-        number = int(told[1])
-    return os.strerror(number) if number in _OUTAGES else ""
 
 
 def _take_in(request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:

@@ -32,6 +32,7 @@ _BATCH = 20_000
 _WORKBOOK: Final = "xl/workbook.xml"
 _MOST_ROWS: Final = 1_048_576
 _MOST_LETTERS: Final = 3  # of a column: XFD
+_WHOLE: Final = re.compile(r"-?[1-9][0-9]*")
 _EXACT: Final = 2**53  # whole numbers up to here are exact
 _REFERENCE = re.compile(r"\$?([A-Za-z]+)\$?([0-9]{1,7})")
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")  # ST_Xstring, section 22.9.2.19
@@ -424,8 +425,8 @@ def _column_number(letters: str) -> int:
 
 
 def _number(text: str) -> str:
-    """Write a stored number with the fewest digits that mean the same binary64."""
-    if text.isdecimal() and text.isascii() and len(text) < 16 and not text.startswith("0"):
+    """Write a stored number with the fewest digits that mean the same binary64; a whole one as it stands."""
+    if _WHOLE.fullmatch(text):
         return text
     try:
         value = float(text)

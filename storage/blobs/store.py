@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import re
 import shutil
@@ -20,7 +19,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, is_full
 from mailsift.storage.blobs.local_files import (
     Incoming,
     clear_abandoned,
@@ -41,10 +40,6 @@ _KEY_LENGTH = 500
 _NAMED_DIGEST = re.compile(r"-(x[0-9a-f]{16})\.parquet\Z")
 _DOWNLOAD_CHUNK = 1 << 20
 _AT_ONCE = 16  # blobs that are fetched or deleted
-_FULL = {errno.ENOSPC, errno.EDQUOT}
-_FULL_TEXT = re.compile(
-    rf"\(os error ({errno.ENOSPC}|{errno.EDQUOT})\)|code: ({errno.ENOSPC}|{errno.EDQUOT})\b"
-)
 _RETRIES: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=10)}
 """What waits for the store is told soon that it is away: a request gets its answer, a job its next time."""
 _PARTS_AT_ONCE = 2  # of 5 MiB each, in memory while a file is put
@@ -200,6 +195,7 @@ class Blobs:
                 if not guard(file.fileno()):
                     raise MailsiftError("blob_store_failed", "The upload was swept away.", retryable=True)
                 yield Incoming(file)
+            await self._check_there()
             if self._root is None or not await asyncio.to_thread(move_in, path, self._root / key):
                 await self._put(key, path)
         except OSError as error:
@@ -301,12 +297,18 @@ class Blobs:
             if error.code != "blob_not_found":
                 raise
 
+    async def _check_there(self) -> None:
+        """Refuse to write where a local store was: whoever brings it back would hide what was written."""
+        if self._root is not None and not await asyncio.to_thread(self._root.is_dir):
+            raise MailsiftError("blob_store_failed", "The folder of the blob store is gone.", retryable=True)
+
     async def _forget_copy(self, key: str) -> None:
         if self._root is None:
             await asyncio.to_thread(shutil.rmtree, self._cache / key, ignore_errors=True)
 
     async def _put(self, key: str, data: Path | bytes) -> None:
         _checked(key)
+        await self._check_there()
         with _store_errors():
             await obstore.put_async(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
         if self._root is not None:
@@ -368,8 +370,7 @@ def _store_errors() -> Iterator[None]:
 
 
 def _failed(error: Exception) -> MailsiftError:
-    number = error.errno if isinstance(error, OSError) else None
-    if number in _FULL or _FULL_TEXT.search(str(error)):
+    if is_full(error):
         text = (
             "There is no room left where lists are stored, so nothing was stored. Send this again later; "
             "operators make room on the disk of MAILSIFT_HOME or in the blob store."

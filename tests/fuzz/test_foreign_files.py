@@ -80,6 +80,7 @@ def _as_text(value: Any) -> str | None:
 @examples(40)
 @given(st.lists(st.lists(_CELL, max_size=5), min_size=1, max_size=8))
 @example([[1 / 3, 1e-10, 99999.9999999999]])
+@example([[float(2**53 + 2), -float(2**60)]])
 @example([[{"error": "#N/A"}, {"error": "#N/A"}], [None], ["below"]])
 def test_a_workbook_reads_as_openpyxl_reads_it(folder: Path, rows: list[list[Any]]) -> None:
     data = _workbook([[EMAIL], *rows])

@@ -50,6 +50,17 @@ class WorkerGroup:
         """Whether none of them has ended by itself."""
         return all(worker.poll() is None for worker in self._running)
 
+    @property
+    def pids(self) -> list[int]:
+        """The masters of the workers, in their places."""
+        return [worker.pid for worker in self._running]
+
+    def replace(self, place: int) -> None:
+        """Stop one worker as a service manager would, and start another in its place."""
+        self._running[place].terminate()
+        self._running[place].wait(60)
+        self._running[place] = self._start()
+
     def kill(self, place: int, *, whole_group: bool) -> int:
         """SIGKILL one worker: its whole process group, or only a process that works.
 

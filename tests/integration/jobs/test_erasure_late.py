@@ -166,7 +166,14 @@ async def test_old_files_of_this_machine_go_and_those_in_use_stay(settings: Sett
     past = system_clock() - KEPT_SECONDS - 60
     for place in (*old, *(file.parent for file in old[1:]), cache / "jobs/x", cache / "jobs"):
         os.utime(place, (past, past))
-    tidier = Tidier(blobs=open_blobs(settings), scratch=scratch, clock=system_clock)
+    clock, steady = system_clock(), 0.0
+    tidier = Tidier(blobs=open_blobs(settings), scratch=scratch, clock=lambda: clock, steady=lambda: steady)
+    assert await tidier.sweep() == 0  # who knows what this clock has done
+    clock, steady = clock + 40 * 86_400, steady + 3_600
+    assert await tidier.sweep() == 0  # it jumped: everything looks old
+    clock, steady = system_clock(), steady + 3_600
+    assert await tidier.sweep() == 0  # and back
+    clock, steady = clock + 3_600, steady + 3_600
     assert await tidier.sweep() == 3
     assert not any(file.exists() for file in old)
     assert all(file.exists() for file in new)

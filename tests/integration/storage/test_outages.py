@@ -1,0 +1,42 @@
+"""What a transaction says when the server goes away in its middle, or has no room."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Database
+
+_FAIL = "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '{state}'; END $$"
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [("53100", "storage_full"), ("53300", "database_unavailable"), ("57P01", "database_unavailable")],
+)
+async def test_a_server_without_means_is_an_outage(database_url: str, state: str, code: str) -> None:
+    database = Database(database_url)
+    with pytest.raises(MailsiftError) as caught:
+        async with database.begin() as connection:
+            await connection.execute(text(_FAIL.format(state=state)))
+    assert (caught.value.code, caught.value.retryable) == (code, True)
+    await database.aclose()
+
+
+async def test_a_connection_that_breaks_in_a_transaction_is_an_outage(database_url: str) -> None:
+    database = Database(database_url)
+
+    async def broken() -> None:
+        async with database.begin() as connection:
+            pid = (await connection.execute(text("SELECT pg_backend_pid()"))).scalar_one()
+            async with database.begin() as other:
+                await other.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+            await connection.execute(text("SELECT 1"))
+
+    with pytest.raises(MailsiftError) as caught:
+        await broken()
+    assert (caught.value.code, caught.value.retryable) == ("database_unavailable", True)
+    async with database.begin() as connection:
+        assert (await connection.execute(text("SELECT 1"))).scalar_one() == 1
+    await database.aclose()

@@ -1,0 +1,48 @@
+"""Which errors say that a disk or a store fails: then nothing that was worked on is to blame."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from polars.exceptions import ComputeError
+
+from mailsift.jobs.engine.claim import is_infrastructure, is_storage
+from mailsift.pipeline.errors import MailsiftError, is_full, outage_of
+
+FULL = "parquet: File out of specification: underlying IO error: No space left on device (os error 28)"
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "number"),
+    [
+        (OSError(errno.ENOSPC, "x"), errno.ENOSPC),
+        (OSError(errno.EDQUOT, "x"), errno.EDQUOT),
+        (NotADirectoryError(errno.ENOTDIR, "x"), errno.ENOTDIR),
+        (OSError(errno.ESTALE, "x"), errno.ESTALE),
+        (ComputeError(FULL), errno.ENOSPC),
+        (caused(ValueError("x"), OSError(errno.EIO, "x")), errno.EIO),
+        (ConnectionResetError(errno.ECONNRESET, "x"), 0),
+        (TimeoutError(), 0),
+        (ValueError("(os error 71)"), 0),
+        (ComputeError("parquet: File out of specification: bad magic"), 0),
+    ],
+    ids=repr,
+)
+def test_an_outage_of_disk_or_store_is_told_from_a_defect(error: Exception, number: int) -> None:
+    assert outage_of(error) == number
+    assert is_full(error) == (number in {errno.ENOSPC, errno.EDQUOT})
+    assert is_storage(error) == (number != 0)
+    assert is_infrastructure(error) or not number
+
+
+def test_what_our_own_errors_say_counts_and_not_what_led_to_them() -> None:
+    away = MailsiftError("blob_store_failed", "Away.", retryable=True)
+    assert is_storage(away)
+    damaged = caused(MailsiftError("blob_damaged", "x"), FileNotFoundError(errno.ENOENT, "x"))
+    assert not is_infrastructure(damaged)
