@@ -16,6 +16,9 @@ SHADY = "127.0.5.201"
 OTHERS = ("127.0.5.202", "127.0.5.203")
 """More addresses without a name, for tests that look for themselves in a server's log."""
 
+NOBODY = "127.0.5.204"
+"""An address where nobody listens."""
+
 HELO = "probe.test"
 STRANGER_HELO = "no-such.test"
 """A name for HELO that DNS does not know."""

@@ -7,12 +7,14 @@ import time
 from collections.abc import Mapping
 
 from tests.external.chroot import Chroot
-from tests.external.mta.domains import BLOCK_LIST, PEOPLE, Site
+from tests.external.mta.domains import BLOCK_LIST, NOBODY, PEOPLE, Site
 
 GREYLISTING_SECONDS = 2
 GREET_SECONDS = 2
 RECIPIENTS = 6
 _LOG_SECONDS = 10.0
+_VERIFIES = ("smtpd_recipient_restrictions=reject_unverified_recipient", "relay_recipient_maps=")
+_FOR_GOOD = "unverified_recipient_reject_code=550"
 _HABITS: Mapping[str, tuple[str, ...]] = {
     "plain": (),
     "catch-all": (),
@@ -49,6 +51,15 @@ _HABITS: Mapping[str, tuple[str, ...]] = {
     "few-sessions": ("smtpd_client_connection_count_limit=2",),
     "slow-sessions": ("smtpd_client_connection_rate_limit=2",),
     "slow-recipients": (f"smtpd_client_recipient_rate_limit={RECIPIENTS}",),
+    # Two that ask the server behind before they answer, one whose question comes back to itself, one whose
+    # server behind is down, and one whose server behind refuses the questions of this one.
+    "verify": _VERIFIES,
+    "verify-550": (*_VERIFIES, _FOR_GOOD),
+    "verify-loop": (*_VERIFIES, _FOR_GOOD),
+    "verify-down": (*_VERIFIES, _FOR_GOOD),
+    "verify-refused": (*_VERIFIES, _FOR_GOOD),
+    "behind": (),
+    "behind-closed": ("smtpd_client_restrictions=reject",),
     "tls": ("smtpd_tls_security_level=may",),
     "tls-only": ("smtpd_tls_security_level=encrypt",),
     "tls-broken": ("smtpd_tls_security_level=may", "smtpd_tls_protocols=<=TLSv1"),
@@ -70,12 +81,24 @@ _CLASSES = {
     "relay_domains": "relay",
     "virtual_alias_domains": "alias",
 }
+_QUEUES = ("incoming", "active", "defer", "deferred", "hold", "bounce", "trace", "corrupt")
+_VERIFYING = tuple(habit for habit in _HABITS if habit.startswith("verify"))
+"""Habits of servers that hold their domain for others."""
 _SERVICES = """\
 anvil     unix - - n - 1 anvil
 cleanup   unix n - n - 0 cleanup
 rewrite   unix - - n - - trivial-rewrite
 proxymap  unix - - n - - proxymap
 tlsmgr    unix - - n 1000? 1 tlsmgr
+qmgr      unix n - n 300 1 qmgr
+verify    unix - - n - 1 verify
+smtp      unix - - n - - smtp
+relay     unix - - n - - smtp
+bounce    unix - - n - 0 bounce
+defer     unix - - n - 0 bounce
+trace     unix - - n - 0 bounce
+error     unix - - n - - error
+retry     unix - - n - - error
 dnsblog   unix - - n - 0 dnsblog
 tlsproxy  unix - - n - 0 tlsproxy
 postlog   unix-dgram n - n - 1 postlogd
@@ -85,7 +108,7 @@ smtpd     pass - - n - - smtpd
 
 def start_postfix(chroot: Chroot) -> None:
     """Start Postgrey and Postfix, and wait until every site answers."""
-    for name in ("private", "incoming", "active", "defer", "deferred", "hold"):
+    for name in (*_QUEUES, "private"):
         chroot.folder(f"postfix/spool/{name}", user="postfix", mode=0o700)
     chroot.folder("postfix/spool/public", user="postfix")
     chroot.folder("postfix/spool/pid")
@@ -99,11 +122,16 @@ def start_postfix(chroot: Chroot) -> None:
     chroot.start(["/usr/lib/postfix/sbin/master", "-c", folder], listening=addresses)
 
 
+def log_of(chroot: Chroot) -> str:
+    """Return what Postfix has logged up to now."""
+    return (chroot.home / "postfix/log").read_text()
+
+
 def logged(chroot: Chroot, pattern: str) -> str:
     """Wait until Postfix has logged something, which it does in its own time; return the log up to now."""
     ends_at = time.monotonic() + _LOG_SECONDS
     while True:
-        log = (chroot.home / "postfix/log").read_text()
+        log = log_of(chroot)
         if re.search(pattern, log):
             return log
         assert time.monotonic() < ends_at, f"not in the log: {pattern}"
@@ -135,7 +163,7 @@ def _main(chroot: Chroot) -> str:
     chroot.write("postfix/aliases", f"ann@{SITES['alias'].domain} ann@{SITES['local'].domain}\n")
     access = "".join(f"{name}@{SITES['plain'].domain} {action}\n" for name, action in _ACCESS.items())
     chroot.write("postfix/access", access)
-    other = {*_CLASSES.values(), "elsewhere"}
+    other = {*_CLASSES.values(), "elsewhere", *_VERIFYING, "behind", "behind-closed"}
     virtual = [site.domain for habit, site in SITES.items() if habit not in other]
     settings = {
         "compatibility_level": "3.6",
@@ -149,6 +177,11 @@ def _main(chroot: Chroot) -> str:
         "in_flow_delay": "0",  # or every session waits for a queue manager that this world does without
         "mynetworks": "127.0.0.1",
         **{name: SITES[habit].domain for name, habit in _CLASSES.items()},
+        "relay_domains": ", ".join(SITES[habit].domain for habit in ("relay", *_VERIFYING)),
+        "transport_maps": f"inline:{{ {', '.join(_routes(chroot.port))} }}",
+        "proxy_interfaces": ", ".join(site.address for site in SITES.values()),
+        "address_verify_map": "",
+        "address_verify_poll_count": "1",
         "virtual_mailbox_domains": ", ".join(virtual),
         "virtual_mailbox_maps": f"texthash:{home}/boxes",
         "virtual_alias_maps": f"texthash:{home}/aliases",
@@ -166,6 +199,17 @@ def _main(chroot: Chroot) -> str:
         "postscreen_greet_action": "enforce",
     }
     return "".join(f"{name} = {value}\n" for name, value in settings.items())
+
+
+def _routes(port: int) -> list[str]:
+    """Return where mail goes that this server asks others about."""
+    behind = {
+        "verify": SITES["behind"],
+        "verify-550": SITES["behind"],
+        "verify-down": Site("", NOBODY),
+        "verify-refused": SITES["behind-closed"],
+    }
+    return [f"{{ {SITES[habit].domain} = smtp:[{site.address}]:{port} }}" for habit, site in behind.items()]
 
 
 def _master(port: int) -> str:
