@@ -21,6 +21,7 @@ import trustme
 _PATIENCE = 20.0
 """Seconds for a server to answer its first connection, or to end."""
 
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin", "LC_ALL": "C"}
 _SHOWN = 2_500
 """Characters of every log that are shown beside a failure."""
 
@@ -78,6 +79,20 @@ class Chroot:
         os.chown(self.home / name, self._uid(user), self._uid(user))
         return inside
 
+    def run(self, *argv: str, given: str = "") -> str:
+        """Run a command as seen from the root, with this on its input; return what it prints."""
+        done = subprocess.run(
+            ["chroot", self.root, *argv],
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=_ENVIRONMENT,
+            timeout=60,
+        )
+        assert done.returncode == 0, (argv, done.stdout, done.stderr)
+        return done.stdout
+
     def start(self, argv: Sequence[str], *, listening: Sequence[str], port: int = 0) -> None:
         """Start a server that stays in the foreground, and wait until it answers.
 
@@ -93,7 +108,7 @@ class Chroot:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={"PATH": "/usr/sbin:/usr/bin", "LC_ALL": "C"},
+                env=_ENVIRONMENT,
                 start_new_session=True,
             )
         self._daemons.append((process, log))

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from tests.external.chroot import Chroot, alone
-from tests.external.mta import exim, opensmtpd, postfix
+from tests.external.mta import exim, opensmtpd, postfix, sendmail
 from tests.external.mta.domains import zone_of
 from tests.external.mta.name_server import name_server
 from tests.external.mta.validation import World
@@ -43,7 +43,7 @@ def chroot(pytestconfig: pytest.Config) -> Iterator[Chroot]:
 @pytest.fixture(scope="session")
 def dns(chroot: Chroot) -> Iterator[str]:
     assert chroot.home.exists()  # port 53 belongs to the run that has the folder
-    tables = (postfix.SITES, exim.SITES, opensmtpd.SITES)
+    tables = (postfix.SITES, exim.SITES, opensmtpd.SITES, sendmail.SITES)
     with name_server(zone_of(site for table in tables for site in table.values())) as server:
         yield server
 
@@ -63,4 +63,10 @@ def exim_world(chroot: Chroot, dns: str) -> World:
 @pytest.fixture(scope="session")
 def opensmtpd_world(chroot: Chroot, dns: str) -> World:
     opensmtpd.start_opensmtpd(chroot)
+    return World(chroot.port, dns)
+
+
+@pytest.fixture(scope="session")
+def sendmail_world(chroot: Chroot, dns: str) -> World:
+    sendmail.start_sendmail(chroot)
     return World(chroot.port, dns)

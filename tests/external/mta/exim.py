@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.external.chroot import Chroot
-from tests.external.mta.domains import BLOCK_LIST, HELO, PEOPLE, Site
+from tests.external.mta.domains import BLOCK_LIST, HELO, NOBODY, PEOPLE, Site
 
 _HABITS = (
     "plain",
@@ -19,6 +19,11 @@ _HABITS = (
     "rate",
     "tls",
     "hesitant",
+    "rate-denied",
+    "callout",  # asks the server behind it, which is `behind`; those below ask others
+    "callout-down",
+    "callout-refused",
+    "behind",
 )
 SITES = {habit: Site(f"{habit}.exim.test", f"127.0.5.{number}") for number, habit in enumerate(_HABITS, 60)}
 """The sites by habit; `elsewhere` is a domain this server knows nothing of."""
@@ -73,12 +78,36 @@ at_rcpt:
   defer domains = DOMAIN_RATE
         ratelimit = {RATE} / 1s / per_rcpt / strict
         message = Sender rate overlimit - $sender_rate / $sender_rate_period
+  deny domains = DOMAIN_RATE_DENIED
+       ratelimit = {RATE} / 1h / per_rcpt / strict
+       message = Sender rate overlimit - $sender_rate / $sender_rate_period
+  deny domains = DOMAIN_CALLOUT_REFUSED
+       condition = ${{if eq{{$received_ip_address}}{{AT_BEHIND}}}}
+       message = relay not permitted
+  accept domains = DOMAIN_CALLOUT : DOMAIN_CALLOUT_DOWN : DOMAIN_CALLOUT_REFUSED
+         condition = ${{if !eq{{$received_ip_address}}{{AT_BEHIND}}}}
+         endpass
+         verify = recipient/callout=5s,no_cache
   require message = relay not permitted
           domains = +local_domains
   require verify = recipient
   accept
 
 begin routers
+behind:
+  driver = manualroute
+  domains = DOMAIN_CALLOUT : DOMAIN_CALLOUT_REFUSED
+  condition = ${{if !eq{{$received_ip_address}}{{AT_BEHIND}}}}
+  route_list = * AT_BEHIND
+  self = send
+  transport = behind
+
+gone:
+  driver = manualroute
+  domains = DOMAIN_CALLOUT_DOWN
+  route_list = * {NOBODY}
+  transport = behind
+
 everybody:
   driver = accept
   domains = DOMAIN_CATCH_ALL
@@ -105,6 +134,11 @@ somebody:
   transport = nowhere
 
 begin transports
+behind:
+  driver = smtp
+  port = PORT
+  hosts_avoid_tls = *
+
 nowhere:
   driver = appendfile
   file = /dev/null

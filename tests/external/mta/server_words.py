@@ -178,6 +178,23 @@ POSTFIX = [
     ),
 ]
 EXIM = [
+    Case(
+        "exim",
+        "callout",
+        "ghost",
+        550,
+        "Callout verification failed: 550 Unrouteable address",
+        Answer.NOT_FOUND,
+    ),
+    Case(
+        "exim",
+        "callout-refused",
+        "ann",
+        550,
+        "Callout verification failed: 550 relay not permitted",
+        Answer.REFUSED_US,
+    ),
+    Case("exim", "callout-down", "ann", 451, "Could not complete recipient verify callout", Answer.TEMPORARY),
     Case("exim", "plain", "ann", 250, "Accepted", Answer.ACCEPTED),
     Case("exim", "plain", "ghost", 550, "Unrouteable address", Answer.NOT_FOUND),
     Case("exim", "plain", "closed", 550, "this account has been disabled", Answer.DISABLED),

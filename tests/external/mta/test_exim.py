@@ -15,6 +15,7 @@ TRUTH = {"ann": Result.DELIVERABLE, "ghost": Result.MAILBOX_NOT_FOUND, "wraith":
 BLOCKED = dict.fromkeys(TRUTH, Result.PROBE_BLOCKED)
 DEFERRED = dict.fromkeys(TRUTH, Result.DEFERRED)
 GHOSTS = {f"ghost{number}": Result.MAILBOX_NOT_FOUND for number in range(8)}
+UNKNOWN = {Result.UNVERIFIABLE, Result.DEFERRED, Result.PROBE_BLOCKED}
 CROWDED = dict.fromkeys(CROWD, Result.DELIVERABLE) | GHOSTS
 
 
@@ -72,6 +73,24 @@ async def test_a_rate_limit_costs_time_but_no_verdicts(exim_world: World) -> Non
     found = await inquire(exim_world, SITES["rate"].boxes(*people), Us(tries=16))
     assert found.by_local() == people, found
     assert found.waited == {"deferred"}
+
+
+async def test_a_rate_limit_that_refuses_for_good_makes_nobody_invalid(exim_world: World) -> None:
+    found = await inquire(exim_world, SITES["rate-denied"].boxes(*CROWDED), Us(tries=3))
+    wrong = {box for box, result in found.by_local().items() if result not in {CROWDED[box], *UNKNOWN}}
+    assert wrong == set(), found
+    assert UNKNOWN & set(found.results.values())  # it did refuse
+
+
+async def test_what_a_callout_learns_from_the_server_behind_is_believed(exim_world: World) -> None:
+    found = await inquire(exim_world, SITES["callout"].boxes(*TRUTH))
+    assert found.by_local() == TRUTH, found
+
+
+@pytest.mark.parametrize("habit", ["callout-down", "callout-refused"])
+async def test_a_callout_that_learns_nothing_makes_nobody_invalid(exim_world: World, habit: str) -> None:
+    found = await inquire(exim_world, SITES[habit].boxes(*TRUTH), Us(tries=2))
+    assert set(found.results.values()) <= UNKNOWN, found
 
 
 async def test_starttls_is_used_where_it_is_offered(exim_world: World) -> None:
