@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,6 +26,9 @@ _AT_FIRST: Final = 2  # good looks in a row before a resolver is believed
 _AFTER_A_LIE: Final = 3
 _SUFFIXES: Final = 3  # under which random names are tried
 _CONTRADICTIONS: Final = 3  # denials others did not confirm, between two looks, that are too many
+_AGAIN: Final = (
+    2  # looks that must show the same canary broken, and no other, before it is the canary's fault
+)
 
 _log = structlog.get_logger()
 
@@ -36,12 +39,14 @@ class Examination:
 
     Attributes:
         faults: what the resolver said that cannot be, in words.
+        broken: what it said about a single canary domain that should not be, in words by domain.
         known: canary domains whose mail servers it knows.
         denied: random names it denies.
         has_ipv6: some mail server of a canary has an IPv6 address.
     """
 
     faults: list[str] = field(default_factory=list)
+    broken: dict[str, str] = field(default_factory=dict)
     known: int = 0
     denied: int = 0
     has_ipv6: bool = False
@@ -49,12 +54,16 @@ class Examination:
 
 @dataclass(slots=True)
 class _Standing:
-    """How a resolver stands: good looks in a row, how many it needs, and denials that were not confirmed."""
+    """How a resolver stands: good looks in a row, how many it needs, and denials that were not confirmed.
+
+    Also the canary domains it has denied look after look while it knew the others: they are at fault.
+    """
 
     good: int = 0
     needed: int = _AT_FIRST
     contradictions: int = 0
     reported: bool = False
+    broken: frozenset[str] = frozenset()
 
 
 class ResolverTrust:
@@ -149,7 +158,7 @@ class ResolverTrust:
         """Look at a resolver and decide; returns whether it can be trusted."""
         server.answered = False
         standing = self._standings[server.label]
-        seen = await self._examine(server)
+        seen = await self._examine_until_sure(server, standing)
         if standing.contradictions >= _CONTRADICTIONS:
             seen.faults.append("its denials are not confirmed")
         standing.contradictions = 0
@@ -195,6 +204,26 @@ class ResolverTrust:
             distrusted = [server for server in self._client.nameservers if not server.trusted]
             await asyncio.gather(*(self._check(server) for server in distrusted))
 
+    async def _examine_until_sure(self, server: Nameserver, standing: _Standing) -> Examination:
+        """Look, and look again where few canaries seem broken: is it always they, or the resolver?"""
+        seen = await self._examine(server)
+        broken = frozenset(seen.broken)
+        if broken <= standing.broken:
+            standing.broken = broken
+            return seen
+        again = _AGAIN if not seen.faults and self._may_be_broken(broken) else 0
+        looks = [seen, *[await self._examine(server) for _ in range(again)]]
+        if again and all(broken == frozenset(one.broken) and not one.faults for one in looks):
+            standing.broken = broken
+            _log.warning("dns.canary_broken", resolver=server.label, why="; ".join(seen.broken.values()))
+            return looks[-1]
+        seen.faults += [fault for one in looks for fault in (*one.broken.values(), *one.faults)]
+        return seen
+
+    def _may_be_broken(self, domains: Collection[str]) -> bool:
+        """Tell whether less than a third of the canaries are denied, so that they may be at fault."""
+        return len(domains) * 3 < len(self._domains)
+
     async def _examine(self, server: Nameserver) -> Examination:
         """Ask the canary questions, all side by side, then for the addresses of the mail servers."""
         suffixes = self._suffixes[:_SUFFIXES]
@@ -209,18 +238,18 @@ class ResolverTrust:
         for domain, answer in zip(self._domains, exchangers, strict=True):
             if host := _judge_exchangers(domain, answer, seen):
                 hosts[domain] = host
-        await self._examine_hosts(server, list(hosts.values()), seen)
+        await self._examine_hosts(server, hosts, seen)
         return seen
 
-    async def _examine_hosts(self, server: Nameserver, hosts: Sequence[str], seen: Examination) -> None:
-        a = await self._ask_all(
-            server, [(host, kind) for kind in (RecordType.A, RecordType.AAAA) for host in hosts]
-        )
+    async def _examine_hosts(self, server: Nameserver, hosts: Mapping[str, str], seen: Examination) -> None:
+        """Ask for the addresses of the canaries' mail servers, by canary."""
+        kinds = (RecordType.A, RecordType.AAAA)
+        a = await self._ask_all(server, [(host, kind) for kind in kinds for host in hosts.values()])
         addresses: Counter[str] = Counter()
-        for host, answer in zip(hosts, a[: len(hosts)], strict=True):
-            _judge_addresses(host, answer, self._guard, seen)
+        for (domain, host), answer in zip(hosts.items(), a[: len(hosts)], strict=True):
+            _judge_addresses(domain, host, answer, self._guard, seen)
             addresses.update(set(answer.addresses))
-        owners = {public_suffixes().privatesuffix(host) for host in hosts}
+        owners = {public_suffixes().privatesuffix(host) for host in hosts.values()}
         if len(owners) > 1 and any(times == len(hosts) for times in addresses.values()):
             seen.faults.append("one address for everybody")
         seen.has_ipv6 = any(answer.addresses for answer in a[len(hosts) :])
@@ -262,16 +291,18 @@ def _judge_exchangers(domain: str, answer: DnsAnswer, seen: Examination) -> str:
     if hosts:
         return hosts[0][1]
     if answer.outcome is not DnsOutcome.FAILED or is_null_mx(answer):
-        seen.faults.append(f"{domain} should take mail")
+        seen.broken[domain] = f"{domain} should take mail"
     return ""
 
 
-def _judge_addresses(host: str, answer: DnsAnswer, guard: AddressGuard, seen: Examination) -> None:
+def _judge_addresses(
+    domain: str, host: str, answer: DnsAnswer, guard: AddressGuard, seen: Examination
+) -> None:
     """A mail server everybody knows must have a public address."""
     if answer.addresses and all(guard.allows(address) for address in answer.addresses):
         seen.known += 1
     elif answer.outcome is not DnsOutcome.FAILED:
-        seen.faults.append(f"{host} should have a public address")
+        seen.broken[domain] = f"{host} should have a public address"
 
 
 def _set_gauges(servers: Sequence[Nameserver]) -> None:

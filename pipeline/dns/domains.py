@@ -325,6 +325,8 @@ class DomainFacts:
     def _settle(self, domain: str, ruling: DomainRuling) -> None:
         """Hand the ruling out at once, or after one more look at the canaries where there are any."""
         self._zones.leave(domain, exists=ruling.state not in _MAY_NOT_EXIST)
+        if domain in self._config.canaries and ruling.state is not DomainState.ROUTED:
+            ruling = DomainRuling(DomainState.UNAVAILABLE, detail="everybody knows that it takes mail")
         if not self._trust.is_active:
             self._publish(domain, ruling)
             return

@@ -199,10 +199,12 @@ async def serving(
     """Serve a zone on a free loopback port."""
     stub = DnsStub(zone, fallback, host=host, lowers=lowers, refuses_edns=refuses_edns, drops_edns=drops_edns)
 
-    talks: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
+    talks: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
+
+    def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talks[writer] = asyncio.create_task(talk(reader, writer))  # known, and closed, before its first turn
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talks[writer] = asyncio.current_task()
         try:
             while True:
                 size = int.from_bytes(await reader.readexactly(2), "big")
@@ -219,7 +221,7 @@ async def serving(
     loop = asyncio.get_running_loop()
     datagrams, listener = one_port(host)
     stub.port = listener.getsockname()[1]
-    tcp = await asyncio.start_server(talk, sock=listener)
+    tcp = await asyncio.start_server(meet, sock=listener)
     udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(stub), sock=datagrams)
     try:
         yield stub
@@ -229,7 +231,7 @@ async def serving(
         ends = list(talks.values())
         for writer in tuple(talks):
             writer.close()  # its reader ends with it
-        await asyncio.gather(*[task for task in ends if task is not None], return_exceptions=True)
+        await asyncio.gather(*ends, return_exceptions=True)
         await tcp.wait_closed()
         await asyncio.sleep(0)
 

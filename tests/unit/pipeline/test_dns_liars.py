@@ -222,6 +222,36 @@ async def test_a_resolver_that_is_right_again_is_believed_again(monkeypatch: pyt
     assert "gmail.com should take mail" in logs[0]["why"]
 
 
+BROKEN = {
+    "the domain is gone": ("gmail.com", "MX", NXDOMAIN),
+    "it takes no mail": ("web.de", "MX", Says(["0 ."])),
+    "its mail server has lost its address": ("mx.gmx.net", "A", NODATA),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+async def test_one_canary_that_is_broken_itself_stops_nobody_and_is_not_called_invalid(kind: str) -> None:
+    name, rdtype, says = BROKEN[kind]
+    zone = TRUTH | {name: {**TRUTH[name], rdtype: says}}
+    with capture_logs() as logs:
+        async with serving(zone) as stub, domain_facts(stub, config=CONFIG) as facts:
+            for _ in range(3):
+                found = await facts.lookup([*REAL, *DEAD, *CANARIES])
+                assert {found[name].state for name in REAL} == {DomainState.ROUTED}
+                assert found["gone.com"].state is DomainState.NOT_FOUND
+                assert {found[name].state for name in CANARIES} == {
+                    DomainState.ROUTED,
+                    DomainState.UNAVAILABLE,
+                }
+    assert [log["event"] for log in logs] == ["dns.canary_broken"]  # and that is said once
+
+
+async def test_a_resolver_that_denies_many_canaries_is_not_believed() -> None:
+    zone = TRUTH | {name: {"MX": NXDOMAIN} for name in CANARIES[:2]}
+    async with serving(zone) as stub, domain_facts(stub, config=CONFIG) as facts:
+        assert await facts.lookup([*REAL, *DEAD], final=False) == {}
+
+
 async def test_a_silent_resolver_is_no_witness_either() -> None:
     async with serving({}, saying(always(SILENCE))) as stub:
         config = DnsConfig(canaries=CANARIES, timeout=0.05, tries=2)
