@@ -14,7 +14,7 @@ BENCHMARKS := syntax replies dns throttle engine single_validate download pages
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install check fmt unit test fuzz soak mutate cover dev demo bench dist lock clean
+.PHONY: help install check fmt unit test fuzz soak mutate cover dev demo bench alarms dist lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,10 @@ demo: $(READY) ## validate a generated list on a mail internet in a box
 
 bench: $(READY) ## measure, side by side with what one would write instead
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+alarms: $(READY) ## write Prometheus' rules and the runbook anew from the table of alarms
+	@$(BIN)/mailsift ops alarm-rules > deploy/prometheus/alerts.yml
+	@$(BIN)/mailsift ops alarm-rules --runbook > docs/runbook.md
 
 dist: $(READY) ## wheel and sdist in dist/
 	@rm -rf dist

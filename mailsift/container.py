@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.drafts import Drafts
     from mailsift.jobs.engine.claim import Engine
     from mailsift.jobs.engine.claimer import EngineConfig
+    from mailsift.jobs.engine.health import HealthWatch
     from mailsift.jobs.engine.maintenance import Maintenance, Tidier
     from mailsift.jobs.erasure import Eraser
     from mailsift.jobs.forecasts import Forecasts
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from mailsift.pipeline.guard import AddressGuard
     from mailsift.pipeline.judge.table import VerdictPolicy
     from mailsift.pipeline.lists import Lists
-    from mailsift.pipeline.probe.port25 import Port25Probe
+    from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
     from mailsift.pipeline.probe.prober import Prober
     from mailsift.pipeline.providers import Providers
     from mailsift.pipeline.single import SingleValidator
@@ -108,6 +109,7 @@ class Container:
         self._closing = closing
         self._pool_size = pool_size
         self._other = other or OtherParts()
+        self._port25: Port25Status | None = None
         self.clock = self._other.clock
 
     # What everything stands on.
@@ -259,14 +261,19 @@ class Container:
         """What operators see and do."""
         from mailsift.jobs.admin.actions import Actions, JobActions
         from mailsift.jobs.admin.console import Console, FleetConfig
+        from mailsift.jobs.admin.reading import InstallationReader
         from mailsift.jobs.admin.service import Operations
         from mailsift.jobs.admin.throttle_admin import ThrottleAdmin
         from mailsift.jobs.tasks import QUEUE
 
         database, redis, waker = self.database, self.redis, self.waker
-        fleet = FleetConfig(self.providers, self._source_labels, QUEUE, self.clock)
+        reader = InstallationReader(database=database, redis=redis, queue=QUEUE, health=self._health)
+        fleet = FleetConfig(self.providers, self._source_labels, self.clock)
         return Operations(
-            console=Console(database=database, redis=redis, forecasts=self.forecasts, fleet=fleet),
+            console=Console(
+                database=database, redis=redis, forecasts=self.forecasts, reader=reader, fleet=fleet
+            ),
+            reader=reader,
             jobs=JobActions(database=database, jobs=self.jobs, waker=waker),
             throttles=ThrottleAdmin(database=database, redis=redis, waker=waker, fleet=fleet),
             actions=Actions(database=database, waker=waker, clock=self.clock),
@@ -276,9 +283,20 @@ class Container:
     def gauges(self) -> InstallationGauges:
         """The metrics of the whole installation."""
         from mailsift.gauges import InstallationGauges
-        from mailsift.jobs.tasks import QUEUE
 
-        return InstallationGauges(database=self.database, redis=self.redis, queue=QUEUE)
+        return InstallationGauges(self.operations.reader.read)
+
+    @cached_property
+    def _health(self) -> HealthWatch:
+        """What this process sees of network, disk and store; of resolvers and port 25 where it validates."""
+        from mailsift.jobs.engine.health import HealthWatch
+
+        return HealthWatch(
+            folder=self.settings.home,
+            blobs=self.blobs,
+            port25=self._port25,
+            resolvers=(lambda: self._domains.resolver_counts) if self._port25 else lambda: (0, 0),
+        )
 
     @property
     def _intake_limits(self) -> IntakeLimits:
@@ -412,7 +430,9 @@ class Container:
                 "drafts.error": self.drafts.sweep,
                 "notice.error": self._notifier.send_due,
                 "attempts.error": self._deliverer.purge,
+                "health.error": self._health.look_again,
             },
+            health=self._health.seen,
         )
 
     # The pipeline.
@@ -508,7 +528,9 @@ class Container:
         from mailsift.pipeline.probe.port25 import Port25Status
 
         throttle = await self.throttle(edited=edited)
-        prober, port25_probe = self._prober(throttle), self._port25_probe(throttle)
+        prober = self._prober(throttle)
+        port25 = Port25Status(self._port25_probe(throttle).probe, monotonic=time.monotonic)
+        self._port25 = port25
 
         def make() -> Validator:
             from mailsift.pipeline.validator import Validator
@@ -518,7 +540,7 @@ class Container:
                 providers=self.providers,
                 domains=self._domains,
                 prober=prober,
-                port25=Port25Status(port25_probe.probe, monotonic=time.monotonic),
+                port25=port25,
                 policy=self._policy,
             )
 
@@ -596,6 +618,7 @@ class Container:
         from mailsift.jobs.engine.step import StepPlan, StepWorker
 
         change = self._other.validator or (lambda usual: usual)
+        validator = change((await self._validator_maker(edited=True))())
         work_plan = WorkPlan(delays=self.settings.greylist_delays)
         engine = Engine(
             config=self._engine_config(worker_id),
@@ -603,7 +626,7 @@ class Container:
             chunks=ChunkWorker(
                 database=self.database,
                 blobs=self.blobs,
-                validator=change((await self._validator_maker(edited=True))()),
+                validator=validator,
                 work_plan=replace(work_plan, **(self._other.work_plan or {})),
             ),
             steps=StepWorker(

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-import structlog
 from prometheus_client import Gauge, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from mailsift.pipeline.errors import error_fields
+from mailsift.jobs.admin.alarm_table import RULES, alarms
+from mailsift.jobs.admin.alarms import Installation
 from mailsift.pipeline.metrics import OTHER, from_zero, provider_label
-from mailsift.storage.database import Database
-from mailsift.storage.redis import broker
-from mailsift.storage.redis.connection import Client
-from mailsift.storage.redis.throttle_view import ThrottleInspector
+from mailsift.storage.redis.broker import BrokerCounts
+from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql import stats
 from mailsift.storage.sql.stats import Snapshot
 from mailsift.storage.states import ENDED, JobState
 
-_CACHED_SECONDS: Final = 5.0
-_MOST_SECONDS: Final = 5.0
-"""What one look may take, at the database and at Redis."""
+_CACHED_SECONDS: Final = 3.0
 _PAGE_SECONDS: Final = 15.0
 _DEFAULT_ROUTE: Final = "default"
 """The label of the source without an address."""
@@ -115,40 +111,33 @@ READABLE: Final = from_zero(
     ["database", "redis"],
 )
 
+ALARMS: Final = Gauge(
+    "mailsift_alarm", "Whether an alarm of /ops rings now", ["alarm", "severity"], registry=None
+)
+
 _OF_DATABASE: Final = (
     *(JOBS, OLDEST_JOB, CHUNKS, BACKLOG, OLDEST_CHUNK, OUTBOX, OLDEST_DELIVERY, ENDPOINTS, LATE, DRIFT),
 )
 _OF_REDIS: Final = (QUEUED, UNACKED, PENALTY, RATE_SHARE)
-METRICS: Final = (*_OF_DATABASE, *_OF_REDIS, READABLE)
-
-_log = structlog.get_logger()
+METRICS: Final = (*_OF_DATABASE, *_OF_REDIS, READABLE, ALARMS)
 
 
 class InstallationGauges(Collector):
-    """Reads them, at most once in five seconds however many look.
+    """Reads them, at most once in three seconds however many look.
 
     Args:
-        database, redis: of the installation.
-        queue: of the wake-ups.
+        read: reads the installation; what does not answer is None there.
         monotonic: seconds, for the age of what was read.
     """
 
     def __init__(
-        self,
-        *,
-        database: Database,
-        redis: Client,
-        queue: str,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, read: Callable[[], Awaitable[Installation]], *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._database = database
-        self._redis = redis
-        self._queue = queue
+        self._read_installation = read
         self._monotonic = monotonic
         self._loop = asyncio.get_running_loop()
         self._lock = asyncio.Lock()
         self._read_at = float("-inf")
-        self._up: set[str] = set()
 
     @override
     def collect(self) -> Iterable[Metric]:
@@ -156,56 +145,47 @@ class InstallationGauges(Collector):
 
         Called in any thread but that of the loop this was made on, which has to read.
         """
-        asyncio.run_coroutine_threadsafe(self.read(), self._loop).result(_PAGE_SECONDS)
-        return [family for gauge in self._readable() for family in gauge.collect()]
+        readable = asyncio.run_coroutine_threadsafe(self.read(), self._loop).result(_PAGE_SECONDS)
+        return [family for gauge in readable for family in gauge.collect()]
 
-    async def read(self) -> None:
-        """Bring the gauges up to date."""
+    async def read(self) -> Sequence[Gauge]:
+        """Bring the gauges up to date; returns those that can be read."""
         async with self._lock:
-            if self._monotonic() - self._read_at < _CACHED_SECONDS:
-                return
-            await asyncio.gather(
-                self._try("database", self._read_database), self._try("redis", self._read_redis)
-            )
-            self._read_at = self._monotonic()
-
-    def _readable(self) -> Iterable[Gauge]:
-        if "database" in self._up:
-            yield from _OF_DATABASE
-        if "redis" in self._up:
-            yield from _OF_REDIS
-        yield READABLE
-
-    async def _try(self, source: str, read: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await read()
-            self._up.add(source)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong there, the other half is worth having
-            _log.warning("gauges.unreadable", source=source, **error_fields(error))
-            self._up.discard(source)
-        READABLE.labels(source).set(source in self._up)
-
-    async def _read_database(self) -> None:
-        async with self._database.begin() as connection:
-            await stats.limit_time(connection, _MOST_SECONDS)
-            _set_all(await stats.snapshot(connection))
-
-    async def _read_redis(self) -> None:
-        async with asyncio.timeout(_MOST_SECONDS):
-            level = await broker.counts(self._redis, self._queue)
-            learned = await ThrottleInspector(self._redis).read()
-        QUEUED.set(level.queued)
-        UNACKED.set(level.unacked)
-        PENALTY.clear()
-        RATE_SHARE.clear()
-        for one in learned:
-            if provider_label(one.provider) != OTHER:
-                labels = one.provider, one.source or _DEFAULT_ROUTE
-                PENALTY.labels(*labels).set(one.closed_s)
-                RATE_SHARE.labels(*labels).set(one.share)
+            if self._monotonic() - self._read_at >= _CACHED_SECONDS:
+                self._seen = await self._read_installation()
+                _set_all(self._seen)
+                self._read_at = self._monotonic()
+        of_database = _OF_DATABASE if self._seen.stats is not None else ()
+        of_redis = _OF_REDIS if self._seen.broker is not None else ()
+        return (*of_database, *of_redis, READABLE, ALARMS)
 
 
-def _set_all(seen: Snapshot) -> None:
+def _set_all(seen: Installation) -> None:
+    READABLE.labels("database").set(seen.stats is not None)
+    READABLE.labels("redis").set(seen.broker is not None)
+    ringing = {alarm.code for alarm in alarms(seen)}
+    for rule in RULES:
+        if rule.check:
+            ALARMS.labels(rule.code, rule.level.value).set(rule.code in ringing)
+    if seen.stats is not None:
+        _set_database(seen.stats)
+    if seen.broker is not None:
+        _set_redis(seen.broker, seen.throttles or ())
+
+
+def _set_redis(broker: BrokerCounts, learned: Iterable[LearnedRate]) -> None:
+    QUEUED.set(broker.queued)
+    UNACKED.set(broker.unacked)
+    PENALTY.clear()
+    RATE_SHARE.clear()
+    for one in learned:
+        if provider_label(one.provider) != OTHER:
+            labels = one.provider, one.source or _DEFAULT_ROUTE
+            PENALTY.labels(*labels).set(one.closed_s)
+            RATE_SHARE.labels(*labels).set(one.share)
+
+
+def _set_database(seen: Snapshot) -> None:
     ready = [level for level in seen.chunks if level.state == "ready"]
     due = [level.oldest_s for level in seen.outbox.levels if level.state == "due"]
     _set(JOBS, {(state,): count for state, count in seen.jobs.items()})

@@ -142,7 +142,7 @@ class Settings(BaseSettings):
     lease_seconds: float = Field(
         default=60.0, gt=0, description="what a worker holds, chunks and sessions, is free after this silence"
     )
-    heartbeat_seconds: float = Field(default=10.0, gt=0, description="how often a worker renews its leases")
+    heartbeat_seconds: float = Field(default=5.0, gt=0, description="how often a worker renews its leases")
     sweep_seconds: float = Field(
         default=5.0, gt=0, description="how often lost leases and wake-ups are looked for"
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from mailsift.jobs.admin import filters
-from mailsift.jobs.admin.alarms import Installation, alarms
+from mailsift.jobs.admin.alarm_table import alarms
+from mailsift.jobs.admin.alarms import Alarm
 from mailsift.jobs.admin.models import (
     AccountJob,
     JobDetails,
@@ -18,6 +18,7 @@ from mailsift.jobs.admin.models import (
     rated_backlog,
     throttle_rows,
 )
+from mailsift.jobs.admin.reading import InstallationReader
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.rates import ProviderRates
 from mailsift.jobs.service import JobEvent
@@ -26,8 +27,7 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.syntax.address import parse_address
-from mailsift.storage.database import Connection, Database, Row
-from mailsift.storage.redis import broker
+from mailsift.storage.database import Connection, Database, Row, unavailable
 from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.connection import Client, Lifeline
 from mailsift.storage.redis.facts import FactInspector, KnownDomain
@@ -63,13 +63,11 @@ class FleetConfig:
     Attributes:
         providers: the provider table with the overrides file.
         sources: the labels of our own addresses, "" for the default route.
-        queue: the broker's queue of wake-ups.
         clock: seconds since the epoch.
     """
 
     providers: Providers
     sources: Sequence[str]
-    queue: str
     clock: Clock
 
     def check_source(self, source: str) -> None:
@@ -86,27 +84,41 @@ class Console:
     """Reads everything across accounts; whoever calls has made sure that an operator asks."""
 
     def __init__(
-        self, *, database: Database, redis: Client, forecasts: Forecasts, fleet: FleetConfig
+        self,
+        *,
+        database: Database,
+        redis: Client,
+        forecasts: Forecasts,
+        reader: InstallationReader,
+        fleet: FleetConfig,
     ) -> None:
         self._database = database
+        self._reader = reader
         self._forecasts = forecasts
-        self._redis = redis
         self._fleet = fleet
         self._throttles = ThrottleInspector(redis)
         self._facts = FactInspector(redis)
         self._lifeline = Lifeline("The operator console")
 
     async def overview(self) -> Overview:
-        """Return whether it flows, and if not why not."""
-        throttles, counts = await asyncio.gather(self._learned(), self.broker())
+        """Return whether it flows, and if not why not.
+
+        Raises:
+            MailsiftError: `database_unavailable`.
+        """
+        seen = await self._reader.read()
+        if seen.stats is None:
+            raise unavailable()
         async with self._database.begin() as connection:
-            seen = Installation(stats=await stats.snapshot(connection), throttles=throttles, broker=counts)
-            rates = await self._rates(connection, throttles)
+            rates = await self._rates(connection, seen.throttles)
             fullest = await stats.backlogs(connection, limit=_FULLEST)
         left = await self._forecasts.of_all()
-        return Overview(
-            seen.stats, counts, alarms(seen), [rated_backlog(row, rates) for row in fullest], left
-        )
+        backlogs = [rated_backlog(row, rates) for row in fullest]
+        return Overview(seen.stats, seen.broker, alarms(seen), backlogs, left)
+
+    async def alarms(self) -> Sequence[Alarm]:
+        """Return what is wrong, the worst first; also while the database does not answer."""
+        return alarms(await self._reader.read())
 
     async def jobs(self, wanted: JobFilter, *, limit: int = 50, cursor: str = "") -> JobsPage:
         """Return matching jobs of all accounts, newest first.
@@ -223,7 +235,7 @@ class Console:
 
     async def broker(self) -> BrokerCounts | None:
         """Return what lies in the broker; None while it is gone."""
-        return await self._lifeline.call(lambda: broker.counts(self._redis, self._fleet.queue))
+        return await self._reader.broker()
 
     async def audit(self, *, limit: int = 100, before: int | None = None) -> Sequence[AuditRow]:
         """Return what was done by anybody in any account, newest first."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mailsift.jobs.admin.actions import Actions, JobActions
 from mailsift.jobs.admin.console import Console
+from mailsift.jobs.admin.reading import InstallationReader
 from mailsift.jobs.admin.throttle_admin import ThrottleAdmin
 
 
@@ -15,10 +16,12 @@ class Operations:
 
     Attributes:
         console: to look.
+        reader: reads what the alarms look at.
         jobs, throttles, actions: to change jobs; providers and domains; workers, leases and deliveries.
     """
 
     console: Console
+    reader: InstallationReader
     jobs: JobActions
     throttles: ThrottleAdmin
     actions: Actions

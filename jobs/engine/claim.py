@@ -60,7 +60,11 @@ class Engine:
             UUID, int
         ] = {}  # by job: how often its step was given back since it last went well
         self._heartbeat = Heartbeat(
-            owner=config.owner, worker_id=config.worker_id, slots=config.slots + 1, every=config.heartbeat_s
+            owner=config.owner,
+            worker_id=config.worker_id,
+            slots=config.slots + 1,
+            every=config.heartbeat_s,
+            health=maintenance.health,
         )
         self._beating: asyncio.Task[None] | None = None
         self._swept_at = float("-inf")

@@ -37,7 +37,7 @@ class EngineConfig:
     triage_slots: int = 3
     job_cap: int = JOB_CAP
     lease_s: float = 60.0
-    heartbeat_s: float = 10.0
+    heartbeat_s: float = 5.0
     sweep_s: float = 5.0
     run_s: float = 20.0
     linger_s: float = 1.0

@@ -8,6 +8,7 @@ import resource
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,7 @@ from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import error_fields
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import workers
-from mailsift.storage.sql.workers import ProcessReport
+from mailsift.storage.sql.workers import ProcessHealth, ProcessReport
 
 _log = structlog.get_logger()
 
@@ -36,13 +37,23 @@ class Heartbeat:
         worker_id: names the worker whose pool it is in; "" = it is on its own.
         slots: chunks and steps it takes at a time; a sweeper takes none.
         every: seconds between heartbeats.
+        health: says what the process sees of network, disk and store.
     """
 
-    def __init__(self, *, owner: str, worker_id: str = "", slots: int, every: float) -> None:
+    def __init__(
+        self,
+        *,
+        owner: str,
+        worker_id: str = "",
+        slots: int,
+        every: float,
+        health: Callable[[], ProcessHealth] = ProcessHealth,
+    ) -> None:
         self._owner = owner
         self._worker_id = worker_id or owner
         self._slots = slots
         self._every = every
+        self._health = health
         self._version = version("mailsift")
         self._claimed_at: float | None = None
         self._swept_at: float | None = None
@@ -83,6 +94,7 @@ class Heartbeat:
             beat_s=self._every,
             claimed_ago=_age(self._claimed_at),
             swept_ago=_age(self._swept_at),
+            health=self._health(),
         )
         LOOP_LAG.set(report.lag_s)
         MEMORY.set(report.rss_bytes)

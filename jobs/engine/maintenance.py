@@ -24,6 +24,7 @@ from mailsift.storage.database import Database
 from mailsift.storage.sql import leases
 from mailsift.storage.sql.deliveries import ClaimedDelivery
 from mailsift.storage.sql.stats import claimable
+from mailsift.storage.sql.workers import ProcessHealth
 
 KEPT_SECONDS = 86_400.0
 """How long a file that nobody touches stays; whatever is being worked on is touched."""
@@ -42,11 +43,20 @@ class Maintenance:
         deliverer: makes the attempts of deliveries that are due.
         periodic: tasks that every sweep starts, each once at a time, by what is logged when one fails.
         slots: attempts in flight at once.
+
+    Attributes:
+        health: says what the process sees of network, disk and store.
     """
 
     def __init__(
-        self, *, deliverer: Deliverer, periodic: Mapping[str, Callable[[], Awaitable[object]]], slots: int = 8
+        self,
+        *,
+        deliverer: Deliverer,
+        periodic: Mapping[str, Callable[[], Awaitable[object]]],
+        health: Callable[[], ProcessHealth] = ProcessHealth,
+        slots: int = 8,
     ) -> None:
+        self.health = health
         self._deliverer = deliverer
         self._periodic = periodic
         self._slots = slots

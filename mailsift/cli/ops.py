@@ -16,7 +16,9 @@ from rich.live import Live
 from mailsift.cli import ops_output
 from mailsift.cli.progress import PLAIN, console
 from mailsift.container import open_container
+from mailsift.jobs.admin import alarm_files
 from mailsift.jobs.admin.actions import Applied, JobAction
+from mailsift.jobs.admin.alarm_table import RULES
 from mailsift.jobs.admin.filters import BROKEN, read_filter
 from mailsift.jobs.admin.service import Operations
 from mailsift.pipeline.clock import system_clock
@@ -184,6 +186,16 @@ def throttles(
         _print_json(*map(ops_output.throttle_shape, found))
     else:
         Console().print(ops_output.throttle_table(found))
+
+
+@ops_app.command("alarm-rules")
+def alarm_rules(
+    *, runbook: Annotated[bool, typer.Option("--runbook", help="Print the runbook instead.")] = False
+) -> None:
+    """Print the alarms as rules for Prometheus: what `/ops` says is wrong, and what only counters show."""
+    print(  # noqa: T201 - the command's output
+        alarm_files.runbook(RULES) if runbook else alarm_files.prometheus_rules(RULES), end=""
+    )
 
 
 @contextmanager

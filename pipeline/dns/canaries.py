@@ -109,6 +109,12 @@ class ResolverTrust:
         """Whether there is a resolver that can be trusted."""
         return not self._closed and any(server.trusted for server in self._client.nameservers)
 
+    @property
+    def distrusted(self) -> int:
+        """How many resolvers were looked at and are not believed."""
+        servers = self._client.nameservers
+        return sum(self._standings[one.label].reported and not one.trusted for one in servers)
+
     async def ready(self) -> bool:
         """Wait until a resolver can be trusted, or all have been looked at; returns which it is."""
         if not self._domains:

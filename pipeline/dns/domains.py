@@ -179,6 +179,11 @@ class DomainFacts:
         return await self._trust.ready()
 
     @property
+    def resolver_counts(self) -> tuple[int, int]:
+        """How many resolvers there are, and how many of them were looked at and are not believed."""
+        return len(self._client.nameservers), self._trust.distrusted
+
+    @property
     def has_trusted_resolver(self) -> bool:
         """Whether there is a resolver whose canaries hold."""
         return self._trust.holds

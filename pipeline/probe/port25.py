@@ -20,6 +20,8 @@ from mailsift.pipeline.smtp.connection import SessionError, dial
 KEPT_SECONDS: Final = 300.0
 UNKNOWN_SECONDS: Final = 30.0
 FRESH_SECONDS: Final = 10.0
+CLOSED_SECONDS: Final = 15.0
+"""Between two looks at a way out that is closed: who mends it wants to see it."""
 _DNS_SECONDS: Final = 2.0
 _CONNECT_SECONDS: Final = 5.0
 _HEAD_START: Final = 0.25  # seconds before the next server is dialled as well
@@ -61,6 +63,19 @@ class Port25Status:
             if self._monotonic() >= self._looked_at + FRESH_SECONDS:
                 self._learn(await self._probe())
         return self._open
+
+    @property
+    def standing(self) -> str:
+        """What was found last: `open`, `closed`, `away` (closed, and open before), "" = nobody has looked."""
+        if self._open:
+            return "open" if self.has_been_open else ""
+        return "away" if self.has_been_open else "closed"
+
+    async def look_again(self) -> None:
+        """Look whether a closed way out is open again, unless somebody has just looked."""
+        async with self._lock:
+            if not self._open and self._monotonic() >= self._looked_at + CLOSED_SECONDS:
+                self._learn(await self._probe())
 
     def _learn(self, found: Known) -> None:
         self._looked_at = self._monotonic()

@@ -7,7 +7,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -163,6 +163,9 @@ class Blobs:
         url: `file:///path`, `s3://bucket/prefix`, `gs://…`, `az://…`; credentials come from the environment.
         cache_dir: local folder for downloads and uploads under way; one for each store.
         cache_bytes: the least recently fetched downloads are dropped beyond about this size.
+
+    Attributes:
+        trouble: the code of what the store failed with; "" since it has taken a blob again.
     """
 
     def __init__(self, url: str, cache_dir: Path, *, cache_bytes: int = 10 * 2**30) -> None:
@@ -175,6 +178,15 @@ class Blobs:
         )
         local = isinstance(self._store, LocalStore) and self._store.prefix
         self._root = Path(local) if local else None
+        self.trouble = ""
+
+    async def look_again(self) -> None:
+        """Where the store failed, see whether it takes a blob again; does nothing while it works."""
+        with suppress(MailsiftError, OSError):
+            if self.trouble and not await asyncio.to_thread(_is_empty, self._root):
+                key = f"probes/{uuid4()}"
+                await self._put(key, b"mailsift")
+                await self.delete(key)
 
     async def put_file(self, key: str, path: Path) -> None:
         """Store a copy of the file; readers see all of it or nothing."""
@@ -199,7 +211,7 @@ class Blobs:
             if self._root is None or not await asyncio.to_thread(move_in, path, self._root / key):
                 await self._put(key, path)
         except OSError as error:
-            raise _failed(error) from error
+            raise self._note(_failed(error)) from error
         finally:
             path.unlink(missing_ok=True)
 
@@ -207,8 +219,13 @@ class Blobs:
         """Return a local file with the blob's content, for reading only: the blob itself or a download."""
         _checked(key)
         if self._root is not None:
-            return await asyncio.to_thread(_in_place, self._root, key)
-        with _store_errors():
+            try:
+                return await asyncio.to_thread(_in_place, self._root, key)
+            except MailsiftError as error:
+                if error.retryable:
+                    self._note(error)
+                raise
+        with self._store_errors():
             meta = await obstore.head_async(self._store, key)
             version = hashlib.sha256(f"{meta['e_tag']} {meta['size']}".encode()).hexdigest()[:16]
             path = self._cache / key / version
@@ -245,7 +262,7 @@ class Blobs:
         """Say whether the blob is there."""
         _checked(key)
         try:
-            with _store_errors():
+            with self._store_errors():
                 await obstore.head_async(self._store, key)
         except MailsiftError as error:
             if error.code == "blob_not_found":
@@ -256,7 +273,7 @@ class Blobs:
     async def list(self, prefix: str) -> tuple[str, ...]:
         """Return the sorted keys below the prefix, which is a whole path segment: `a/b` covers `a/b/c`."""
         _checked(prefix)
-        with _store_errors():
+        with self._store_errors():
             found = await obstore.list(self._store, prefix).collect_async()
         return tuple(sorted(meta["path"] for meta in found))
 
@@ -291,7 +308,7 @@ class Blobs:
     async def _delete_one(self, key: str) -> None:
         await self._forget_copy(key)
         try:
-            with _store_errors():
+            with self._store_errors():
                 await obstore.delete_async(self._store, key)
         except MailsiftError as error:
             if error.code != "blob_not_found":
@@ -300,7 +317,8 @@ class Blobs:
     async def _check_there(self) -> None:
         """Refuse to write where a local store was: whoever brings it back would hide what was written."""
         if self._root is not None and not await asyncio.to_thread(self._root.is_dir):
-            raise MailsiftError("blob_store_failed", "The folder of the blob store is gone.", retryable=True)
+            gone = MailsiftError("blob_store_failed", "The folder of the blob store is gone.", retryable=True)
+            raise self._note(gone)
 
     async def _forget_copy(self, key: str) -> None:
         if self._root is None:
@@ -309,10 +327,26 @@ class Blobs:
     async def _put(self, key: str, data: Path | bytes) -> None:
         _checked(key)
         await self._check_there()
-        with _store_errors():
+        with self._store_errors():
             await obstore.put_async(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
         if self._root is not None:
             await asyncio.to_thread(settle, self._root / key)
+        self.trouble = ""
+
+    @contextmanager
+    def _store_errors(self) -> Iterator[None]:
+        """Turn the store's errors into ours; their texts name paths and requests, not for customers."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise _not_found() from None
+        except (BaseError, OSError) as error:
+            raise self._note(_failed(error)) from error
+
+    def _note(self, error: MailsiftError) -> MailsiftError:
+        """Remember that the store is in trouble."""
+        self.trouble = error.code
+        return error
 
     async def _download(self, key: str, path: Path) -> None:
         self._cache.mkdir(parents=True, exist_ok=True)
@@ -330,15 +364,17 @@ class Blobs:
             await asyncio.to_thread(prune, self._cache, self._cache_bytes)
 
 
-def _in_place(root: Path, key: str) -> Path:
-    """Return where a blob lies in a local store, if it does.
+def _is_empty(root: Path | None) -> bool:
+    """Say whether nothing is in a local store: it was not mounted, or was taken away."""
+    return root is not None and not any(root.iterdir())
 
-    A store without anything in it is one that was not mounted, or was taken away.
-    """
+
+def _in_place(root: Path, key: str) -> Path:
+    """Return where a blob lies in a local store, if it does."""
     try:
         if (root / key).is_file():
             return root / key
-        if not any(root.iterdir()):
+        if _is_empty(root):
             raise MailsiftError(
                 "blob_store_failed", "The blob store is empty: is it mounted?", retryable=True
             )
@@ -356,17 +392,6 @@ def _checked(key: str) -> str:
     if len(key) > _KEY_LENGTH or not _KEY.fullmatch(key):
         raise MailsiftError("bad_blob_key", "A blob key is a relative path of letters, digits and ._- only.")
     return key
-
-
-@contextmanager
-def _store_errors() -> Iterator[None]:
-    """Turn the store's errors into ours; their texts name paths and requests, not for customers."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise _not_found() from None
-    except (BaseError, OSError) as error:
-        raise _failed(error) from error
 
 
 def _failed(error: Exception) -> MailsiftError:

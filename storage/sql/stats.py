@@ -136,6 +136,7 @@ class Snapshot:
         drift: jobs whose counters are wrong.
         outbox: webhook deliveries.
         endpoints: how many are in each of ENDPOINT_STATES.
+        failing_lately: webhooks that began to fail within the last hour.
         late_schedules: by how many seconds each one that is late is so.
         workers: every process that did not say goodbye.
         minutes: the last ones, the oldest first and the one that runs last.
@@ -152,6 +153,7 @@ class Snapshot:
     drift: Sequence[CounterDrift] = ()
     outbox: Outbox = field(default_factory=Outbox)
     endpoints: Mapping[str, int] = field(default_factory=dict)
+    failing_lately: int = 0
     late_schedules: Sequence[float] = ()
     workers: Sequence[Worker] = ()
     minutes: Sequence[Minute] = ()
@@ -406,7 +408,8 @@ _DELIVERED = text("""
 
 _ENDPOINTS = text("""
     SELECT CASE WHEN NOT enabled THEN 'disabled' WHEN failures > 0 THEN 'failing' ELSE 'healthy' END AS state,
-        count(*) AS endpoints
+        count(*) AS endpoints,
+        count(*) FILTER (WHERE enabled AND failing_since > clock_timestamp() - interval '1 hour') AS lately
     FROM endpoint GROUP BY 1
 """)
 
@@ -583,6 +586,7 @@ async def snapshot(
     """
     today = (await connection.execute(_TODAY)).one()
     oldest = await connection.execute(_OLDEST_JOBS, {"small_bytes": small_bytes})
+    endpoints = list(await connection.execute(_ENDPOINTS))
     return Snapshot(
         jobs={row.state: row.jobs for row in await connection.execute(_JOBS)},
         oldest_jobs={row.size: row.oldest_s for row in oldest},
@@ -592,7 +596,8 @@ async def snapshot(
         troubled=await leases.count_troubled(connection),
         drift=[CounterDrift(**row) for row in (await connection.execute(_DRIFT)).mappings()],
         outbox=await outbox(connection),
-        endpoints={row.state: row.endpoints for row in await connection.execute(_ENDPOINTS)},
+        endpoints={row.state: row.endpoints for row in endpoints},
+        failing_lately=sum(row.lately for row in endpoints),
         late_schedules=list((await connection.execute(_LATE_SCHEDULES)).scalars()),
         workers=await workers.everybody(connection),
         minutes=[

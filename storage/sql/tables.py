@@ -286,6 +286,7 @@ worker = Table(
     Column("swept_at", _MOMENT),
     Column("stopped_at", _MOMENT),  # it said goodbye
     Column("drain_since", _MOMENT),  # an operator wants it to claim nothing more
+    Column("health", JSONB, nullable=False, server_default="{}"),  # what it sees of network, disk and store
     Index("worker_by_crew", "crew"),
 )
 

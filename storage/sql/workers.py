@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import text
 
 from mailsift.storage.database import Connection
 
-MISSED_BEATS: Final = 3
+MISSED_BEATS: Final = 2
 """A process that misses so many heartbeats in a row is gone."""
 ACTIVE: Final = "active"
 """The state of a worker that claims."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessHealth:
+    """What one process sees of what it depends on.
+
+    Attributes:
+        port25: `open`, `closed` (since this process began), `away` (it was open before), "" = not looked at.
+        resolvers, distrusted: name servers it has, and those whose canaries do not hold.
+        disk_free, disk_size: bytes where it keeps its files; 0 = nobody can say.
+        store: the code of what the blob store failed with last, "" since it works.
+    """
+
+    port25: str = ""
+    resolvers: int = 0
+    distrusted: int = 0
+    disk_free: int = 0
+    disk_size: int = 0
+    store: str = ""
+
+    @classmethod
+    def load(cls, stored: Mapping[str, Any]) -> ProcessHealth:
+        """Return what was stored; what an older or newer release says beside it is left alone."""
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in stored.items() if name in known})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +69,7 @@ class ProcessReport:
     beat_s: float
     claimed_ago: float | None
     swept_ago: float | None
+    health: ProcessHealth = field(default_factory=ProcessHealth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +82,7 @@ class Worker:
         draining: an operator wants it to claim nothing more.
         heard: it has been told so.
         gone: it has missed its heartbeats and never said goodbye.
+        health: what it sees of network, disk and store.
     """
 
     owner: str
@@ -75,6 +103,7 @@ class Worker:
     draining: bool
     heard: bool
     gone: bool
+    health: ProcessHealth = field(default_factory=ProcessHealth)
 
     @property
     def state(self) -> str:
@@ -89,14 +118,14 @@ class Worker:
 # A process that takes the place of another one in the pool of a drained worker is drained too.
 _BEAT = text("""
     INSERT INTO worker AS w (owner, crew, host, pid, version, slots, in_hand, lag_s, rss_bytes, beat_s,
-        claimed_at, swept_at, drain_since)
+        claimed_at, swept_at, health, drain_since)
     VALUES (:owner, :worker_id, :host, :pid, :version, :slots, :in_hand, :lag_s, :rss_bytes, :beat_s,
         clock_timestamp() - make_interval(secs => :claimed_ago),
-        clock_timestamp() - make_interval(secs => :swept_ago),
+        clock_timestamp() - make_interval(secs => :swept_ago), CAST(:health AS jsonb),
         (SELECT min(drain_since) FROM worker WHERE crew = :worker_id))
     ON CONFLICT (owner) DO UPDATE SET in_hand = excluded.in_hand, lag_s = excluded.lag_s,
         rss_bytes = excluded.rss_bytes, beat_at = clock_timestamp(), stopped_at = NULL,
-        claimed_at = excluded.claimed_at, swept_at = excluded.swept_at
+        claimed_at = excluded.claimed_at, swept_at = excluded.swept_at, health = excluded.health
     RETURNING drain_since IS NOT NULL
 """)
 
@@ -107,7 +136,7 @@ _GOODBYE = text("""
 
 _LIST = text("""
     SELECT w.owner, w.crew AS worker_id, w.host, w.pid, w.version, w.slots, w.in_hand, w.lag_s, w.rss_bytes,
-        w.started_at, extract(epoch FROM clock_timestamp() - w.started_at)::float8 AS up_s,
+        w.started_at, w.health, extract(epoch FROM clock_timestamp() - w.started_at)::float8 AS up_s,
         coalesce(leased.chunks, 0) AS chunks, w.drain_since IS NOT NULL AS draining,
         coalesce(w.beat_at > w.drain_since, false) AS heard,
         extract(epoch FROM clock_timestamp() - w.beat_at)::float8 AS beat_age,
@@ -134,7 +163,9 @@ _PURGE_MINUTES = text("DELETE FROM throughput WHERE minute < clock_timestamp() -
 
 async def report(connection: Connection, process: ProcessReport) -> bool:
     """Write down what a process tells; returns whether it is to claim nothing more."""
-    return bool((await connection.execute(_BEAT, asdict(process))).scalar_one())
+    values = asdict(process)
+    values["health"] = json.dumps(values["health"])
+    return bool((await connection.execute(_BEAT, values)).scalar_one())
 
 
 async def say_goodbye(connection: Connection, owner: str) -> None:
@@ -145,7 +176,7 @@ async def say_goodbye(connection: Connection, owner: str) -> None:
 async def everybody(connection: Connection, *, limit: int = 500) -> Sequence[Worker]:
     """Return the processes that did not say goodbye, those that are gone last."""
     found = await connection.execute(_LIST, {"limit": limit, "missed": MISSED_BEATS})
-    return [Worker(**row) for row in found.mappings()]
+    return [Worker(**{**row, "health": ProcessHealth.load(row["health"])}) for row in found.mappings()]
 
 
 async def drain(

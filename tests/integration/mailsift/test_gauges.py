@@ -15,10 +15,13 @@ from prometheus_client import generate_latest
 from mailsift import gauges
 from mailsift.cli.serve import _beside
 from mailsift.gauges import InstallationGauges
+from mailsift.jobs.admin.reading import InstallationReader
+from mailsift.jobs.engine.health import HealthWatch
 from mailsift.jobs.tasks import CeleryWaker, make_app
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.runtime.worker import run_sweeper
 from mailsift.settings import Settings
+from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Database
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.throttle import RedisThrottle
@@ -32,11 +35,13 @@ GONE = "postgresql://nobody@127.0.0.1:1/gone"
 
 @asynccontextmanager
 async def reader(
-    database_url: str, redis_url: str, monotonic: Callable[[], float] = time.monotonic
+    folder: Path, database_url: str, redis_url: str, monotonic: Callable[[], float] = time.monotonic
 ) -> AsyncIterator[InstallationGauges]:
     database, redis = Database(database_url), connect(redis_url, timeout=0.5)
+    health = HealthWatch(folder=folder, blobs=Blobs(folder.as_uri(), folder))
+    seen = InstallationReader(database=database, redis=redis, queue="mailsift", health=health)
     try:
-        yield InstallationGauges(database=database, redis=redis, queue="mailsift", monotonic=monotonic)
+        yield InstallationGauges(seen.read, monotonic=monotonic)
     finally:
         await database.aclose()
         await redis.aclose()
@@ -47,8 +52,10 @@ async def shown(found: InstallationGauges) -> Exposed:
     return Exposed(page.decode())
 
 
-async def test_an_empty_installation_shows_every_gauge_at_rest(database_url: str, redis_url: str) -> None:
-    async with reader(database_url, redis_url) as found:
+async def test_an_empty_installation_shows_every_gauge_at_rest(
+    tmp_path: Path, database_url: str, redis_url: str
+) -> None:
+    async with reader(tmp_path, database_url, redis_url) as found:
         page = await shown(found)
     assert page.value("mailsift_gauges_up") == 2
     names = {family.name for gauge in gauges.METRICS for family in gauge.describe()}
@@ -57,30 +64,33 @@ async def test_an_empty_installation_shows_every_gauge_at_rest(database_url: str
         "mailsift_throttle_pace_ratio",
     }  # of providers that were asked
     assert names - ratios == set(page.samples)
-    for name in names - {"mailsift_gauges_up"}:
+    for name in names - {"mailsift_gauges_up", "mailsift_alarm"}:
         assert page.value(name) == 0, name
+    assert page.value("mailsift_alarm") == page.value("mailsift_alarm", alarm="no_workers") == 1
 
 
 @pytest.mark.parametrize(("database_up", "redis_up"), [(True, False), (False, True), (False, False)])
 async def test_what_cannot_be_read_is_left_out_and_said(
-    database_url: str, redis_url: str, database_up: bool, redis_up: bool
+    tmp_path: Path, database_url: str, redis_url: str, database_up: bool, redis_up: bool
 ) -> None:
     urls = database_url if database_up else GONE, redis_url if redis_up else "redis://127.0.0.1:1"
-    async with reader(*urls) as found:
+    async with reader(tmp_path, *urls) as found:
         page = await shown(found)
     assert page.value("mailsift_gauges_up", source="database") == database_up
     assert page.value("mailsift_gauges_up", source="redis") == redis_up
+    assert page.value("mailsift_alarm", alarm="database_gone") == (not database_up)
+    assert page.value("mailsift_alarm", alarm="redis_gone") == (not redis_up)
     assert ("mailsift_jobs" in page.samples) == database_up
     assert ("mailsift_broker_queue_len" in page.samples) == redis_up
 
 
-async def test_wake_ups_in_the_queue_are_counted_once_in_five_seconds_at_most(
-    database_url: str, redis_url: str
+async def test_wake_ups_in_the_queue_are_counted_once_in_three_seconds_at_most(
+    tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
     waker = CeleryWaker(make_app(redis_url))
     await waker.wake(3)
-    moments = iter([0.0, 0.0, 4.9, 5.0, 5.0])
-    async with reader(database_url, redis_url, lambda: next(moments)) as found:
+    moments = iter([0.0, 0.0, 2.9, 3.0, 3.0])
+    async with reader(tmp_path, database_url, redis_url, lambda: next(moments)) as found:
         assert (await shown(found)).value("mailsift_broker_queue_len") == 3
         await waker.wake(2)
         assert (await shown(found)).value("mailsift_broker_queue_len") == 3
@@ -88,7 +98,7 @@ async def test_wake_ups_in_the_queue_are_counted_once_in_five_seconds_at_most(
 
 
 async def test_a_provider_that_asked_for_less_is_shown_and_a_customers_mail_host_is_not(
-    database_url: str, redis_url: str
+    tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
     redis = connect(redis_url)
     throttle = RedisThrottle(redis, row=row, config=CONFIG)
@@ -96,7 +106,7 @@ async def test_a_provider_that_asked_for_less_is_shown_and_a_customers_mail_host
         await session(throttle, ask(provider, source="192.0.2.7"), SessionOutcome.RATE)
     await session(throttle, ask("outlook"))
     await redis.aclose()
-    async with reader(database_url, redis_url) as found:
+    async with reader(tmp_path, database_url, redis_url) as found:
         page = await shown(found)
     assert 25 < page.value("mailsift_throttle_penalty_seconds", provider="google", source="192.0.2.7") < 40
     assert page.value("mailsift_throttle_pace_ratio", provider="google") == 0.5

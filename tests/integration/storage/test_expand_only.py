@@ -111,7 +111,8 @@ def upgrade(url: str, to: str) -> None:
 
 
 def test_revisions_are_numbered_one_after_the_other() -> None:
-    assert [f"{number:04}" for number in range(1, len(REVISIONS) + 1)] == REVISIONS
+    assert sorted(REVISIONS) == REVISIONS
+    assert all(len(number) == 4 and number.isdecimal() for number in REVISIONS)
     assert newest_revision() == REVISIONS[-1] < REVISION
 
 

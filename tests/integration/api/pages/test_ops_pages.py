@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 
 from mailsift.accounts.people import Role
 from mailsift.api.pages import ops
-from mailsift.jobs.admin.alarms import RULES
+from mailsift.jobs.admin.alarm_table import RULES
 from mailsift.pipeline.ports import SessionOutcome
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import actions, some_job, words
@@ -109,7 +109,7 @@ async def test_every_page_shows_an_installation_in_full_swing(api: Api, operator
 
 
 async def test_every_alarm_leads_to_the_page_where_it_is_looked_into(operator: httpx.AsyncClient) -> None:
-    for path in {f"/ops/{rule.page}" for rule in RULES}:
+    for path in {f"/ops{rule.page}" for rule in RULES}:
         assert (await operator.get(path)).status_code == 200, path
 
 

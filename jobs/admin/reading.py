@@ -1,0 +1,73 @@
+"""Reads what the alarms look at: from the database, from Redis, and what this process sees itself."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.metadata import version
+from typing import Final
+
+import structlog
+
+from mailsift.jobs.admin.alarms import Installation
+from mailsift.jobs.engine.health import HealthWatch
+from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.storage.database import Database, DatabaseError
+from mailsift.storage.redis import broker
+from mailsift.storage.redis.broker import BrokerCounts
+from mailsift.storage.redis.connection import Client, Lifeline
+from mailsift.storage.redis.throttle_view import LearnedRate, ThrottleInspector
+from mailsift.storage.sql import stats
+from mailsift.storage.sql.stats import Snapshot
+
+MOST_SECONDS: Final = 5.0
+"""What one look may take, at the database and at Redis."""
+
+_log = structlog.get_logger()
+
+
+class InstallationReader:
+    """Reads the same numbers for pages, terminal and metrics.
+
+    Args:
+        database, redis: of the installation.
+        queue: of the wake-ups.
+        health: what this process sees.
+    """
+
+    def __init__(self, *, database: Database, redis: Client, queue: str, health: HealthWatch) -> None:
+        self._database = database
+        self._redis = redis
+        self._queue = queue
+        self._health = health
+        self._throttle = ThrottleInspector(redis)
+        self._lifeline = Lifeline("The operator console")
+        self._version = version("mailsift")
+
+    async def read(self) -> Installation:
+        """Return everything; what does not answer is None."""
+        snapshot, (throttles, broker), _ = await asyncio.gather(
+            self._snapshot(), self._of_redis(), self._health.look_again()
+        )
+        return Installation(
+            stats=snapshot,
+            throttles=throttles,
+            broker=broker,
+            own=self._health.seen(),
+            version=self._version,
+        )
+
+    async def broker(self) -> BrokerCounts | None:
+        """Return what lies in the broker; None while it is gone."""
+        return await self._lifeline.call(lambda: broker.counts(self._redis, self._queue))
+
+    async def _snapshot(self) -> Snapshot | None:
+        try:
+            async with asyncio.timeout(MOST_SECONDS), self._database.begin() as connection:
+                await stats.limit_time(connection, MOST_SECONDS)
+                return await stats.snapshot(connection)
+        except (DatabaseError, MailsiftError, OSError) as error:
+            _log.warning("installation.unreadable", source="database", **error_fields(error))
+            return None
+
+    async def _of_redis(self) -> tuple[list[LearnedRate] | None, BrokerCounts | None]:
+        return await self._lifeline.call(self._throttle.read), await self.broker()
