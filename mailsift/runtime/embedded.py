@@ -69,6 +69,7 @@ class EmbeddedServers:
         self._user: int | None = None
         self._leaving = threading.Event()
         self._watch: threading.Thread | None = None
+        self._watcher: int | None = None
 
     @property
     def database_url(self) -> str:
@@ -112,20 +113,46 @@ class EmbeddedServers:
             self.stop()
             raise
 
-    def keep_up(self) -> None:
-        """Start a server that dies again, until `stop`, and log both; not for a process that forks."""
+    def keep_up(self, *, apart: bool = False) -> None:
+        """Start a server that dies again, until `stop`, and log both.
+
+        Args:
+            apart: in a process of its own, for a command that forks and must have no other thread then.
+        """
+        if apart:
+            self._watcher = self._fork_watcher()
+            return
         self._watch = threading.Thread(
             target=self._revive_until_stopped, name="mailsift-servers", daemon=True
         )
         self._watch.start()
 
+    def _fork_watcher(self) -> int:
+        """Start the process that watches; it ends with this one, however that ends, and is no user itself."""
+        command = os.getpid()
+        if watcher := os.fork():
+            return watcher
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the command's: it stops this one, too
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            if self._user is not None:
+                os.close(self._user)
+            while os.getppid() == command:
+                self._leaving.wait(WATCH_SECONDS)
+                self._revive_all()
+        finally:
+            os._exit(0)
+
     def _revive_until_stopped(self) -> None:
         while not self._leaving.wait(WATCH_SECONDS):
-            for daemon in self._needed:
-                try:
-                    self._revive(daemon)
-                except (MailsiftError, OSError) as error:  # a full disk, perhaps: the next look tries again
-                    events.error("embedded.down", server=daemon.name, error=str(error))
+            self._revive_all()
+
+    def _revive_all(self) -> None:
+        for daemon in self._needed:
+            try:
+                self._revive(daemon)
+            except (MailsiftError, OSError) as error:  # a full disk, perhaps: the next look tries again
+                events.error("embedded.down", server=daemon.name, error=str(error))
 
     def _revive(self, daemon: Daemon) -> None:
         """Start the server when none of its processes lives."""
@@ -142,6 +169,10 @@ class EmbeddedServers:
         if self._watch is not None:
             self._watch.join()
             self._watch = None
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            os.kill(watcher, signal.SIGTERM)  # nobody has waited for it: its number is still its own
+            os.waitpid(watcher, 0)
         user, self._user = self._user, None
         if user is None:
             return

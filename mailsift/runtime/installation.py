@@ -30,7 +30,7 @@ def installation(settings: Settings, *, database: bool = True, forks: bool = Fal
     Args:
         settings: as read from the environment.
         database: False for a command that needs only Redis.
-        forks: True for a command whose process forks: it cannot watch the servers.
+        forks: True for a command whose process forks: another one watches the servers then.
 
     Raises:
         MailsiftError: `embedded_missing`, `embedded_failed`, `database_unavailable`.
@@ -47,8 +47,7 @@ def installation(settings: Settings, *, database: bool = True, forks: bool = Fal
             found["database_url"] = SecretStr(servers.database_url)
         if need_valkey:
             found["redis_url"] = SecretStr(servers.redis_url)
-        if not forks:
-            servers.keep_up()
+        servers.keep_up(apart=forks)
         yield settings.model_copy(update=found)
 
 

@@ -8,10 +8,12 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from mailsift.runtime.embedded import EmbeddedServers
@@ -65,6 +67,31 @@ async def test_servers_that_die_come_back_and_work_goes_on(short_tmp: Path) -> N
                 assert read(servers) not in {None, before}
                 assert await _completed(client) == 3
     assert CommandLine(settings).running() == []
+
+
+async def test_a_lone_worker_watches_its_servers_too_and_leaves_nothing(short_tmp: Path) -> None:
+    settings = settings_for(short_tmp / "lone", sandbox={})
+    servers, log = EmbeddedServers(settings.home), short_tmp / "worker.log"
+
+    address = servers.database_url.replace("+psycopg", "")
+
+    async def beats() -> bool:
+        query = "SELECT 1 FROM worker WHERE beat_at > clock_timestamp() - interval '2 s'"
+        with suppress(psycopg.Error), psycopg.connect(address) as connection:
+            return connection.execute(query).fetchone() is not None
+        return False
+
+    line = CommandLine(settings)
+    async with command(settings, log, "worker", "--processes", "1"):
+        await until(beats, within=60)
+        for name, read in (("valkey", _valkey), ("postgres", _postgres)):
+            before = read(servers)
+            assert before is not None
+            os.kill(before, signal.SIGKILL)
+            await until(lambda name=name: _says(log, "embedded.restarted", name), within=60)  # type: ignore[misc]
+            assert read(servers) not in {None, before}
+        await until(beats, within=60)
+    assert line.running() == []
 
 
 def _postgres(servers: EmbeddedServers) -> int | None:

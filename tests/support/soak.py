@@ -53,6 +53,8 @@ from tests.support.workers import ROOT, WorkerGroup
 WORLD_SEED, DOMAINS = 3, 150
 OPEN_JOBS: Final = 6
 MODES: Final = ("deep", "fast", "medium")
+LONG_LISTS: Final = 0.3
+"""The share of lists without probes that are long: work that is caught in its middle."""
 SETTLE_SECONDS: Final = 300.0
 """How long everything that is open may take once nothing goes wrong any more; many times what it takes."""
 REST: Final = (1.0, 3.0)
@@ -186,6 +188,8 @@ class Customer:
         """Hand in one list after the other."""
         while not self.over.is_set():
             mode, rows = self.dice.choice(MODES), self.dice.randrange(50, 600)
+            if mode != "deep" and self.dice.random() < LONG_LISTS:
+                rows = self.dice.randrange(5_000, 20_000)
             try:
                 await self.one_job(self.folder / f"customer-{number}", mode, rows)
             except Exception as error:  # noqa: BLE001 - told in the end, with everything else

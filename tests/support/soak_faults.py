@@ -76,6 +76,12 @@ def a_worker_dies_with_all_its_processes(stage: Stage) -> Iterator[None]:
 @contextmanager
 def a_worker_hangs_longer_than_its_leases(stage: Stage) -> Iterator[None]:
     hung = _children(stage.workers.pids[stage.victim()])
+    pids, limit = {process.pid for process in hung}, time.monotonic() + 5
+    while time.monotonic() < limit:  # in the middle of a chunk, so that it has something to commit too late
+        held = stage.query("SELECT lease_owner FROM chunk WHERE state = 'leased'")
+        if pids & {int(owner.split(":")[-2]) for (owner,) in held}:
+            break
+        time.sleep(0.02)
     for process in hung:
         _send(process.pid, signal.SIGSTOP)
     yield
