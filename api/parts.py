@@ -9,6 +9,7 @@ from fastapi import Request
 
 from mailsift.accounts.keys import KeyService
 from mailsift.accounts.service import People
+from mailsift.accounts.usage import UsageMeter
 from mailsift.api.http.auth import Authenticator
 from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
@@ -35,6 +36,7 @@ class ApiParts:
         plans: what lists will take.
         webhooks, schedules: what can be asked of them.
         operations: what operators see and do.
+        usage: what accounts use.
         answers: what requests with an Idempotency-Key were answered.
         ready: raises a MailsiftError when a server that is needed does not answer.
         clock: seconds since the epoch.
@@ -51,6 +53,7 @@ class ApiParts:
     webhooks: WebhookService
     schedules: ScheduleService
     operations: Operations
+    usage: UsageMeter
     answers: AnswerStore
     ready: Callable[[], Awaitable[None]]
     clock: Clock

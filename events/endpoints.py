@@ -18,7 +18,7 @@ from mailsift.storage.database import Connection, Database, Row, from_row
 from mailsift.storage.sql import deliveries, endpoints, events
 from mailsift.storage.sql.deliveries import EndpointLimits, NewAttempt
 from mailsift.storage.sql.endpoints import EndpointHealth, NewEndpoint
-from mailsift.storage.sql.events import EventRow
+from mailsift.storage.sql.events import EventFilter, EventRow
 
 MAX_ENDPOINTS = 50
 MAX_OVERLAP_S = 7 * 86_400
@@ -353,6 +353,23 @@ class WebhookService:
             count += await deliveries.add_missed(connection, endpoint_id, since=since, now=now)
         await self._wake(min(count, 1))
         return count
+
+    async def events(self, account_id: UUID, wanted: EventFilter, *, limit: int) -> Sequence[EventRow]:
+        """Return the account's events, oldest first."""
+        async with self._database.begin() as connection:
+            return await events.of_account(connection, account_id, wanted, limit)
+
+    async def event(self, account_id: UUID, event_id: UUID) -> EventRow:
+        """Return an event of the account.
+
+        Raises:
+            MailsiftError: `event_not_found`.
+        """
+        async with self._database.begin() as connection:
+            found = await events.get(connection, account_id, event_id)
+        if found is None:
+            raise MailsiftError("event_not_found", "There is no such event.")
+        return found
 
     async def test(self, account_id: UUID, endpoint_id: UUID, kind: SimulatedEvent) -> TestOutcome:
         """Send a simulated event once, now, also to a disabled webhook; it never counts as a failure.

@@ -24,6 +24,7 @@ from mailsift.settings import Settings
 if TYPE_CHECKING:
     from mailsift.accounts.keys import KeyService
     from mailsift.accounts.service import People
+    from mailsift.accounts.usage import UsageMeter
     from mailsift.api.parts import ApiParts
     from mailsift.events.delivery import Deliverer
     from mailsift.events.endpoints import WebhookService
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
     from mailsift.pipeline.probe.prober import Prober
     from mailsift.pipeline.providers import Providers
-    from mailsift.pipeline.single import SingleValidator
+    from mailsift.pipeline.single import SingleOptions, SingleValidator
     from mailsift.pipeline.smtp.config import Source
     from mailsift.pipeline.validator import Validator
     from mailsift.storage.blobs.store import Blobs
@@ -562,8 +563,8 @@ class Container:
         """Return the whole pipeline, with its resolver, throttle and fact cache; needs REDIS_URL."""
         return (await self._validator_maker(edited=False))()
 
-    async def single(self) -> SingleValidator:
-        """Return what judges one address at a time."""
+    async def single(self, used: Callable[[SingleOptions, int, int, int], None]) -> SingleValidator:
+        """Return what judges one address at a time; `used` is told how much."""
         from mailsift.jobs.metrics import count_verdict
         from mailsift.pipeline.single import SingleValidator
 
@@ -572,13 +573,30 @@ class Container:
             policy=self._policy,
             open_validator=await self._validator_maker(edited=True),
             count=count_verdict,
+            used=used,
         )
+
+    async def _usage(self) -> UsageMeter:
+        """Return what counts single addresses, and writes it down every few seconds and at the end."""
+        from mailsift.accounts.usage import FLUSH_SECONDS, UsageMeter
+        from mailsift.storage.repeating import repeating
+
+        meter = UsageMeter(self.database)
+        self._closing.push_async_callback(meter.flush)
+        await self._closing.enter_async_context(repeating(meter.flush, every=FLUSH_SECONDS))
+        return meter
 
     async def api_parts(self) -> ApiParts:
         """Return what the API is made of."""
         from mailsift.api.http.auth import Authenticator
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts
+        from mailsift.storage.sql.usage import Amounts
+
+        usage = await self._usage()
+
+        def count_use(options: SingleOptions, rows: int, addresses: int, probes: int) -> None:
+            usage.count(options.owner, options.mode, Amounts(rows, addresses, probes))
 
         authenticator = Authenticator(
             keys=self.keys,
@@ -589,13 +607,14 @@ class Container:
             authenticator=authenticator,
             keys=self.keys,
             people=self.people,
-            single=await self.single(),
+            single=await self.single(count_use),
             jobs=self.jobs,
             drafts=self.drafts,
             plans=self.plans,
             webhooks=self.webhooks,
             schedules=self.schedules,
             operations=self.operations,
+            usage=usage,
             answers=AnswerStore(database=self.database, vault=self._vault),
             ready=self._check_schema,
             clock=self.clock,

@@ -7,7 +7,7 @@ second and of the memory of a process. So mode fast does without; a property tes
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -53,6 +53,8 @@ class SingleValidator:
         lists, policy: all that mode fast needs.
         open_validator: opens the whole pipeline; called when the first address asks for more than the lists.
         count: told the status and the result of every verdict.
+        used: told after every call how it was to look, and how many addresses were given, how many of them
+            are distinct, and about how many a mail server was asked and answered.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class SingleValidator:
         policy: VerdictPolicy,
         open_validator: Callable[[], Validator],
         count: Callable[[str, str], None],
+        used: Callable[[SingleOptions, int, int, int], None],
     ) -> None:
         self._lists = lists
         self._policy = policy
@@ -69,20 +72,30 @@ class SingleValidator:
         self._opening = asyncio.Lock()
         self._validator: Validator | None = None
         self._count = count
+        self._used = used
 
     async def validate(self, email: str, options: SingleOptions) -> dict[str, Any]:
         """Return the 13 fields, and with `options.evidence` the facts as JSON in `evidence`.
 
         When time runs out the verdict is the honest risky one, never an error.
         """
-        repaired = self._lists.repaired(email) if options.repair else ""
-        address = repaired or email
+        return (await self.validate_many([email], options))[0]
+
+    async def validate_many(self, emails: Sequence[str], options: SingleOptions) -> list[dict[str, Any]]:
+        """Do what `validate` does for some addresses at once, in their order; each is asked about once."""
+        repaired = {email: self._lists.repaired(email) if options.repair else "" for email in emails}
+        meant = {email: other or email for email, other in repaired.items()}
+        texts = list(dict.fromkeys(meant.values()))
         if options.mode is Mode.FAST and not options.evidence:
-            verdict = validate_fast(address, self._lists, self._policy)
+            fast = {text: validate_fast(text, self._lists, self._policy) for text in texts}
+            found = _Validated(fast, len(texts), 0)
         else:
-            verdict = await _validate_row(address, options, await self._opened())
-        self._count(verdict["status"], verdict["result"])
-        return with_repair(verdict, repaired)
+            found = await _validate_texts(texts, options, await self._opened())
+        self._used(options, len(emails), found.distinct, found.probes)
+        verdicts = [found.verdicts[meant[email]] for email in emails]
+        for verdict in verdicts:
+            self._count(verdict["status"], verdict["result"])
+        return [with_repair(one, repaired[email]) for one, email in zip(verdicts, emails, strict=True)]
 
     async def _opened(self) -> Validator:
         async with self._opening:
@@ -135,15 +148,31 @@ def _judged(rule: str, known: Described, policy: VerdictPolicy) -> Verdict:
     return judge(evidence, policy)
 
 
-async def _validate_row(email: str, options: SingleOptions, validator: Validator) -> dict[str, Any]:
-    """Take one address through the pipeline as a list of one row."""
+@dataclass(frozen=True, slots=True)
+class _Validated:
+    """Verdicts by text, how many distinct addresses they are about, and how many mail servers answered."""
+
+    verdicts: Mapping[str, dict[str, Any]]
+    distinct: int
+    probes: int
+
+
+async def _validate_texts(texts: list[str], options: SingleOptions, validator: Validator) -> _Validated:
+    """Take some distinct texts through the pipeline as a small list."""
     import polars as pl  # noqa: PLC0415 - frames are for those who look further than the lists
 
     from mailsift.pipeline.syntax.column import parse_column  # noqa: PLC0415 - see above
     from mailsift.pipeline.validator import ValidationRequest  # noqa: PLC0415 - see above
 
-    parsed = parse_column(pl.Series("raw", [email], pl.String))
-    frame = parsed.with_columns(pl.lit(0, pl.UInt32).alias("n"), pl.lit(1, pl.UInt32).alias("rows"))
+    parsed = parse_column(pl.Series("raw", texts, pl.String))
+    # texts of one canonical address are one; those that are none stand for themselves
+    pairs = parsed.select("address", "rule").iter_rows()
+    keys = [f" {text}" if rule else address for (address, rule), text in zip(pairs, texts, strict=True)]
+    places: dict[str, int] = {}
+    numbers = [places.setdefault(key, len(places)) for key in keys]
+    frame = parsed.with_columns(
+        pl.Series("n", numbers, pl.UInt32), pl.lit(1, pl.UInt32).alias("rows")
+    ).unique("n", keep="first", maintain_order=True)
     seconds = max(options.deadline - _RESERVE, options.deadline / 2)
     request = ValidationRequest(
         options.mode,
@@ -159,4 +188,6 @@ async def _validate_row(email: str, options: SingleOptions, validator: Validator
     except TimeoutError:
         result = validator.give_up(frame, options.mode, request.domains_found)
     wanted = [*_FIELDS, "evidence"] if options.evidence else list(_FIELDS)
-    return result.finished.select(wanted).row(0, named=True)
+    by_number = {row.pop("n"): row for row in result.finished.select("n", *wanted).iter_rows(named=True)}
+    verdicts = {text: by_number[number] for text, number in zip(texts, numbers, strict=True)}
+    return _Validated(verdicts, len(places), result.probes)

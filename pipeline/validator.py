@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -96,10 +96,12 @@ class ValidationResult:
     Attributes:
         finished: `n`, `rows`, the 13 fields, `evidence` and `provider` (frames.SEGMENT plus `rows`).
         waiting: frames.WAITING plus `throttle_key`, `reason`, `delay`.
+        probes: mailboxes about which a mail server was asked now and answered.
     """
 
     finished: pl.DataFrame
     waiting: pl.DataFrame
+    probes: int = 0
 
 
 _Deferred = dict[str, tuple[str, str, float]]
@@ -154,7 +156,9 @@ class Validator:
         findings = Findings(request.mode, domains, probed.mailboxes, probed.catch_alls, self._policy)
         believed = request.mode is Mode.FAST or self._domains.has_trusted_resolver
         reason = WaitReason.SLOW if believed else WaitReason.RESOLVER
-        return _judge(frame, deferred | _slow_domains(frame, request.mode, reason), findings, request)
+        result = _judge(frame, deferred | _slow_domains(frame, request.mode, reason), findings, request)
+        asked = (fact for fact in probed.mailboxes.values() if fact.smtp_code and not fact.cached)
+        return replace(result, probes=sum(1 for _ in asked))
 
     def give_up(
         self, frame: pl.DataFrame, mode: Mode, domains_found: Mapping[str, DomainFact] | None = None

@@ -56,6 +56,16 @@ class Authenticator:
             raise RefusedError("insufficient_scope", text, {"WWW-Authenticate": header})
         return caller
 
+    async def charge(self, request: Request, caller: Caller, units: int) -> None:
+        """Count a request as so many more: it asks about several addresses.
+
+        Raises:
+            MailsiftError: `rate_limited`.
+        """
+        ruling = await self._limit.take(self._requests, str(caller.account_id), units=units)
+        if ruling is not None:
+            self._apply_limit(request, ruling)
+
     async def _count(self, caller: Caller) -> Ruling | None:
         return await self._limit.take(self._requests, str(caller.account_id), mark=mark_of(caller.key_id))
 

@@ -116,6 +116,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "webhook_disabled": 409,
     "webhook_test_limit": 429,
     "delivery_not_found": 404,
+    "event_not_found": 404,
     "delivery_conflict": 409,
     "schedule_not_found": 404,
     "schedule_cron_invalid": 422,
@@ -123,6 +124,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "schedule_source_gone": 409,
     "schedule_limit": 409,
     "schedule_ended": 422,
+    "usage_range_invalid": 422,
     # operators
     "bad_filter": 422,
     "bad_limit": 422,

@@ -70,6 +70,7 @@ _SOURCES: Final[Mapping[str, tuple[_Source, ...]]] = {
         _Source("run_schedule", "202", "/data/job_id"),
     ),
     "webhook_id": (_Source("create_webhook", "201", "/data/webhook_id"),),
+    "event_id": (_Source("test_webhook", "200", "/data/event_id"),),
     "delivery_id": (_Source("test_webhook", "200", "/data/delivery_id"),),
     "schedule_id": (_Source("create_schedule", "201", "/data/schedule_id"),),
 }

@@ -1,9 +1,9 @@
-"""POST /v1/email/single-validate: one address, now."""
+"""POST /v1/email/single-validate and batch-validate: one address or some, now."""
 
 from __future__ import annotations
 
 from json import JSONDecodeError
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.exceptions import RequestValidationError
@@ -24,7 +24,10 @@ from mailsift.pipeline.single import SingleOptions
 from mailsift.pipeline.verdict import Status
 
 LONGEST_MS: Final = 60_000
+MOST: Final = 100
+"""Addresses in a batch; longer lists are jobs."""
 _JSON: Final = "application/json"
+_APPLIED: Final = {"Preference-Applied": "return=minimal"}  # RFC 7240
 _needed: Final = RequireScope(Scope.VALIDATE)
 _PREFER: Final = {
     "name": "Prefer",
@@ -34,26 +37,29 @@ _PREFER: Final = {
 }
 
 
+_MODE: Any = Field(default=Mode.DEEP, description="fast: syntax and lists; medium: and DNS; deep: and SMTP")
+_DEADLINE: Any = Field(
+    default=10_000,
+    ge=100,
+    le=LONGEST_MS,
+    description="when time runs out the verdict is risky, not an error",
+)
+_REPAIR: Any = Field(
+    default=False,
+    description="where the text is no address but means one (`Jane <jane@example.com>`), validate that one;"
+    " `suggestion` says which",
+)
+
+
 class SingleRequest(BaseModel):
     """One address and how far to look."""
 
     model_config = ConfigDict(extra="forbid")
 
     email: Email = Field(examples=["jane@example.com"])
-    mode: Mode = Field(
-        default=Mode.DEEP, description="fast: syntax and lists; medium: and DNS; deep: and SMTP"
-    )
-    deadline_ms: Whole = Field(
-        default=10_000,
-        ge=100,
-        le=LONGEST_MS,
-        description="when time runs out the verdict is risky, not an error",
-    )
-    repair: StrictBool = Field(
-        default=False,
-        description="where the text is no address but means one (`Jane <jane@example.com>`), validate "
-        "that one; `suggestion` says which",
-    )
+    mode: Mode = _MODE
+    deadline_ms: Whole = _DEADLINE
+    repair: StrictBool = _REPAIR
 
 
 class FullVerdict(BaseModel):
@@ -83,6 +89,35 @@ class MinimalVerdict(BaseModel):
     status: Status
     score: int
     reason: str
+
+
+class BatchRequest(BaseModel):
+    """Some addresses and how far to look."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    emails: list[Email] = Field(min_length=1, max_length=MOST, examples=[["jane@example.com", "joe@example"]])
+    mode: Mode = _MODE
+    deadline_ms: Whole = _DEADLINE
+    repair: StrictBool = _REPAIR
+
+
+class BatchVerdict(FullVerdict):
+    """An address of a batch with its 13 fields."""
+
+    email: str = Field(description="the address as it was sent")
+
+
+class MinimalBatchVerdict(MinimalVerdict):
+    """An address of a batch, with `Prefer: return=minimal`."""
+
+    email: str
+
+
+class BatchResponse(BaseModel):
+    """The verdicts, in the order of the addresses."""
+
+    results: list[BatchVerdict | MinimalBatchVerdict]
 
 
 class DirectRoute(OnceRoute):
@@ -134,6 +169,11 @@ router = APIRouter(
 )
 
 
+batch_router = APIRouter(
+    prefix="/v1/email", tags=["email"], route_class=OnceRoute, generate_unique_id_function=operation_id
+)
+
+
 @router.post(
     "/single-validate",
     summary="Validate one address",
@@ -145,15 +185,45 @@ async def validate_email(
     request: Request, wanted: SingleRequest, caller: Annotated[Caller, Depends(_needed)]
 ) -> JSONResponse:
     """Validate one address by the rules of lists; `Prefer: return=minimal` shortens the answer."""
-    options = SingleOptions(
+    data = await parts_of(request).single.validate(wanted.email, _options(wanted, caller))
+    if _wants_minimal(request.headers.get("prefer", "")):
+        return answer(_minimal(data), "The address was validated.", headers=_APPLIED)
+    return answer(data, "The address was validated.")
+
+
+@batch_router.post(
+    "/batch-validate",
+    summary="Validate some addresses",
+    response_model=Envelope[BatchResponse],
+    responses=error_responses(),
+    openapi_extra={"parameters": [_PREFER]},
+)
+async def validate_batch(
+    request: Request, wanted: BatchRequest, caller: Annotated[Caller, Depends(_needed)]
+) -> JSONResponse:
+    """Validate up to 100 addresses in one answer, in their order, before one deadline.
+
+    An address that stands there twice is asked about once. Each one counts as a request.
+    """
+    parts, emails = parts_of(request), wanted.emails
+    if len(emails) > 1:
+        await parts.authenticator.charge(request, caller, len(emails) - 1)
+    verdicts = await parts.single.validate_many(emails, _options(wanted, caller))
+    minimal = _wants_minimal(request.headers.get("prefer", ""))
+    shown = map(_minimal, verdicts) if minimal else verdicts
+    results = [{"email": email, **verdict} for email, verdict in zip(emails, shown, strict=True)]
+    headers = _APPLIED if minimal else None
+    return answer({"results": results}, "The addresses were validated.", headers=headers)
+
+
+def _options(wanted: SingleRequest | BatchRequest, caller: Caller) -> SingleOptions:
+    return SingleOptions(
         wanted.mode, wanted.deadline_ms / 1000, owner=str(caller.account_id), repair=wanted.repair
     )
-    data = await parts_of(request).single.validate(wanted.email, options)
-    headers = {}
-    if _wants_minimal(request.headers.get("prefer", "")):
-        data = {name: data[name] for name in MinimalVerdict.model_fields}
-        headers = {"Preference-Applied": "return=minimal"}  # RFC 7240
-    return answer(data, "The address was validated.", headers=headers)
+
+
+def _minimal(verdict: dict[str, Any]) -> dict[str, Any]:
+    return {name: verdict[name] for name in MinimalVerdict.model_fields}
 
 
 def _wants_minimal(prefer: str) -> bool:

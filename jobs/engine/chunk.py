@@ -6,7 +6,7 @@ import asyncio
 import io
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import polars as pl
@@ -116,7 +116,7 @@ class ChunkWorker:
             segment_key = await self._store_segment(chunk, result.finished)
             deferred = await self._store_deferred(chunk, group_deferred(result.waiting, self._plan.cut))
         with watch.phase("commit"):
-            last = await self._commit(chunk, deferred, result.finished, segment_key)
+            last = await self._commit(chunk, deferred, result, segment_key)
         count_verdicts(result.finished)
         count_waiting(result.waiting)
         return last
@@ -168,12 +168,13 @@ class ChunkWorker:
         self,
         chunk: ClaimedChunk,
         deferred: list[NewChunk],
-        finished: pl.DataFrame | None = None,
+        result: ValidationResult | None = None,
         segment_key: str | None = None,
     ) -> bool:
-        counts, warning = (
-            (VerdictCounts(), "") if finished is None else (counts_of(finished), warning_of(finished))
-        )
+        counts, warning = VerdictCounts(), ""
+        if result is not None:
+            counts = replace(counts_of(result.finished), probes=result.probes)
+            warning = warning_of(result.finished)
         return await self._database.run(
             lambda connection: close_chunk(
                 connection,

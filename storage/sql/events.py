@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from uuid import UUID
@@ -57,6 +58,58 @@ async def insert(connection: Connection, row: EventRow) -> None:
 async def remember(connection: Connection, row: EventRow) -> None:
     """Remember an event that is told to nobody by itself."""
     await connection.execute(insert_into(event).values(asdict(row)))
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events; what is empty or None does not narrow.
+
+    Attributes:
+        types: of one of these.
+        since: that happened then or later.
+        job_id: of this job.
+        after: behind this place: time and id.
+    """
+
+    types: Sequence[str] = ()
+    since: datetime | None = None
+    job_id: UUID | None = None
+    after: tuple[datetime, UUID] | None = None
+
+
+_LIST = text("""
+    SELECT * FROM event
+    WHERE account_id = :account_id
+      AND (cardinality(CAST(:types AS text[])) = 0 OR type = ANY(CAST(:types AS text[])))
+      AND created_at >= coalesce(CAST(:since AS timestamptz), '-infinity')
+      AND (CAST(:job_id AS uuid) IS NULL OR job_id = CAST(:job_id AS uuid))
+      AND (created_at, id) > (coalesce(CAST(:after_at AS timestamptz), '-infinity'),
+                              coalesce(CAST(:after_id AS uuid), '00000000-0000-0000-0000-000000000000'))
+    ORDER BY created_at, id LIMIT :limit
+""")
+
+
+async def of_account(
+    connection: Connection, account_id: UUID, wanted: EventFilter, limit: int
+) -> list[EventRow]:
+    """Return the account's events, oldest first."""
+    at, event_id = wanted.after or (None, None)
+    values = {
+        "types": list(wanted.types),
+        "since": wanted.since,
+        "job_id": wanted.job_id,
+        "after_at": at,
+        "after_id": event_id,
+    }
+    found = await connection.execute(_LIST, {"account_id": account_id, "limit": limit, **values})
+    return [EventRow(**row) for row in found.mappings()]
+
+
+async def get(connection: Connection, account_id: UUID, event_id: UUID) -> EventRow | None:
+    """Return the account's event."""
+    wanted = select(event).where(event.c.account_id == account_id, event.c.id == event_id)
+    row = (await connection.execute(wanted)).mappings().one_or_none()
+    return EventRow(**row) if row else None
 
 
 async def of_job(connection: Connection, job_id: UUID) -> list[EventRow]:

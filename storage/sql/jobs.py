@@ -94,12 +94,13 @@ class StepClaim:
 
 @dataclass(frozen=True, slots=True)
 class VerdictCounts:
-    """Rows by status, and how many addresses they share."""
+    """Rows by status, how many addresses they share, and about how many mailboxes a server answered."""
 
     valid: int = 0
     invalid: int = 0
     risky: int = 0
     addresses: int = 0
+    probes: int = 0
 
     @property
     def processed(self) -> int:
@@ -174,11 +175,17 @@ _COUNT_CHUNK = statement("""
             invalid = invalid + :invalid, risky = risky + :risky, chunks = chunks + :added,
             chunks_open = chunks_open - 1 + :added, warning = coalesce(nullif(:warning, ''), warning)
         WHERE id = :job_id AND state IN {worked}
-        RETURNING chunks - :added AS first_free, chunks_open
+        RETURNING chunks - :added AS first_free, chunks_open, account_id, options->>'mode' AS mode, test
+    ), used AS (
+        INSERT INTO usage AS u (account_id, day, mode, rows, addresses, probes)
+        SELECT account_id, (clock_timestamp() AT TIME ZONE 'UTC')::date, mode, :processed, :addresses, :probes
+        FROM counted WHERE :processed > 0 OR :probes > 0
+        ON CONFLICT (account_id, day, mode) DO UPDATE SET rows = u.rows + excluded.rows,
+            addresses = u.addresses + excluded.addresses, probes = u.probes + excluded.probes
     ), recorded AS (
         INSERT INTO throughput AS t (minute, shard, chunks, addresses, valid, invalid, risky)
         SELECT date_trunc('minute', clock_timestamp()), :shard, 1, :addresses, :valid, :invalid, :risky
-        FROM counted
+        FROM counted WHERE NOT test
         ON CONFLICT (minute, shard) DO UPDATE SET chunks = t.chunks + 1,
             addresses = t.addresses + excluded.addresses, valid = t.valid + excluded.valid,
             invalid = t.invalid + excluded.invalid, risky = t.risky + excluded.risky
@@ -367,7 +374,9 @@ async def catch_up(connection: Connection, job_id: UUID) -> None:
 async def count(
     connection: Connection, job_id: UUID, counts: VerdictCounts, *, added: int, warning: str = ""
 ) -> tuple[int, int] | None:
-    """Add one closed chunk's rows and its `added` deferred chunks to the job; `warning` stays unless "".
+    """Add a closed chunk's rows to the job and its account's usage; `warning` stays unless "".
+
+    The job has `added` deferred chunks more.
 
     Returns:
         The number of the first deferred chunk and how many chunks are open; None when the job has ended.
@@ -379,6 +388,7 @@ async def count(
         "invalid": counts.invalid,
         "risky": counts.risky,
         "addresses": counts.addresses,
+        "probes": counts.probes,
         "shard": job_id.int % _SHARDS,
         "added": added,
         "warning": warning,

@@ -310,6 +310,7 @@ async def test_at_the_deadline_of_a_single_validation_the_facts_that_are_there_d
             policy=VerdictPolicy(),
             open_validator=lambda: seen.validator,
             count=lambda _status, _result: None,
+            used=lambda _options, _rows, _addresses, _probes: None,
         )
         options = SingleOptions(Mode.DEEP, deadline=0.6, owner="")
         routed = await single.validate("ann@a.test", options)

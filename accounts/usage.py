@@ -1,0 +1,57 @@
+"""What an account uses: lists are counted where their chunks are committed, single addresses here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from mailsift.jobs.views import AccountId
+from mailsift.pipeline.errors import error_fields
+from mailsift.storage.database import Database
+from mailsift.storage.sql import usage
+from mailsift.storage.sql.usage import Amounts, DayUsage
+
+FLUSH_SECONDS: Final = 5.0
+_log = structlog.get_logger()
+
+
+class UsageMeter:
+    """Counts in memory and writes every few seconds: a request does not wait for a row that all others want.
+
+    What a process had not written when it was killed is lost.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._counted: dict[UUID, dict[str, Amounts]] = {}
+
+    def count(self, owner: str, mode: str, amounts: Amounts) -> None:
+        """Add to what an account used today in this mode; `owner` is its id."""
+        of_account = self._counted.setdefault(UUID(owner), {})
+        of_account[mode] = of_account.get(mode, Amounts()) + amounts
+
+    async def flush(self) -> None:
+        """Write down what was counted; it never raises, and what could not be written comes the next time."""
+        counted, self._counted = self._counted, {}
+        while counted:
+            account_id, by_mode = counted.popitem()
+            try:
+                async with self._database.begin() as connection:
+                    await usage.add(connection, account_id, by_mode)
+            except Exception as error:  # noqa: BLE001 - the database is away
+                _log.warning("usage.error", **error_fields(error))
+                counted[account_id] = by_mode
+                break
+        for account_id, by_mode in counted.items():
+            for mode, amounts in by_mode.items():
+                self.count(str(account_id), mode, amounts)
+
+    async def days(self, account_id: AccountId, first: date, last: date) -> Sequence[DayUsage]:
+        """Return what the account used from the first to the last day (UTC), the oldest first."""
+        await self.flush()
+        async with self._database.begin() as connection:
+            return await usage.days(connection, account_id, first, last)

@@ -1,0 +1,86 @@
+"""GET /v1/usage: what the account used, by day."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, BeforeValidator, Field
+
+from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.responses import Envelope, ViewModel, answer
+from mailsift.api.parts import parts_of
+from mailsift.api.v1.jobs import Reader
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.sql.usage import Amounts
+
+router = APIRouter(prefix="/v1/usage", tags=["usage"], generate_unique_id_function=operation_id)
+
+_USUAL_DAYS: Final = 30
+_MOST_DAYS: Final = 366
+
+
+def _written(value: object) -> object:
+    """Take a day as a date only; a number could be anything."""
+    if not isinstance(value, str) or len(value) != len("2026-01-31"):
+        raise ValueError("expected YYYY-MM-DD")
+    return value
+
+
+Day = Annotated[date, BeforeValidator(_written)]
+
+
+class AmountsResponse(ViewModel):
+    """What was used."""
+
+    rows: int = Field(description="rows of lists, and addresses sent alone or in a batch, with a verdict")
+    addresses: int = Field(description="distinct ones among them, within a list or a batch")
+    probes: int = Field(description="mailboxes about which a mail server was asked and answered")
+
+
+class DayResponse(AmountsResponse):
+    """What was used on one day, in all and by mode."""
+
+    day: date
+    modes: dict[str, AmountsResponse] = Field(description="by `fast`, `medium` and `deep`, where used")
+
+
+class UsageResponse(BaseModel):
+    """What the account used; a day without use is left out."""
+
+    since: date
+    until: date
+    total: AmountsResponse
+    days: list[DayResponse] = Field(description="the oldest first")
+
+
+@router.get(
+    "",
+    summary="What was used, by day",
+    response_model=Envelope[UsageResponse],
+    responses=error_responses("usage_range_invalid"),
+)
+async def get_usage(
+    request: Request,
+    caller: Reader,
+    since: Annotated[Day | None, Query(description="first day (UTC); else 29 days before `until`")] = None,
+    until: Annotated[Day | None, Query(description="last day (UTC); else today")] = None,
+) -> JSONResponse:
+    """Say what the account used by day (UTC) and mode; single addresses are counted within seconds."""
+    parts = parts_of(request)
+    last = until or datetime.fromtimestamp(parts.clock(), UTC).date()
+    first = since or last - timedelta(days=min(_USUAL_DAYS - 1, last.toordinal() - 1))
+    if not 0 <= (last - first).days < _MOST_DAYS:
+        text = f"From `since` to `until` there are 1 to {_MOST_DAYS} days."
+        raise MailsiftError("usage_range_invalid", text)
+    found = await parts.usage.days(caller.account_id, first, last)
+    days = []
+    for day, of_day in groupby(found, lambda one: one.day):
+        modes = {one.mode: one.amounts for one in of_day}
+        amounts = AmountsResponse.model_validate(sum(modes.values(), Amounts()))
+        days.append(DayResponse.model_validate({**amounts.model_dump(), "day": day, "modes": modes}))
+    total = AmountsResponse.model_validate(sum((one.amounts for one in found), Amounts()))
+    return answer(UsageResponse(since=first, until=last, total=total, days=days))
