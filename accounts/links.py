@@ -208,8 +208,7 @@ class Links:
         Who is known already gives the password they have, who is new chooses one.
 
         Raises:
-            MailsiftError: `link_gone`, `password_weak`, `wrong_credentials`, `rate_limited`,
-                `sign_in_unavailable`.
+            MailsiftError: `link_gone`, `password_weak`, `wrong_credentials`, `rate_limited`.
         """
         view = await self.find(secret)
         hashed = ""

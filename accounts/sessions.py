@@ -17,7 +17,7 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
-from mailsift.storage.sql import people, sessions
+from mailsift.storage.sql import people, sessions, sign_in_tries
 from mailsift.storage.sql.sessions import NewSession
 
 LIFETIME: Final = timedelta(days=14)
@@ -25,6 +25,8 @@ IDLE: Final = timedelta(hours=24)
 _TOKEN_BYTES: Final = 32
 _TRIES_OF_A_CLIENT: Final = Zone("sign_in_address", quota=30, window=300)
 _TRIES_FOR_A_PERSON: Final = Zone("sign_in_person", quota=10, window=900)
+_STRICTER: Final = 2
+"""By how much fewer tries are allowed while Redis does not count them."""
 
 
 class RateLimitedError(MailsiftError):
@@ -36,28 +38,43 @@ class RateLimitedError(MailsiftError):
 
 
 class SignInLimiter:
-    """Counts tries to sign in. Closed while the limiter does not answer: guessing must stay slow."""
+    """Counts tries to sign in: in Redis, and while that is away in the database, which allows fewer.
 
-    def __init__(self, limit: RateLimit) -> None:
+    Guessing stays slow, and an operator who has to mend Redis can come in.
+    """
+
+    def __init__(self, limit: RateLimit, *, database: Database, clock: Clock) -> None:
         self._limit = limit
+        self._database = database
+        self._clock = clock
 
     async def count_attempt(self, email: str, client: str) -> None:
         """Count a try.
 
         Raises:
-            MailsiftError: `rate_limited`, `sign_in_unavailable`.
+            MailsiftError: `rate_limited`.
         """
-        # Redis is told of a person only by a hash
+        # Redis and the database are told of a person only by a hash
         holders = ((_TRIES_OF_A_CLIENT, client), (_TRIES_FOR_A_PERSON, digest(email).hex()))
         for zone, holder in holders:
             ruling = await self._limit.take(zone, holder)
-            if ruling is None:
-                text = "Signing in is not possible at the moment: what counts the tries does not answer."
-                raise MailsiftError("sign_in_unavailable", text, retryable=True)
-            if not ruling.allowed:
-                seconds = max(1, ceil(ruling.retry_after))
+            wait = await self._wait_without_redis(zone, holder) if ruling is None else ruling.retry_after
+            if not (ruling.allowed if ruling else not wait):
+                seconds = max(1, ceil(wait))
                 text = f"Too many tries to sign in. Try again in {_in_words(seconds)}."
                 raise RateLimitedError("rate_limited", text, retry_after=seconds)
+
+    async def _wait_without_redis(self, zone: Zone, holder: str) -> float:
+        """Count a try in the database; returns for how many seconds it is too early, 0 = it counts."""
+        quota, window = zone.quota // _STRICTER, timedelta(seconds=zone.window)
+        now = datetime.fromtimestamp(self._clock(), UTC)
+        async with self._database.begin() as connection:
+            before = await sign_in_tries.count_try(
+                connection, digest(f"{zone.name}:{holder}"), quota=quota, window=window, now=now
+            )
+        if before.first is None or before.count < quota:
+            return 0.0
+        return max(1.0, (before.first + window - now).total_seconds())
 
 
 class Sessions:
@@ -88,7 +105,7 @@ class Sessions:
 
         Raises:
             MailsiftError: `wrong_credentials`, the same for an unknown person and a wrong password;
-                `rate_limited`, `sign_in_unavailable`, `no_account`.
+                `rate_limited`, `no_account`.
         """
         person_id = await self.authenticate(email, password, client=client)
         async with self._database.begin() as connection:
@@ -105,7 +122,7 @@ class Sessions:
         """Return whose address and password these are.
 
         Raises:
-            MailsiftError: `wrong_credentials`, `rate_limited`, `sign_in_unavailable`.
+            MailsiftError: `wrong_credentials`, `rate_limited`.
         """
         email = normalized_email(email)
         await self._limiter.count_attempt(email, client)
@@ -166,7 +183,7 @@ class Sessions:
         """Set a new password and end every session; returns the secret of the one that goes on.
 
         Raises:
-            MailsiftError: `wrong_credentials`, `password_weak`, `rate_limited`, `sign_in_unavailable`.
+            MailsiftError: `wrong_credentials`, `password_weak`, `rate_limited`.
         """
         check_password(new, email=visitor.email)
         await self.authenticate(visitor.email, old, client=client)

@@ -338,7 +338,7 @@ class Container:
         sessions = Sessions(
             database=database,
             passwords=passwords,
-            limiter=SignInLimiter(self.rate_limit),
+            limiter=SignInLimiter(self.rate_limit, database=self.database, clock=self.clock),
             clock=clock,
             token=token,
         )

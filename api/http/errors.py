@@ -65,7 +65,6 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "email_invalid": 422,
     "account_name_invalid": 422,
     "password_weak": 422,
-    "sign_in_unavailable": 503,
     # jobs
     "job_not_found": 404,
     "job_state_conflict": 409,

@@ -94,6 +94,34 @@
     event.target.closest?.("form[data-autosubmit], [data-autosubmit]")?.closest("form")?.requestSubmit();
   });
 
+  // ---- a live page says when it is not: no answer for ten seconds greys its figures and says since when ----
+  const SILENCE = 10_000, PATIENCE = 8_000;
+  const sources = new Set();
+  let heardAt = Date.now(), ended = false, notice = null;
+  function heard() {
+    heardAt = Date.now();
+    if (!notice) return;
+    notice.remove();
+    notice = null;
+    document.body.classList.remove("stale");
+    say("The page is live again.");
+  }
+  function listen() {
+    if ([...sources].some((source) => source.readyState === EventSource.OPEN)) heard();
+    if (document.hidden || ended || notice || Date.now() - heardAt < SILENCE) return;
+    notice = document.createElement("p");
+    notice.className = "callout warn stale-notice";
+    notice.setAttribute("role", "status");
+    const since = document.createElement("time");
+    since.dateTime = new Date(heardAt).toISOString();
+    since.textContent = new Date(heardAt).toLocaleTimeString();
+    notice.append("No answer since ", since, ". What you see is from then; the page goes on by itself.");
+    document.body.classList.add("stale");
+    document.querySelector("main .page-head").after(notice);
+  }
+  // What was hidden was not asked: it gets the time of one answer before it counts as silent.
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && !notice) heardAt = Date.now(); });
+
   // ---- data-live="url": server-sent events; data-field takes a text, or data-attr an attribute ----
   function show(root, told) {
     for (const [id, value] of Object.entries(told)) {
@@ -105,12 +133,20 @@
   }
   function live(root) {
     const source = new EventSource(root.dataset.live);
+    sources.add(source);
+    source.addEventListener("error", () => { // an answer that is an error ends it for good
+      if (source.readyState !== EventSource.CLOSED) return;
+      sources.delete(source);
+      setTimeout(() => { if (root.isConnected) live(root); }, 5000);
+    });
     const take = (event) => { try { show(root, JSON.parse(event.data)); } catch { /* not for us */ } };
     source.addEventListener("message", take);
     source.addEventListener("progress", take);
     source.addEventListener("end", (event) => {
       take(event);
       source.close();
+      sources.delete(source);
+      ended = true;
       if (root.dataset.reload !== undefined) location.reload();
     });
     window.addEventListener("pagehide", () => source.close());
@@ -120,15 +156,19 @@
   async function swap(element) {
     if (!element.isConnected) return;
     const again = () => setTimeout(() => swap(element), 1000 * Number(element.dataset.every || 2));
-    if (document.hidden || element.contains(document.activeElement)) { again(); return; }
+    if (document.hidden) { again(); return; }
     try {
-      const answer = await fetch(element.dataset.swap, { headers: { Accept: "text/html" } });
+      const answer = await fetch(element.dataset.swap, {
+        headers: { Accept: "text/html" }, signal: AbortSignal.timeout(PATIENCE),
+      });
       if (answer.redirected) { location.reload(); return; } // signed out
       if (answer.ok) {
         const holder = document.createElement("template");
         holder.innerHTML = await answer.text(); // a page of ours, escaped where it was made
         const fresh = holder.content.firstElementChild;
-        if (fresh) { element.replaceWith(fresh); start(fresh); return; }
+        heard();
+        const inUse = element.contains(document.activeElement); // nothing is taken from under somebody's hands
+        if (fresh && !inUse) { element.replaceWith(fresh); start(fresh); return; }
       }
     } catch { /* the network is away; the next round may find it */ }
     again();
@@ -164,6 +204,7 @@
     }
   }
   start(document);
+  if (document.querySelector("[data-live], [data-swap]")) setInterval(listen, 1000);
 
   window.mailsift = { say, token, start };
 })();

@@ -290,6 +290,14 @@ worker = Table(
     Index("worker_by_crew", "crew"),
 )
 
+sign_in_try = Table(
+    "sign_in_try",
+    metadata,
+    Column("holder", LargeBinary, nullable=False),  # a hash: of an address or a person
+    Column("tried_at", _MOMENT, nullable=False),
+    Index("sign_in_try_of", "holder", "tried_at"),
+)
+
 throughput = Table(
     "throughput",
     metadata,

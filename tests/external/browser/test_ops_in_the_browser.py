@@ -9,9 +9,15 @@ from playwright.async_api import expect
 
 from mailsift.accounts.people import Role
 from mailsift.pipeline.ports import SessionOutcome
+from mailsift.settings import Settings
 from tests.external.browser.axe import check_looks
+from tests.external.browser.chromium import Browser, Watch, sign_in
 from tests.external.browser.conftest import Visits
+from tests.integration.api.conftest import running
 from tests.support.busy_installation import fill, report_sessions, sql
+from tests.support.debian import free_port
+from tests.support.installation import until
+from tests.support.sessions import PASSWORD, person
 
 LONG = "averylongnamewithoutanyplacetobreakit" * 4
 
@@ -105,3 +111,30 @@ async def test_a_provider_is_held_without_a_mouse(visits: Visits) -> None:
     await expect(page.get_by_role("button", name="Let go")).to_be_visible()
     (row,) = await sql(visits.api.settings, "SELECT provider, held FROM throttle_edit")
     assert list(row.values()) == ["google", True]
+
+
+async def test_a_page_whose_api_is_gone_says_since_when_and_goes_on_by_itself(
+    settings: Settings, browser: Browser
+) -> None:
+    fixed = settings.model_copy(update={"api_port": free_port()})
+    async with running(fixed) as api:
+        email = await person(api, operator=True)
+        page = await Watch().open(browser, api.url)  # what it says of failed requests is wanted here
+        await page.clock.install()
+        await sign_in(page, email, PASSWORD)
+        await page.goto("/ops")
+        await page.clock.run_for(9_000)
+        notice = page.get_by_text("No answer since")
+        await expect(notice).to_have_count(0)
+    await page.clock.run_for(14_000)
+    await expect(notice).to_be_visible()
+    await expect(page.locator("body.stale")).to_have_count(1)
+    async with running(fixed):
+
+        async def is_back() -> bool:
+            await page.clock.run_for(1_000)
+            return await notice.count() == 0
+
+        await until(is_back, within=30)
+        await expect(page.locator("body.stale")).to_have_count(0)
+        await page.context.close()
