@@ -15,8 +15,8 @@ from tests.external.browser.chromium import Browser, Watch, sign_in
 from tests.external.browser.conftest import Visits
 from tests.integration.api.conftest import running
 from tests.support.busy_installation import fill, report_sessions, sql
-from tests.support.debian import free_port
 from tests.support.installation import until
+from tests.support.ports import free_port
 from tests.support.sessions import PASSWORD, person
 
 LONG = "averylongnamewithoutanyplacetobreakit" * 4
