@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
 WORDS = re.findall(r"^\| ([^|]+?) \| [^|]+ \| `([^`:]+)(?::(\w+))?` \|$", GLOSSARY, re.MULTILINE)
+GUARANTEES = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "guarantees.md").read_text())
 
 
 def test_a_word_is_explained_once() -> None:
@@ -35,3 +36,19 @@ def test_files_that_a_document_names_are_there(document: str) -> None:
         re.findall(rf"`((?:{folders})/[\w./-]+\.(?:py|md|lua|html|toml|yaml|yml|tsv))", path.read_text())
     )
     assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+@pytest.mark.parametrize(("place", "name"), GUARANTEES)
+def test_the_test_of_a_guarantee_is_there(place: str, name: str) -> None:
+    assert re.search(rf"^(async )?def {name}\(", (ROOT / place).read_text(), re.MULTILINE)
+
+
+def test_every_guarantee_names_its_test() -> None:
+    page = (ROOT / "docs" / "guarantees.md").read_text()
+    rows = [
+        line
+        for line in page.splitlines()
+        if line.startswith("|") and not line.startswith(("|---", "| promise"))
+    ]
+    assert len(rows) > 20
+    assert [row for row in rows if "::test_" not in row] == []

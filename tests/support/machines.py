@@ -102,19 +102,23 @@ def servers(host: str, folder: Path) -> Iterator[Servers]:
     """Run PostgreSQL, Redis and an S3 endpoint on an address of ours."""
     with debian.postgres(host=host) as database, debian.redis(host=host, password=PASSWORD) as port:
         migrate(database)
-        with _s3(host, folder) as endpoint:
-            store = {
-                "AWS_ENDPOINT_URL": endpoint,
-                "AWS_ALLOW_HTTP": "true",
-                "AWS_REGION": "us-east-1",
-                "AWS_ACCESS_KEY_ID": "nobody",
-                "AWS_SECRET_ACCESS_KEY": PASSWORD,
-            }
-            yield Servers(database, f"redis://:{PASSWORD}@{host}:{port}/0", store)
+        with s3(host, folder) as endpoint:
+            yield Servers(database, f"redis://:{PASSWORD}@{host}:{port}/0", s3_environment(endpoint))
+
+
+def s3_environment(endpoint: str) -> dict[str, str]:
+    """Return what leads a process to a store."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "nobody",
+        "AWS_SECRET_ACCESS_KEY": PASSWORD,
+    }
 
 
 @contextmanager
-def _s3(host: str, folder: Path) -> Iterator[str]:
+def s3(host: str, folder: Path) -> Iterator[str]:
     """Run moto's server with an empty bucket; gives its address."""
     port = free_port()
     argv = [sys.executable, "-m", "moto.server", "--host", host, "--port", str(port)]

@@ -22,6 +22,11 @@ from tests.support.liar import Liar
 from tests.support.workers import WorkerGroup
 
 _BROKER_KEYS: Final = ("mailsift", "unacked", "unacked_index", "_kombu.binding.mailsift")
+_TAKE_LEASES: Final = """
+    UPDATE chunk SET state = 'ready', ready_at = clock_timestamp(), attempt = 0, lease_token = NULL,
+        lease_owner = NULL, lease_until = NULL
+    WHERE state = 'leased' AND leased_at < clock_timestamp() - interval '0.2 s' RETURNING job_id::text
+"""
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL)
 
 
@@ -87,6 +92,16 @@ def a_worker_hangs_longer_than_its_leases(stage: Stage) -> Iterator[None]:
     yield
     for process in hung:
         _send(process.pid, signal.SIGCONT)
+
+
+@contextmanager
+def leases_are_taken_from_the_living(stage: Stage) -> Iterator[None]:
+    """As an operator may, or who believes a worker dead: two do the same, and one comes too late."""
+    limit = time.monotonic() + 4
+    while time.monotonic() < limit:
+        stage.query(_TAKE_LEASES)
+        time.sleep(0.05)
+    yield
 
 
 @contextmanager
@@ -234,6 +249,7 @@ FAULTS: Final[Sequence[tuple[Fault, int]]] = (
     (a_worker_process_dies, 0),
     (a_worker_dies_with_all_its_processes, 0),
     (a_worker_hangs_longer_than_its_leases, 7),
+    (leases_are_taken_from_the_living, 0),
     (whoever_finishes_or_reads_a_list_dies, 0),
     (the_api_dies, 0),
     (redis_hangs, 5),
