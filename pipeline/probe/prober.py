@@ -93,11 +93,14 @@ class Prober:
         self._clock = clock
         self._token = token
         self._sources = [parse_source(text, helo_name=config.helo_name) for text in config.sources]
-        own = {name for source in self._sources for name in (source.bind, source.helo_name) if name}
+        own = {name for source in self._sources for name in (source.bind, source.helo_name)}
+        own |= {config.mail_from}
         for name in {source.helo_name for source in self._sources}:
             wire.hello("EHLO", name)
         wire.mail_from(config.mail_from)
-        self._context = ProbeContext(config, clock, ReplyReader(sorted(own)), _tls_context(config.starttls))
+        self._context = ProbeContext(
+            config, clock, ReplyReader(sorted(filter(None, own))), _tls_context(config.starttls)
+        )
         self._breaker = Breaker()
 
     async def probe(

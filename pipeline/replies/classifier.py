@@ -115,7 +115,7 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
 
     Args:
         reply: as received; its text may be hostile and of any length.
-        own: our IP addresses and HELO name; a refusal that names one of them is about us.
+        own: our IP addresses, HELO name and sender; a refusal that names one of them is about us.
     """
     reply = _said_behind(reply)
     text = simplify(reply.text, own=own)
@@ -163,6 +163,8 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     plain = _folded(_CONTROL.sub(" ", text[:_MAX_TEXT]))
     if "/" in plain or "www." in plain:
         plain = _URL.sub(_link, plain)
+    for sender in (name for name in own if "@" in name):  # before it is an address like any other
+        plain = _name_pattern(sender).sub(OURSELVES, plain)
     if "@" in plain:
         plain = _ADDRESS.sub(f" {MAILBOX} ", plain)
     for name in own:

@@ -292,16 +292,17 @@ RUSSIAN = ReplyLanguage(
     box=(
         r"(?:пользовател\w*|користувач\w*|получател\w*|отримувач\w*|адресат\w*|абонент\w*|ящик\w*"
         r"|скриньк\w*|аккаунт\w*"
-        r"|учетн\w+ запис\w+|адрес\w{0,3})"
+        r"|учетн\w+ запис\w+|обликов\w+ запис\w+|адрес\w{0,3})"
     ),
     absent=(
         r"(?:не (?:был\w* )?(?:наиден\w*|найден\w*|знаиден\w*|существу\w+|існує|існуе"
         r"|зарегистрирован\w*|обнаружен\w*|известен)"
-        r"|неизвест\w+|невідом\w+|отсутству\w+|нет(?= ?(?:$|[.,;!)]|(?:на|в|у нас)\b))"
+        r"|неизвест\w+|невідом\w+|отсутству\w+|(?:нет|нема[еє])(?= ?(?:$|[.,;!)]|(?:на|в|у нас)\b))"
         r"|недеиствител\w+|неверн\w+|некорректн\w+|невірн\w+)"
     ),
     no=(
-        r"(?:(?:нет|не (?:существует|наиден\w*)|немає|немае)(?: так\w+| указанн\w+)?(?: почтов\w+)?"
+        r"(?:(?:нет|нема|не (?:існує|існуе|существует|наиден\w*)|немає|немае)(?: так\w+| указанн\w+)?"
+        r"(?: почтов\w+)?"
         r"|(?:неизвестн|несуществующ|неверн|недеиствительн|некорректн)\w+(?: почтов\w+)?)"
     ),
     closed=(
@@ -317,7 +318,73 @@ RUSSIAN = ReplyLanguage(
     rule=r"\bполитик\w+|\bзапрещ\w+|\bотказан\w*|\bтолько\b|\bразреш\w+|\bзаборон\w+",
     content=r"\bспам\w*|\bвирус\w*|\bподозр\w+|\bрассыл\w+",
 )
-LANGUAGES = (GERMAN, FRENCH, IBERIAN, ITALIAN, DUTCH, POLISH, CZECH, SCANDINAVIAN, TURKISH, RUSSIAN)
+HUNGARIAN = ReplyLanguage(
+    "Hungarian",
+    "hungarian",
+    box=r"(?:felhasznalo\w*|cimzett\w*|postafiok\w*|postalada\w*|fiok\w{0,4}|(?:e-?mail ?)?cim\w{0,3})",
+    absent=r"(?:ismeretlen\w*|nem (?:\w+ )?(?:letez\w+|talalhato|ismert|ervenyes)"
+    r"|nincs(?: \w+)?|ervenytelen\w*)",
+    no=r"(?:ismeretlen|nem letezo|ervenytelen|nincs ilyen)",
+    closed=r"(?:inaktiv\w*|letiltv\w*|megszun\w*|torolv\w*|lezar\w*|felfuggeszt\w*|nem aktiv\w*)",
+    blocked=r"(?:zarolv\w*|blokkol\w*)",
+    full=r"(?:megtelt|tele van|betelt|tulcsordul\w*)",
+    sender=r"\bfelado\w*|\bkuldo\w*",
+    your=r"\b(?:az on|ont)",
+    identity=r"\bbejelentkez\w*|\bjelszo\w*|\bhitelesit\w*",
+    rule=r"\bszabaly\w*|\btilos\b|\bcsak\b|\bengedelyez\w*",
+    content=r"\bkeretlen|\bgyanus",
+)
+ROMANIAN = ReplyLanguage(
+    "Romanian",
+    "romanian",
+    box=r"(?:utilizator\w*|destinatar\w*|cutia(?: postala)?|casuta(?: postala)?|cont(?:ul)?|adresa\w*)",
+    absent=r"(?:nu (?:\w+ )?(?:exista|gasit\w*|valid\w*|cunoscut\w*|inregistrat\w*)"
+    r"|inexistent\w*|necunoscut\w*|invalid\w*)",
+    no=r"(?:nu exista(?: acest)?|niciun|nicio)",
+    closed=r"(?:dezactivat\w*|inactiv\w*|suspendat\w*|inchis\w*|sters\w*|nu (?:\w+ )?activ\w*)",
+    blocked=r"blocat\w*",
+    full=r"(?:plin\w?|depasit\w*)",
+    sender=r"\bexpeditor\w*",
+    your=r"\b(?:dumneavoastra|dvs|ta|tau)",
+    identity=r"\bautentific\w*|\bparol\w*",
+    rule=r"\bpolitic\w*|\binterzis\w*|\bdoar\b|\bpermis\w*",
+    content=r"\bsuspect\w*",
+)
+BULGARIAN = ReplyLanguage(
+    "Bulgarian",
+    "bulgarian",
+    box=r"(?:потребител\w*|получател\w*|(?:пощенск\w+ )?кутия\w*|акаунт\w*|адрес\w{0,3}|абонат\w*)",
+    absent=r"(?:не (?:е )?(?:съществува\w*|намерен\w*|валид\w*|известен|регистриран\w*)"
+    r"|неизвест\w+|несъществува\w*|няма)",
+    no=r"(?:няма такъв|няма такава|няма|несъществува\w*|непознат\w*|неизвест\w*)",
+    closed=r"(?:деактивиран\w*|неактивн?\w*|закрит\w*|изтрит\w*|спрян\w*|не е активн?\w*)",
+    blocked=r"блокиран\w*",
+    full=r"(?:пълна|пълен|препълнен\w*)",
+    sender=r"\bподател\w*|\bизпращач\w*",
+    your=r"\b(?:ваш\w{0,3}|вашия\w*)",
+    identity=r"\bпарол\w*|\bудостовер\w*",
+    rule=r"\bзабранен\w*|\bсамо\b|\bразрешен\w*",
+    content=r"\bспам\w*",
+)
+FINNISH = ReplyLanguage(
+    "Finnish",
+    "finnish",
+    box=r"(?:kayttaja\w*|vastaanottaja\w*|postilaatik\w*|tili\w{0,3}|(?:sahkoposti)?osoite\w*|laatikko)",
+    absent=r"(?:tuntematon\w*|ei (?:\w+ )?(?:loydy|loytynyt|ole olemassa|tunneta|ole voimassa)|virheellinen)",
+    no=r"(?:tuntematon|ei ole|virheellinen)",
+    closed=r"(?:suljettu\w*|poistettu\w*|ei ole aktiivinen|lakkautettu\w*|passiivinen)",
+    blocked=r"(?:estetty|lukittu)",
+    full=r"(?:taynna|tayttynyt)",
+    sender=r"\blahettaja\w*",
+    your=r"\b(?:sinun|teidan)",
+    identity=r"\bkirjaudu\w*|\bsalasana\w*",
+    rule=r"\bkaytanto\w*|\bkielletty\b|\bvain\b|\bsallittu\b",
+    content=r"\broskaposti\w*",
+)
+LANGUAGES = (
+    *(GERMAN, FRENCH, IBERIAN, ITALIAN, DUTCH, POLISH, CZECH, SCANDINAVIAN, TURKISH, RUSSIAN),
+    *(HUNGARIAN, ROMANIAN, BULGARIAN, FINNISH),
+)
 
 _CHINESE_BOX = r"(?:用户|用戶|收件人|收件者|邮箱|郵箱|信箱|帐号|账号|帐户|账户|帳號|帳戶|地址)"
 CHINESE_ABSENT = (

@@ -16,7 +16,8 @@ def any_of(*alternatives: str) -> str:
 
 
 BOX = (
-    r"(?:the-address|user|username|userid|recipient|rcpt|addressee|mail ?box|inbox|alias|account"
+    r"(?:the-address|user|username|userid|recipient|rcpt|addressee|mail ?box|inbox|mail ?(?:drop|folder)"
+    r"|message box|alias|account"
     r"|(?:mail)?address|(?:e-?)?mail ?id|subscriber|customer|person|employee|local[ -]?part)"
 )
 """A noun for the mailbox or its owner; never plural, for "unknown recipients" speaks of how we behave."""
@@ -37,7 +38,7 @@ DOMAIN_NOT_BOX = (
 """A noun that makes "unknown" or "not found" say something about anything but the mailbox."""
 
 SENDER = any_of(
-    r"\bsenders?\b",
+    r"(?<!\breturn to )\bsenders?\b",
     r"\bsending\b",
     r"\b(?:return|reply|source|bounce|reverse)[ -]?(?:to[ -]?)?(?:path|address)",
     r"\benvelope\b",
@@ -64,6 +65,7 @@ CLIENT = any_of(
     r"\bclient host\b",
     r"\bexternal client\b",
     r"\bclient was not\b",
+    r"\bdo not know you\b",
     r"\bclient [\[(]",
     r"\bhost impersonat",
     r"\bsource ip\b",
@@ -113,7 +115,7 @@ AUTHENTICATION = any_of(
     r"\bdmarc\b",
     r"\bsender id\b",
     r"auth?enti[cfs]|\bsmtp auth\b(?! is not required)|\bpassword\b|\bcredentials?\b",
-    r"(?<!has not )(?<!never )\blog(?:ged)? ?in\b",
+    r"(?<!has not )(?<!never )(?<!nobody )\blog(?:ged)? ?in\b",
     r"\b(?:starttls|tls|ssl|encryption)\b(?! not available)",
     r"\brelay(?:ing|ed|s)?\b(?! recipient table| domain|=)|\brelais\b|\breenvio\b",
     r"rcpthosts",
@@ -158,7 +160,7 @@ RULE = any_of(
 POLICY = any_of(
     RULE,
     r"\bnot accept(?:ed|ing|s)? (?:e-?mail|mail|messages?|delivery|connections?)\b|\bwill not accept\b",
-    r"\bblocked\b",
+    r"(?<!mailbox )(?<!mailbox is )(?<!account )(?<!account is )(?<!user )(?<!user is )\bblocked\b",
     r"\brejected by\b|\b(?:mail|message) (?:is |was )?re(?:jected|fused|jete)\b",
     r"\bservice (?:is )?refused?\b|\bdelivery (?:is )?refused\b",
 )
@@ -217,10 +219,16 @@ _LINK = (
 """Words that may stand between the mailbox and what is said of it."""
 
 _ELSEWHERE = rf"(?!(?:this|our|the|that) (?:domain|server|host|system|network)\b)\S* ?{DOMAIN_NOT_BOX}\b"
+_HERE = r"(?:this|our|that) (?:server|host|system|machine|site|node|installation)"
+_DIRECTORY = r"(?:directory|list|validrcptto|database|table|records|registry|book|user base|index)"
 _ABSENCE = any_of(
     r"\bnot (?:(?:appear|seem) to )?exist",
     r"\bdo?e?s?nt exist",
-    r"\bnot (?:here|present)\b",
+    r"\bnot (?:here|present)\b|\bnot (?:hosted|served|handled|live|reside) here\b",
+    rf"\bnot (?:hosted |held )?(?:on|at) {_HERE}\b",
+    r"\b(?:obsolete|defunct|gone)\b",
+    r"\b(?:never|not) (?:been )?created\b",
+    r"\bnot (?:one of )?ours\b|\bnot with us\b",
     r"\bnon-? ?exist[ea]nt",
     r"\binexistent",
     r"\bnever existed",
@@ -228,13 +236,14 @@ _ABSENCE = any_of(
     rf"(?<!host )(?<!domain )(?<!record )\bnot (?:been )?found\b(?! in {_ELSEWHERE})",
     r"\bnot (?:\w+ )?known\b",
     r"\bno longer (?:exists?|here|on server|(?:on|at|with|in) (?:this|our|the)|valid|known|registered)\b",
-    r"\b(?:can|could) not be (?:found|verified|located|resolved)\b",
+    r"\b(?:can|could) not be (?:found|verified|located|resolved|identified|matched|mapped)\b",
     r"\bnot (?:\w+ )?(?:listed|registered|recogni[sz]ed|local)\b",
     r"\bunrecogni[sz]ed\b",
     r"\bunregistered\b",
-    r"\bnot in (?:\w+ ){0,2}(?:directory|list|validrcptto)\b",
+    rf"\bnot in (?:\w+ ){{0,3}}?{_DIRECTORY}\b",
     r"\bhas moved\b",
-    r"\bnot (?:assigned|defined|allocated|issued|provisioned|on file)\b|\bunassigned\b|\bwithdrawn\b",
+    r"\bnot (?:assigned|defined|allocated|issued|provisioned|on file)\b",
+    r"\bun(?:assigned|provisioned)\b|\bwithdrawn\b",
     r"\bno longer (?:in service|assigned|used|listed|part of|a (?:member|user|customer))\b",
     r"\bnot an? (?:\w+ )?(?:member|part) of (?:our|this|the)\b",
 )
@@ -242,18 +251,18 @@ _ABSENCE = any_of(
 
 _INVALID = (
     r"(?:invalid|illegal|bad|unknown|no such|non-?existent|nonexistant|unroute?able|undeliverable"
-    r"|unregistered|unrecogni[sz]ed|not an?|no|no matching)"
+    r"|unregistered|unrecogni[sz]ed|unprovisioned|incorrect|wrong|void|not an?|no|no matching)"
 )
 _KIND = (
-    r"(?:(?:or illegal|(?!domain|host)\w+ or|e-?mail|mail|recipient|user|destination|local|virtual|such|valid"
-    r"|known|active|existing|domain(?= user\b)) )"
+    r"(?:(?:or (?!domain|host|sender)\w+|(?!domain|host)\w+ or|e-?mail|mail|recipient|user|destination|local"
+    r"|virtual|such|valid|known|active|existing|domain(?= user\b)) )"
 )
 _NOUN = (
     r"(?:access|action|agent|authentication|certificate|command|data|details|error|family|filter|format"
     r"|input|literal|lookup|permission|policy|privileges|protection|records?|service|session|settings"
     r"|syntax|type|validation|verification)\b"
 )
-_LAST_NAME = rf"(?= (?!{_NOUN})[^\s.,:;]+\W*$)"
+_LAST_NAME = rf"(?= (?!{_NOUN})[^\s.,:;]+(?:\W*$|[.;,!] ))"
 _NO_BOX = rf"\b{_INVALID} {_KIND}{{0,2}}{BOX}\b(?:{ENDS}|{_LAST_NAME})"
 """The defect stands before the noun: "unknown user", "no such mailbox"; a name may follow, but no noun."""
 
@@ -283,9 +292,23 @@ ABSENT = any_of(
     r"\b(?:user|employee|person) (?:has )?left(?: us)?(?= ?(?:$|[.,;!]))",
     r"\bhas left (?:the|our|this) (?:company|organi[sz]ation|university|school|college|firm)\b",
     r"recip\w*notfound\b",
-    r"\b(?:do|does) ?not have (?:an? |any )?(?:account|user|mailbox)\b",
+    rf"\bno (?:record|entry|trace|match) (?:of|for) (?:(?:the|this|an?|any|such|our) )*{BOX}\b(?! {_NOUN})",
+    rf"\bnot an? (?:(?!{DOMAIN_NOT_BOX})\w+ ){{1,2}}"
+    r"(?:user|mailbox|account|recipient|member|customer|subscriber|name|mail address)\b(?! names?\b)",
+    r"\bnot our (?:user|customer|subscriber|member)\b",
+    rf"\bnot in (?:the|our) {_DIRECTORY} of (?:\w+ )?(?:recipients|users|mailboxes|addresses|accounts)\b",
+    rf"^(?:unknown|not known) (?:to|at|on) {_HERE}\b",
+    r"\bnobody (?:here )?(?:answers|goes)\b|\bno (?:\w+ or )?\w+ (?:goes|is known) (?:here )?(?:by|under)\b",
+    r"\bno (?:such )?(?:mailing )?list (?:\S+ )?(?:at|by|here|called|named)\b|\bno such mailing list\b",
+    rf"\b(?:can|could|did|do) not (?:find|locate) (?!(?:\w+ )?{DOMAIN_NOT_BOX}\b)\S+ in (?:the|our|any) "
+    rf"(?:\w+ )?{_DIRECTORY}\b",
+    rf"\b{_INVALID} (?:mailbox|user|recipient|account) name\b",
+    r"\b(?:do|does) ?not have (?:an? |any |the |such an? )?(?:account|user|mailbox|recipient)\b",
+    r"\bno (?:e-?)?mail (?:is (?:collected|accepted|taken) )?for (?:an?|the|any) (?:account|user|mailbox)"
+    r" (?:called|named)\b",
     rf"\bno such {BOX} (?!{_NOUN})[^\s.,:;]+{ENDS}",
-    rf"\b(?:not|(?:un|not )able to) find (?:(?:the|any|an?|that|this|such) )?(?:recipients )?{BOX}\b",
+    rf"\b(?:not|(?:un|not )able to) (?:find|locate|identify) (?:(?:the|any|an?|that|this|such) )?"
+    rf"(?:recipients )?{BOX}\b",
     rf"\bno {_KIND}{{0,2}}{BOX} (?:set up|configured|matche?s|matching|associated|defined|corresponds)\b",
 )
 _AT_ONCE = r"^(?:(?:the-address|sorry|error|this|the|recipient address rejected)[ .,:;-]*){0,4}"
@@ -293,13 +316,17 @@ _AT_ONCE = r"^(?:(?:the-address|sorry|error|this|the|recipient address rejected)
 
 _CLOSED = (
     r"(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated"
+    r"|decommissioned|deregistered|(?:put )?on hold|parked|hibernated|lapsed|shut"
     r"|frozen|cancel+ed|archived|dormant|revoked|abandoned|out of service|deprovisioned|retired"
     r"|not (?:(?:yet |been )?(?:active|activated|enabled)|yet been activated)|locked out|(?:switched"
     r"|turned) off|shut down|barred"
-    r"|no longer (?:active|in use|available|monitored|accepts? mail|accepting))"
+    r"|no longer (?:active|in use|available|monitored|accepting|(?:accepts?|receives?)"
+    r" (?:e-?)?(?:mails?|messages?))"
+    r"|not (?:accept|receive|take) (?:e-?)?(?:mails?|messages?) any ?(?:more|longer)"
+    r"|in (?:an? )?(?:closed|locked|inactive|suspended) (?:state|status))"
 )
 BOX_CLOSED = (
-    rf"\b{BOX}{_NAMED}{_LINK}{{0,9}}:? {_CLOSED}\b(?! (?:to|by another)\b)"
+    rf"\b{BOX}{_NAMED}{_LINK}{{0,9}}:? {_CLOSED}\b(?! (?:to (?!receive|accept|get)|by another\b))"
     rf"|\b(?!the-address|(?:mail)?address\b){BOX}{_LINK}{{0,9}}:? blocked\b(?! (?:to|by another|you|your)\b)"
 )
 _OWNED = (
@@ -308,6 +335,10 @@ _OWNED = (
 )
 CLOSED_BOX = (
     rf"\b{BOX}\b[^.;!?]{{0,40}}: it (?:is|was|has been) {_CLOSED}\b|"
+    r"\b(?:account|mailbox|user|recipient)(?:disabled|inactive|suspended|locked|blocked)(?:exception)?\b|"
+    rf"\b{BOX} status{_LINK}{{0,2}}:? {_CLOSED}\b|"
+    r"\b(?:receiving|reception|delivery)(?: of)?(?: e?-?mails?| messages?)? (?:is |was |has been )?"
+    rf"(?:disabled|suspended|switched off) (?:for|on|at) (?:this |the |that )?{BOX}\b|"
     rf"{_OWNED}{_LINK}{{0,4}} {_CLOSED}\b|"
     r"\b(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated|archived) "
     rf"{BOX}\b"
@@ -327,6 +358,10 @@ FULL = any_of(
     rf"\b{BOX} (?:disk )?space (?:is )?(?:full|exhausted)\b",
     rf"\b{BOX}{_LINK}{{0,4}} (?:reached|hit) (?:its |the )?(?:\w+ )?(?:size|capacity)\b",
     rf"\bfull {BOX}\b",
+    rf"\b{BOX}{_LINK}{{0,4}}:? (?:too |completely |almost )?(?:full|filled(?: up)?|oversized|maxed out)\b",
+    r"\b(?:over|exceed\w*|beyond|above) (?:\w+ ){0,3}(?:allowance|allotment|allocation)\b",
+    r"\bcan not (?:hold|store|keep) (?:any ?)?more\b",
+    r"(?<!server )(?<!system )(?<!host )\b(?:is|has run|ran) out of (?:mail |mailbox )?space\b",
     rf"\binsufficient (?:\w+ )?(?:storage|space) (?:of|in|for) (?:\w+ )?{BOX}\b",
     rf"\b{BOX}s?{_LINK}{{0,4}}(?: size| storage)? (?:has |have |is |been ){{0,2}}exceed\w* "
     r"(?:\w+ ){0,3}(?:size|limit|capacity|space|allocation|storage)\b",
@@ -349,6 +384,9 @@ FULL_OF_MESSAGES = any_of(
     r"\b(?:trop de messages|demasiados (?:mensajes|correos)|muitas mensagens|tropp[ie] (?:messaggi|e-?mail)"
     r"|te veel berichten) (?:dans|sur|en|na|nella|nel|sul|in|op)\b",
     r"\b(?:holds|contains|has) too many (?:messages|mails|e-?mails)\b",
+    r"\btoo much (?:e-?)?mail (?:is )?stored\b",
+    r"\b(?:mailbox|inbox|maildir|mail ?drop) (?:\w+ )?(?:limit|maximum)(?: size)? (?:is |was |has been )?"
+    r"(?:exceeded|reached)\b",
     r"\bmessages? (?:count )?(?:limit|quota)\b.{0,20}\b(?:mailbox|inbox|quota)\b"
     r"|\bquota\b.{0,30}\bmessages? limit\b",
 )
@@ -412,6 +450,8 @@ SOMETHING_ELSE_MISSING = any_of(
     r"\b(?:host|hostname|domain|dns|record|mx|server)s? (?:name )?(?:is |was |may |does )?"
     r"(?:not found|unknown|not exist|invalid|lookup)\b",
     r"\b(?:no such|unknown|invalid) (?:host|domain|database)\b(?! user)",
+    r"\b(?:host|domain|mx|zone)s?(?: name)? (?:is |was |has |does )?"
+    r"(?:not (?:known|hosted|served|handled)|gone|lapsed|withdrawn)\b",
     r"\b(?:host|domain|server) [\w-]{1,63}(?:\.[\w-]{1,63}){1,6} (?:is |was |does )?"
     r"(?:not found|unknown|not exist)\b",
     r"\b(?:database|table|ldap|map|backend)\b(?: \w+)?:? "
@@ -448,7 +488,7 @@ _STATE = (
     r"|utilisateur|usuario|destinatario|destinataire|empfangers|utente|stat[oa]|is|werd|al|el|o|se|encuentra"
     r"|jest|zostal[ao]?|odbiorcy|uzytkownika|adresata|je|byl[ao]?|uzivatele|prijemce|ar|er|har|blivit"
     r"|har blivit"
-    r"|получателя|пользователя|адресата|был[ао]?|почтовый))"
+    r"|este|a fost|on|е|на|получателя|пользователя|адресата|был[ао]?|почтовый))"
 )
 """A verb between a noun and its state, or whose mailbox it is."""
 
