@@ -132,12 +132,12 @@ class Members:
             await note(connection, visitor, "account.retention", "", {"kept": kept})
 
     async def log(
-        self, account_id: UUID, *, before: int | None = None, limit: int = _PAGE
+        self, account_id: UUID, *, before: int | None = None
     ) -> tuple[Sequence[AuditRow], int | None]:
         """Return a page of the account's audit log, newest first, and where the next one begins."""
         async with self._database.begin() as connection:
-            rows = await people.audited(connection, account_id, limit=limit + 1, before=before)
-        return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
+            rows = await people.audited(connection, account_id, limit=_PAGE + 1, before=before)
+        return rows[:_PAGE], rows[_PAGE - 1].id if len(rows) > _PAGE else None
 
     async def note(self, visitor: Visitor, action: str, subject: str = "", **detail: Any) -> None:
         """Write down a change that a service has just made in a transaction of its own."""

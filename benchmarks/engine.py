@@ -62,7 +62,7 @@ def home(sandbox: SandboxProcess, **settings: str) -> Iterator[tuple[Path, dict[
         yield Path(folder), environment
 
 
-def sift(sandbox: SandboxProcess, source: Path, mode: str) -> Run:
+def run_ours(sandbox: SandboxProcess, source: Path, mode: str) -> Run:
     """Run a job in an installation that is up, from handing in the list to the finished file."""
     with home(sandbox) as (folder, environment):
         done = _installed(folder, environment, source, mode)
@@ -99,7 +99,7 @@ def medium(folder: Path, rows: int, domains: int) -> None:
         SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM), folder / "medium.csv", rows=rows
     )
     with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox:
-        ours = sift(sandbox, source, "medium")
+        ours = run_ours(sandbox, source, "medium")
         share = engine_share(sandbox, source, "medium")
         naive = {loop: _naive_medium(sandbox, loop, source, folder / "naive.csv") for loop in LOOPS}
     tell(f"(a) medium, {rows:,} rows, {domains:,} domains", ours, naive)
@@ -121,7 +121,7 @@ def deep(folder: Path, rows: int, latency_ms: int) -> None:
         SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM), folder / "deep.csv", rows=rows
     )
     with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM, latency_ms=latency_ms) as sandbox:
-        ours = sift(sandbox, source, "deep")
+        ours = run_ours(sandbox, source, "deep")
         peaks = [max(sandbox.counters()["peak_sessions_by_host"].values())]
         sandbox.reset()
         script = [sys.executable, "-m", "benchmarks.naive_deep", str(source), str(folder / "naive.csv")]
@@ -147,7 +147,7 @@ def growth(folder: Path, sizes: list[int]) -> None:
         world = SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM)
         source = write_list(world, folder / "growth.csv", rows=rows)
         with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox:
-            done = sift(sandbox, source, "medium")
+            done = run_ours(sandbox, source, "medium")
         each = 1e6 * done.seconds / rows
         print(
             f"    {rows:>9,} rows: {done.seconds:6.2f} s, {each:6.2f} us a row, peak {done.peak_mib:.0f} MiB"

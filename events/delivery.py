@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 import structlog
@@ -32,24 +33,11 @@ from mailsift.storage.sql.deliveries import ClaimedDelivery, EndpointLimits, New
 from mailsift.storage.sql.endpoints import EndpointHealth
 from mailsift.storage.sql.notices import NewNotice
 
+LEASE_S: Final = 60.0  # that a delivery belongs to one worker; longer than a request may take
+_LOG_KEPT_S: Final = 30 * 86_400.0  # of attempts; deliveries are kept for as long as their event
+_PURGED: Final = 1_000  # attempts forgotten in one go
+
 _log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryConfig:
-    """How deliveries are worked.
-
-    Attributes:
-        lease_s: seconds a delivery belongs to one worker; longer than a request may take.
-        limits: what one endpoint takes.
-        log_kept_s: how long attempts are remembered; deliveries are for as long as their event.
-        purged: attempts that are forgotten in one go.
-    """
-
-    lease_s: float = 60.0
-    limits: EndpointLimits = field(default_factory=EndpointLimits)
-    log_kept_s: float = 30 * 86_400.0
-    purged: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +60,14 @@ class Deliverer:
         vault: Vault,
         clock: Clock,
         random: random_module.Random,
-        config: DeliveryConfig | None = None,
+        limits: EndpointLimits | None = None,
     ) -> None:
         self._database = database
         self._sender = sender
         self._vault = vault
         self._clock = clock
         self._random = random
-        self._config = config or DeliveryConfig()
+        self._limits = limits or EndpointLimits()
 
     async def claim(self, limit: int) -> list[ClaimedDelivery]:
         """Lease up to `limit` deliveries that are due, fairly between the endpoints."""
@@ -88,9 +76,9 @@ class Deliverer:
             lambda connection: deliveries.claim(
                 connection,
                 limit=limit,
-                limits=self._config.limits,
+                limits=self._limits,
                 now=utc_datetime(now),
-                until=utc_datetime(now + self._config.lease_s),
+                until=utc_datetime(now + LEASE_S),
                 next_probe=utc_datetime(now + PROBE_S),
             )
         )
@@ -138,10 +126,10 @@ class Deliverer:
 
     async def purge(self) -> int:
         """Forget attempts that are too old, some at a time, and what was mailed then; returns how many."""
-        before = utc_datetime(self._clock() - self._config.log_kept_s)
+        before = utc_datetime(self._clock() - _LOG_KEPT_S)
         async with self._database.begin() as connection:
             await notices.purge(connection, before=before)
-            return await deliveries.purge_attempts(connection, before=before, limit=self._config.purged)
+            return await deliveries.purge_attempts(connection, before=before, limit=_PURGED)
 
 
 async def settle(

@@ -74,6 +74,9 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 """What this machine has too few of: descriptors, memory, ports."""
 _OFFLINE: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN})
 """No way out at all, if it is IPv4: many a machine has no IPv6."""
+RESPONSE_BYTES: Final = 16 * 1024
+"""What is read of a response before the connection is closed."""
+_USER_AGENT: Final = "Mailsift-Webhooks/1.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +86,10 @@ class SendConfig:
     Attributes:
         allow_http: for tests: also plain HTTP, and any port.
         timeout_s: the whole request, name lookup to last byte, by the wall clock.
-        response_bytes: what is read of a response before the connection is closed.
     """
 
     allow_http: bool = False
     timeout_s: float = 15.0
-    response_bytes: int = 16 * 1024
-    user_agent: str = "Mailsift-Webhooks/1.0"
 
 
 class _SendError(Exception):
@@ -264,7 +264,7 @@ class WebhookSender:
         """Build the request with these headers, Host and Content-Length and no others."""
         fixed = {
             "content-type": "application/json",
-            "user-agent": self._config.user_agent,
+            "user-agent": _USER_AGENT,
             "accept-encoding": "identity",
             "connection": "close",
         }
@@ -283,8 +283,8 @@ class WebhookSender:
         try:
             async with asyncio.timeout(left * 0.9):
                 async for piece in answer.aiter_raw():
-                    read += piece[: self._config.response_bytes - len(read)]
-                    if len(read) >= self._config.response_bytes:
+                    read += piece[: RESPONSE_BYTES - len(read)]
+                    if len(read) >= RESPONSE_BYTES:
                         break
         except (TimeoutError, httpx.TransportError):
             pass

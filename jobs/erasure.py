@@ -15,6 +15,8 @@ from mailsift.storage.sql import accounts, idempotency, jobs, leftovers
 
 AT_ONCE = 20
 """Jobs that one sweep deletes."""
+_LATE_S = 600.0
+"""Nobody writes for a deleted job any more after so long: longer than a lease and a store's patience."""
 
 _log = structlog.get_logger()
 
@@ -28,21 +30,18 @@ class Eraser:
     Args:
         database: where the rows are.
         blobs: where the lists are.
-        late_s: seconds after which nobody writes for a deleted job any more: longer than a lease and a
-            store's patience.
     """
 
-    def __init__(self, *, database: Database, blobs: Blobs, late_s: float = 600.0) -> None:
+    def __init__(self, *, database: Database, blobs: Blobs) -> None:
         self._database = database
         self._blobs = blobs
-        self._late_s = late_s
 
     async def job(self, job_id: UUID) -> bool:
         """Delete an ended job; False when it is gone already or has not ended."""
         async with self._database.begin() as connection:
             if not await jobs.remove(connection, job_id):
                 return False
-            await leftovers.leave(connection, [job_id], seconds=self._late_s)
+            await leftovers.leave(connection, [job_id], seconds=_LATE_S)
         await self._sweep_up([job_id])
         return True
 
@@ -70,7 +69,7 @@ class Eraser:
 
         async def transaction(connection: Connection) -> list[UUID]:
             removed = await accounts.remove(connection, account_id)
-            await leftovers.leave(connection, removed, seconds=self._late_s)
+            await leftovers.leave(connection, removed, seconds=_LATE_S)
             return removed
 
         await self._sweep_up(await self._database.run(transaction))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -51,7 +51,6 @@ class Forecasts:
         providers: the table with the overrides file.
         sources: the labels of our own addresses.
         clock: seconds since the epoch.
-        monotonic: seconds; for how long a picture is used.
     """
 
     def __init__(
@@ -62,20 +61,18 @@ class Forecasts:
         providers: Providers,
         sources: Sequence[str],
         clock: Clock,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
         self._throttle = ThrottleInspector(redis)
         self._providers = providers
         self._sources = sources
         self._clock = clock
-        self._monotonic = monotonic
         self._lifeline = Lifeline("The forecast")
         self._picture: Picture | None = None
 
     async def picture(self) -> Picture:
         """Return what all jobs wait for, at most FRESH_S old."""
-        now = self._monotonic()
+        now = time.monotonic()
         if self._picture is None or now - self._picture.taken_at > FRESH_S:
             self._picture = await self._read_picture(now)
         return self._picture
@@ -91,7 +88,7 @@ class Forecasts:
 
     async def of_all(self) -> TimeLeft:
         """Return when everything that waits now is done, whoever's it is; lists that nobody read included."""
-        picture = await self._read_picture(self._monotonic())
+        picture = await self._read_picture(time.monotonic())
         size = Counter[UUID]()
         for row in picture.queues.rows:
             size[row.job_id] += row.addresses

@@ -634,7 +634,7 @@ class Container:
         """Return the engine of one worker process, of the pool `worker_id`."""
         from mailsift.jobs.engine.chunk import ChunkWorker, WorkPlan
         from mailsift.jobs.engine.claim import Engine
-        from mailsift.jobs.engine.step import StepPlan, StepWorker
+        from mailsift.jobs.engine.step import StepWorker
 
         change = self._other.validator or (lambda usual: usual)
         validator = change((await self._validator_maker(edited=True))())
@@ -651,7 +651,8 @@ class Container:
             steps=StepWorker(
                 database=self.database,
                 blobs=self.blobs,
-                step_plan=StepPlan(limits=self._intake_limits, overrides=str(self.settings.overrides or "")),
+                limits=self._intake_limits,
+                overrides=str(self.settings.overrides or ""),
                 scratch=self._scratch,
             ),
             maintenance=self.maintenance,

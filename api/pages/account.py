@@ -57,7 +57,7 @@ async def withdraw(request: Request, visitor: Owner, link_id: UUID) -> Response:
     """Withdraw an invitation."""
     await read_form(request)
     change = parts_of(request).people.links.withdraw(visitor, link_id)
-    return await attempt(request, "/account", change, "The invitation is withdrawn.")
+    return await attempt("/account", change, "The invitation is withdrawn.")
 
 
 @router.post("/members/{person_id:uuid}/role")
@@ -66,7 +66,7 @@ async def set_role(request: Request, visitor: Owner, person_id: UUID) -> Respons
     form = await read_form(request)
     role = _ROLES[choice(form, "role", _ROLES)]
     change = parts_of(request).people.members.set_role(visitor, person_id, role)
-    return await attempt(request, "/account", change, f"The role is now {role.value}.")
+    return await attempt("/account", change, f"The role is now {role.value}.")
 
 
 @router.post("/members/{person_id:uuid}/remove")
@@ -74,7 +74,7 @@ async def remove(request: Request, visitor: Owner, person_id: UUID) -> Response:
     """Remove a member."""
     await read_form(request)
     change = parts_of(request).people.members.remove(visitor, person_id)
-    return await attempt(request, "/account", change, "The member is removed and signed out.")
+    return await attempt("/account", change, "The member is removed and signed out.")
 
 
 @router.post("/retention")
@@ -83,7 +83,7 @@ async def set_retention(request: Request, visitor: Owner) -> Response:
     form = await read_form(request)
     chosen = choice(form, "retention", RETENTIONS)
     change = parts_of(request).people.members.set_retention(visitor, float(chosen))
-    return await attempt(request, "/account", change, f"New jobs are kept: {RETENTIONS[chosen].lower()}.")
+    return await attempt("/account", change, f"New jobs are kept: {RETENTIONS[chosen].lower()}.")
 
 
 @router.get("/log")
@@ -143,9 +143,7 @@ async def change_password(request: Request, visitor: Reader) -> Response:
         )
     except MailsiftError as error:
         return await _you(request, visitor, error=error)
-    return let_in(
-        request, secret, "/account/you", "Your password is changed; your other sessions have ended."
-    )
+    return let_in(secret, "/account/you", "Your password is changed; your other sessions have ended.")
 
 
 @router.post("/you/sign-out-everywhere")
@@ -153,7 +151,7 @@ async def sign_out_everywhere(request: Request, visitor: Reader) -> Response:
     """End every session, this one too."""
     await read_form(request)
     await parts_of(request).people.sessions.sign_out_everywhere(visitor)
-    response = see(request, "/login", "You are signed out everywhere.")
+    response = see("/login", "You are signed out everywhere.")
     cookies.drop(response, cookies.SESSION)
     return response
 
@@ -168,7 +166,7 @@ async def switch(request: Request, visitor: Reader) -> Response:
         raise MailsiftError("account_not_found", "There is no such account.") from None
     secret = cookies.read(request, cookies.SESSION)
     await parts_of(request).people.sessions.choose_account(visitor, secret, account_id)
-    return see(request, "/")
+    return see("/")
 
 
 async def _you(request: Request, visitor: Visitor, *, error: MailsiftError | None = None) -> Response:

@@ -25,19 +25,15 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MENDABLE: Final = frozenset({409, 422, 429})  # statuses of what a person can mend
 
 
-async def read_form(request: Request, *, files: int = 1) -> FormData:
-    """Return the form of a POST.
-
-    Args:
-        request: the POST; urlencoded or multipart.
-        files: how many files there may be.
+async def read_form(request: Request) -> FormData:
+    """Return the form of a POST, urlencoded or multipart with at most one file.
 
     Raises:
         MailsiftError: `csrf_failed` when it does not carry the token of the session (field `csrf` or header
             X-CSRF-Token) or comes from elsewhere; `bad_request`.
     """
     check_origin(request)
-    form = await request.form(max_files=files, max_fields=_FIELDS, max_part_size=_FIELD_BYTES)
+    form = await request.form(max_files=1, max_fields=_FIELDS, max_part_size=_FIELD_BYTES)
     check_token(request, request.headers.get(HEADER) or form.get("csrf"))
     if any(isinstance(value, str) and BROKEN.search(value) for _, value in form.multi_items()):
         raise MailsiftError("bad_request", "A field holds a character that no text has.")
@@ -118,7 +114,7 @@ def _refused(request: Request) -> MailsiftError:
     )
 
 
-async def attempt(request: Request, address: str, change: Awaitable[object], done: str) -> Response:
+async def attempt(address: str, change: Awaitable[object], done: str) -> Response:
     """Make a change and go to a page of ours, which says `done` or why not.
 
     Raises:
@@ -129,8 +125,8 @@ async def attempt(request: Request, address: str, change: Awaitable[object], don
     except MailsiftError as error:
         if not is_mendable(error):
             raise
-        return see(request, address, error.message, kind="bad")
-    return see(request, address, done)
+        return see(address, error.message, kind="bad")
+    return see(address, done)
 
 
 def is_mendable(error: MailsiftError) -> bool:

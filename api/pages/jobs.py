@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
-from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
@@ -222,11 +221,11 @@ def _address(path: str = "/jobs", **asked: str) -> str:
 
 
 @router.get("/jobs/{job_id:uuid}")
-async def job(request: Request, visitor: Reader, job_id: UUID) -> HTMLResponse:
+async def job(request: Request, visitor: Reader, job_id: JobId) -> HTMLResponse:
     """Show a job: progress, verdicts, where they come from, downloads."""
     parts = parts_of(request)
-    view = await parts.jobs.get(visitor.account_id, JobId(job_id))
-    about = await parts.jobs.history(visitor.account_id, JobId(job_id))
+    view = await parts.jobs.get(visitor.account_id, job_id)
+    about = await parts.jobs.history(visitor.account_id, job_id)
     return render(
         request,
         "job.html",
@@ -243,10 +242,10 @@ async def job(request: Request, visitor: Reader, job_id: UUID) -> HTMLResponse:
 
 
 @router.get("/jobs/{job_id:uuid}/breakdown")
-async def breakdown(request: Request, visitor: Reader, job_id: UUID) -> HTMLResponse:
+async def breakdown(request: Request, visitor: Reader, job_id: JobId) -> HTMLResponse:
     """Return reasons, domains and providers alone, for a page that keeps them up to date."""
     parts = parts_of(request)
-    view = await parts.jobs.get(visitor.account_id, JobId(job_id))
+    view = await parts.jobs.get(visitor.account_id, job_id)
     return render(
         request,
         "job_breakdown.html",
@@ -259,15 +258,15 @@ async def breakdown(request: Request, visitor: Reader, job_id: UUID) -> HTMLResp
 
 
 @router.post("/jobs/{job_id:uuid}/{action}")
-async def act(request: Request, visitor: Member, job_id: UUID, action: str) -> Response:
+async def act(request: Request, visitor: Member, job_id: JobId, action: str) -> Response:
     """Do something with a job."""
     await read_form(request)
     if action not in _ACTIONS:
         raise MailsiftError("not_found", "There is nothing here.")
     parts, (do, message) = parts_of(request), _ACTIONS[action]
-    new_job = await do(parts.jobs, visitor.account_id, JobId(job_id))
+    new_job = await do(parts.jobs, visitor.account_id, job_id)
     await parts.people.members.note(visitor, f"job.{action}", subject=str(job_id))
-    return see(request, "/jobs" if action == "delete" else f"/jobs/{new_job or job_id}", message)
+    return see("/jobs" if action == "delete" else f"/jobs/{new_job or job_id}", message)
 
 
 async def breakdown_of(parts: ApiParts, account_id: AccountId, view: JobView) -> Breakdown | None:
@@ -294,11 +293,11 @@ def estimate_of(view: JobView) -> list[tuple[Status, float, float, float]]:
 
 
 @router.get("/jobs/{job_id:uuid}/live")
-async def live(request: Request, visitor: Reader, job_id: UUID) -> StreamingResponse:
+async def live(request: Request, visitor: Reader, job_id: JobId) -> StreamingResponse:
     """Follow a job: a `progress` event for every change and an `end` event once."""
-    await parts_of(request).jobs.get(visitor.account_id, JobId(job_id))
+    await parts_of(request).jobs.get(visitor.account_id, job_id)
     return StreamingResponse(
-        _events(request, visitor, JobId(job_id)),
+        _events(request, visitor, job_id),
         media_type="text/event-stream",
         headers={**HEADERS, "X-Accel-Buffering": "no"},
     )

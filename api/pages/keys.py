@@ -113,7 +113,7 @@ async def roll(request: Request, visitor: Member, key_id: UUID) -> Response:
     except MailsiftError as error:
         if not is_mendable(error):
             raise
-        return see(request, "/keys", error.message, kind="bad")
+        return see("/keys", error.message, kind="bad")
     await parts.people.members.note(
         visitor, "key.roll", key.hint, successor=minted.row.hint, old_key_ends=OVERLAPS[overlap].lower()
     )
@@ -130,7 +130,7 @@ async def revoke(request: Request, visitor: Member, key_id: UUID) -> Response:
         await parts.keys.revoke(visitor.account_id, key_id)
         await parts.people.members.note(visitor, "key.revoke", key.hint, name=key.name)
 
-    return await attempt(request, "/keys", change(), "The key is revoked: it opens nothing any more.")
+    return await attempt("/keys", change(), "The key is revoked: it opens nothing any more.")
 
 
 async def _key(request: Request, visitor: Visitor, key_id: UUID) -> KeyRow:

@@ -52,7 +52,7 @@ async def upload(request: Request, visitor: Member) -> Response:
         drafts = parts_of(request).drafts
         draft = await drafts.receive(visitor.account_id, request.stream(), printable_name(name) or "list")
     href = f"/lists/{draft.id}"
-    return JSONResponse({"href": href}) if FRAGMENT in request.headers else see(request, href)
+    return JSONResponse({"href": href}) if FRAGMENT in request.headers else see(href)
 
 
 async def _from_form(request: Request, visitor: Visitor) -> Draft:
@@ -111,7 +111,7 @@ async def start(request: Request, visitor: Member, draft_id: UUID) -> Response:
     job_id = await parts.drafts.start(visitor.account_id, draft_id, _options(form))
     if draft is not None:
         await parts.people.members.note(visitor, "job.create", subject=str(job_id))
-    return see(request, f"/jobs/{job_id}")
+    return see(f"/jobs/{job_id}")
 
 
 @router.post("/lists/{draft_id:uuid}/discard")
@@ -119,7 +119,7 @@ async def discard(request: Request, visitor: Member, draft_id: UUID) -> Response
     """Delete a list that was not started."""
     await read_form(request)
     await parts_of(request).drafts.discard(visitor.account_id, draft_id)
-    return see(request, "/", "The list is discarded.")
+    return see("/", "The list is discarded.")
 
 
 async def _known(parts: ApiParts, visitor: Visitor, draft_id: UUID) -> Draft | None:

@@ -114,17 +114,16 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
     return page
 
 
-def see(
-    request: Request,  # noqa: ARG001 - as with render: what is answered
-    address: str,
-    message: str = "",
-    *,
-    kind: str = "good",
-) -> RedirectResponse:
+def render_live(request: Request, page: str, **context: Any) -> HTMLResponse:
+    """Return a page that keeps itself up to date, or below `/live` only what changes on it."""
+    live = "_live" if request.url.path.endswith("/live") else ""
+    return render(request, f"{page}{live}.html", **context)
+
+
+def see(address: str, message: str = "", *, kind: str = "good") -> RedirectResponse:
     """Return what follows a POST: the browser gets another page, which shows the message once.
 
     Args:
-        request: the POST.
         address: a path of ours.
         message: one sentence in plain words.
         kind: `good` or `bad`.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
-from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -65,7 +64,7 @@ class Asked(BaseModel):
             at_start=self.at == "start",
         )
 
-    def address(self, job_id: UUID, after: int | None) -> str:
+    def address(self, job_id: JobId, after: int | None) -> str:
         """Return where the rows behind `after` are shown, "" for None."""
         if after is None:
             return ""
@@ -85,14 +84,14 @@ class StatusTable:
 
 @router.get("/jobs/{job_id:uuid}/results")
 async def results(
-    request: Request, visitor: Reader, job_id: UUID, asked: Annotated[Asked, Query()]
+    request: Request, visitor: Reader, job_id: JobId, asked: Annotated[Asked, Query()]
 ) -> Response:
     """Show some rows with their verdicts."""
-    view = await parts_of(request).jobs.get(visitor.account_id, JobId(job_id))
+    view = await parts_of(request).jobs.get(visitor.account_id, job_id)
     begin = asked.row.replace(",", "")
     if begin.isdecimal():
-        return see(request, asked.address(job_id, min(max(int(begin), 1), _LAST) - 2))
-    page = await _page(request, visitor, JobId(job_id), asked)
+        return see(asked.address(job_id, min(max(int(begin), 1), _LAST) - 2))
+    page = await _page(request, visitor, job_id, asked)
     return render(
         request,
         "results.html",
@@ -116,21 +115,21 @@ class AskedFile(Asked):
 
 @router.get("/jobs/{job_id:uuid}/download")
 async def get_file(
-    request: Request, visitor: Reader, job_id: UUID, asked: Annotated[AskedFile, Query()]
+    request: Request, visitor: Reader, job_id: JobId, asked: Annotated[AskedFile, Query()]
 ) -> Response:
     """Return the results as a file, all rows or those the page shows."""
     options = ExportOptions(asked.format, asked.wanted())
-    return await download(request, parts_of(request).jobs, visitor.account_id, JobId(job_id), options)
+    return await download(request, parts_of(request).jobs, visitor.account_id, job_id, options)
 
 
 @router.get("/jobs/{job_id:uuid}/rows/{number:int}")
-async def one_row(request: Request, visitor: Reader, job_id: UUID, number: int) -> HTMLResponse:
+async def one_row(request: Request, visitor: Reader, job_id: JobId, number: int) -> HTMLResponse:
     """Show one row, counted from 1, with its cells and what is behind its verdict."""
     if not 1 <= number <= _LAST:
         raise MailsiftError("row_not_found", "The list has no such row.")
     parts = parts_of(request)
-    view = await parts.jobs.get(visitor.account_id, JobId(job_id))
-    found = await parts.jobs.browser.row(visitor.account_id, JobId(job_id), number - 1)
+    view = await parts.jobs.get(visitor.account_id, job_id)
+    found = await parts.jobs.browser.row(visitor.account_id, job_id, number - 1)
     return render(
         request,
         "row.html",
@@ -154,16 +153,16 @@ async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: Asked)
 
 
 @router.get("/jobs/{job_id:uuid}/runs")
-async def runs(request: Request, visitor: Reader, job_id: UUID, against: str = "") -> HTMLResponse:
+async def runs(request: Request, visitor: Reader, job_id: JobId, against: str = "") -> HTMLResponse:
     """Show the runs of a list; with `against`, what changed since that one."""
     parts = parts_of(request)
-    view = await parts.jobs.get(visitor.account_id, JobId(job_id))
-    about = await parts.jobs.history(visitor.account_id, JobId(job_id))
+    view = await parts.jobs.get(visitor.account_id, job_id)
+    about = await parts.jobs.history(visitor.account_id, job_id)
     others = [job_on_page(run, now_of(request)) for run in about.runs]
     earlier = next((run for run in others if str(run.view.id) == against), None)
     diff, trouble = None, None
     if earlier is not None:
-        diff, trouble = await _compared(request, visitor.account_id, earlier, JobId(job_id))
+        diff, trouble = await _compared(request, visitor.account_id, earlier, job_id)
     return render(
         request,
         "runs.html",

@@ -142,7 +142,7 @@ async def create(request: Request, visitor: Member) -> Response:
             raise
         return await _new(request, visitor, job_id, filled, error=error)
     await parts.people.members.note(visitor, "schedule.create", view.spec.name, cron=view.spec.cron)
-    return see(request, f"/schedules/{view.id}", "The schedule is made.")
+    return see(f"/schedules/{view.id}", "The schedule is made.")
 
 
 @router.get("/{schedule_id:uuid}")
@@ -186,7 +186,7 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID) -> Response
             raise
         return _form(request, filled, schedule=view, error=error)
     await parts.people.members.note(visitor, "schedule.update", view.spec.name, cron=view.spec.cron)
-    return see(request, f"/schedules/{schedule_id}", "The schedule is changed.")
+    return see(f"/schedules/{schedule_id}", "The schedule is changed.")
 
 
 @router.post("/{schedule_id:uuid}/pause")
@@ -220,7 +220,7 @@ async def delete(request: Request, visitor: Member, schedule_id: UUID) -> Respon
     view = await parts.schedules.get(visitor.account_id, schedule_id)
     await parts.schedules.delete(visitor.account_id, schedule_id)
     await parts.people.members.note(visitor, "schedule.delete", view.spec.name, cron=view.spec.cron)
-    return see(request, "/schedules", "The schedule is deleted; its jobs stay.")
+    return see("/schedules", "The schedule is deleted; its jobs stay.")
 
 
 async def _changed(
@@ -239,7 +239,7 @@ async def _changed(
         view = await parts.schedules.get(visitor.account_id, schedule_id)
         await parts.people.members.note(visitor, labels[0], view.spec.name)
 
-    return await attempt(request, f"/schedules/{schedule_id}", noted(), labels[1])
+    return await attempt(f"/schedules/{schedule_id}", noted(), labels[1])
 
 
 async def _new(

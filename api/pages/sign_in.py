@@ -32,7 +32,7 @@ _PAGE_OF: Final = {
 async def login(request: Request, next: str = "") -> Response:  # noqa: A002 - the name in the address
     """Show the form to sign in."""
     if await look_for_visitor(request) is not None:
-        return see(request, _inside(next))
+        return see(_inside(next))
     return _login(request, next)
 
 
@@ -47,7 +47,7 @@ async def sign_in(request: Request) -> Response:
         )
     except MailsiftError as error:
         return _again(error, _login(request, goal, email=email, error=error))
-    return let_in(request, secret, _inside(goal))
+    return let_in(secret, _inside(goal))
 
 
 @router.post("/logout")
@@ -56,7 +56,7 @@ async def sign_out(request: Request) -> Response:
     if await look_for_visitor(request) is not None:
         await read_form(request)
         await parts_of(request).people.sessions.sign_out(cookies.read(request, cookies.SESSION))
-    response = see(request, "/login", "You are signed out.")
+    response = see("/login", "You are signed out.")
     cookies.drop(response, cookies.SESSION)
     return response
 
@@ -82,7 +82,7 @@ async def first_owner(request: Request) -> Response:
         if error.code == "link_gone":
             raise
         return _again(error, _welcome(request, token, account=account, email=email, error=error))
-    return let_in(request, secret, _HOME)
+    return let_in(secret, _HOME)
 
 
 @router.get("/invite")
@@ -100,14 +100,14 @@ async def accept(request: Request) -> Response:
     links = parts_of(request).people.links
     view = await _link_for(request, token, LinkKind.INVITE)
     if visitor is not None and visitor.email == view.email:
-        return let_in(request, await links.join(token, visitor), _HOME)
+        return let_in(await links.join(token, visitor), _HOME)
     try:
         secret = await links.accept(token, password=secret_text(form, "password"), client=client_of(request))
     except MailsiftError as error:
         if error.code == "link_gone":
             raise
         return _again(error, _invite(request, token, view, error=error))
-    return let_in(request, secret, _HOME)
+    return let_in(secret, _HOME)
 
 
 @router.get("/password")
@@ -128,14 +128,14 @@ async def set_password(request: Request) -> Response:
         if error.code == "link_gone":
             raise
         return _again(error, _password(request, token, view, error=error))
-    response = see(request, "/login", "Your new password is set. Sign in with it.")
+    response = see("/login", "Your new password is set. Sign in with it.")
     cookies.drop(response, cookies.SESSION)
     return response
 
 
-def let_in(request: Request, secret: str, goal: str, message: str = "") -> Response:
+def let_in(secret: str, goal: str, message: str = "") -> Response:
     """Return the way into the pages with a new session."""
-    response = see(request, goal, message)
+    response = see(goal, message)
     cookies.put(response, cookies.SESSION, secret, seconds=int(LIFETIME.total_seconds()))
     cookies.drop(response, cookies.FORM)
     return response

@@ -144,7 +144,7 @@ async def edit(request: Request, visitor: Member, webhook_id: UUID) -> Response:
             raise
         return _form(request, filled, webhook=view, error=error)
     await parts.people.members.note(visitor, "webhook.update", view.url, events=list(view.types) or "all")
-    return see(request, f"/webhooks/{webhook_id}", "The webhook is changed.")
+    return see(f"/webhooks/{webhook_id}", "The webhook is changed.")
 
 
 @router.post("/{webhook_id:uuid}/switch")
@@ -172,7 +172,7 @@ async def rotate(request: Request, visitor: Member, webhook_id: UUID) -> Respons
     except MailsiftError as error:
         if not is_mendable(error):
             raise
-        return see(request, f"/webhooks/{webhook_id}", error.message, kind="bad")
+        return see(f"/webhooks/{webhook_id}", error.message, kind="bad")
     await parts.people.members.note(
         visitor, "webhook.rotate", view.url, old_secret_signs_too=OVERLAPS[overlap].lower()
     )
@@ -187,7 +187,7 @@ async def delete(request: Request, visitor: Member, webhook_id: UUID) -> Respons
     view = await parts.webhooks.get(visitor.account_id, webhook_id)
     await parts.webhooks.delete(visitor.account_id, webhook_id)
     await parts.people.members.note(visitor, "webhook.delete", view.url)
-    return see(request, "/webhooks", "The webhook is deleted with its deliveries.")
+    return see("/webhooks", "The webhook is deleted with its deliveries.")
 
 
 @router.post("/{webhook_id:uuid}/test")
@@ -201,9 +201,9 @@ async def test(request: Request, visitor: Member, webhook_id: UUID) -> Response:
     except MailsiftError as error:
         if not is_mendable(error):
             raise
-        return see(request, f"/webhooks/{webhook_id}", error.message, kind="bad")
+        return see(f"/webhooks/{webhook_id}", error.message, kind="bad")
     await parts.people.members.note(visitor, "webhook.test", view.url, event=outcome.type)
-    return see(request, f"/webhooks/{webhook_id}?tested={outcome.delivery_id}")
+    return see(f"/webhooks/{webhook_id}?tested={outcome.delivery_id}")
 
 
 async def _changed(
@@ -219,7 +219,7 @@ async def _changed(
         view = await change
         await parts_of(request).people.members.note(visitor, labels[0], view.url)
 
-    return await attempt(request, f"/webhooks/{webhook_id}", noted(), labels[1])
+    return await attempt(f"/webhooks/{webhook_id}", noted(), labels[1])
 
 
 def _form(
@@ -301,7 +301,7 @@ async def redeliver(request: Request, visitor: Member, delivery_id: UUID) -> Res
         webhook = await parts.webhooks.get(visitor.account_id, view.endpoint_id)
         await parts.people.members.note(visitor, "webhook.redeliver", webhook.url, event=str(view.event_id))
 
-    return await attempt(request, f"/webhooks/deliveries/{delivery_id}", change(), "The event is sent again.")
+    return await attempt(f"/webhooks/deliveries/{delivery_id}", change(), "The event is sent again.")
 
 
 @router.post("/{webhook_id:uuid}/redeliver")
@@ -319,4 +319,4 @@ async def redeliver_failed(request: Request, visitor: Member, webhook_id: UUID) 
         )
 
     done = f"What was missed in {SPANS[days]} is sent."
-    return await attempt(request, f"/webhooks/{webhook_id}/deliveries", change(), done)
+    return await attempt(f"/webhooks/{webhook_id}/deliveries", change(), done)

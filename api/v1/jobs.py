@@ -78,7 +78,7 @@ class JobResponse(ViewModel):
 
     model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_anywhere))
 
-    job_id: UUID = Field(validation_alias=_of_view("id"))
+    job_id: JobId = Field(validation_alias=_of_view("id"))
     parent_id: UUID | None
     name: str
     status: JobState = Field(validation_alias=_of_view("state"))
@@ -283,12 +283,12 @@ async def list_jobs(
 async def get_job(
     request: Request,
     caller: Reader,
-    job_id: UUID,
+    job_id: JobId,
     wait: Annotated[float, Query(ge=0, le=60, description="seconds to wait for the job's end")] = 0.0,
 ) -> JSONResponse:
     """Look at a job; with `wait` the answer comes when the job ends, or after so many seconds."""
     parts = parts_of(request)
-    view = await _watched(parts, caller, JobId(job_id), wait)
+    view = await _watched(parts, caller, job_id, wait)
     return answer(job_response(view, parts.clock()))
 
 
@@ -312,10 +312,10 @@ async def _watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) 
         **error_responses("job_not_found"),
     },
 )
-async def follow_job(request: Request, caller: Reader, job_id: UUID) -> StreamingResponse:
+async def follow_job(request: Request, caller: Reader, job_id: JobId) -> StreamingResponse:
     """Follow a job as server-sent events until it ends; `data` is the job."""
     parts = parts_of(request)
-    first = await parts.jobs.get(caller.account_id, JobId(job_id))
+    first = await parts.jobs.get(caller.account_id, job_id)
     return StreamingResponse(
         _progress(parts, caller, first), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
     )
@@ -347,11 +347,11 @@ async def _progress(parts: ApiParts, caller: Caller, view: JobView) -> AsyncIter
     response_model=Envelope[JobResponse],
     responses=error_responses("job_not_found", "job_state_conflict"),
 )
-async def pause_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+async def pause_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Stop working on a job; what is being worked on is finished."""
     parts = parts_of(request)
-    await parts.jobs.pause(caller.account_id, JobId(job_id))
-    return await _respond(parts, caller, JobId(job_id), "The job is paused.")
+    await parts.jobs.pause(caller.account_id, job_id)
+    return await _respond(parts, caller, job_id, "The job is paused.")
 
 
 @router.post(
@@ -360,11 +360,11 @@ async def pause_job(request: Request, caller: Writer, job_id: UUID) -> JSONRespo
     response_model=Envelope[JobResponse],
     responses=error_responses("job_not_found", "job_state_conflict"),
 )
-async def resume_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+async def resume_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Go on with a paused job."""
     parts = parts_of(request)
-    await parts.jobs.resume(caller.account_id, JobId(job_id))
-    return await _respond(parts, caller, JobId(job_id), "The job goes on.")
+    await parts.jobs.resume(caller.account_id, job_id)
+    return await _respond(parts, caller, job_id, "The job goes on.")
 
 
 @router.post(
@@ -373,11 +373,11 @@ async def resume_job(request: Request, caller: Writer, job_id: UUID) -> JSONResp
     response_model=Envelope[JobResponse],
     responses=error_responses("job_not_found", "job_state_conflict"),
 )
-async def cancel_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+async def cancel_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """End a job now; the verdicts found so far stay."""
     parts = parts_of(request)
-    await parts.jobs.cancel(caller.account_id, JobId(job_id))
-    return await _respond(parts, caller, JobId(job_id), "The job is cancelled.")
+    await parts.jobs.cancel(caller.account_id, job_id)
+    return await _respond(parts, caller, job_id, "The job is cancelled.")
 
 
 @router.delete(
@@ -386,9 +386,9 @@ async def cancel_job(request: Request, caller: Writer, job_id: UUID) -> JSONResp
     response_model=Envelope[None],
     responses=error_responses("job_not_found", "job_state_conflict"),
 )
-async def delete_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+async def delete_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Delete an ended job with its list and its results."""
-    await parts_of(request).jobs.delete(caller.account_id, JobId(job_id))
+    await parts_of(request).jobs.delete(caller.account_id, job_id)
     return answer(None, "The job is deleted.")
 
 
@@ -398,9 +398,9 @@ async def delete_job(request: Request, caller: Writer, job_id: UUID) -> JSONResp
     response_model=Envelope[EstimateResponse],
     responses=error_responses("job_not_found", "not_a_preview", "no_preview_yet"),
 )
-async def get_estimate(request: Request, caller: Reader, job_id: UUID) -> JSONResponse:
+async def get_estimate(request: Request, caller: Reader, job_id: JobId) -> JSONResponse:
     """Estimate the shares of the whole list from a preview, with Wilson's 95 % intervals."""
-    view = await parts_of(request).jobs.get(caller.account_id, JobId(job_id))
+    view = await parts_of(request).jobs.get(caller.account_id, job_id)
     if not view.options.preview:
         raise MailsiftError("not_a_preview", "This job is no preview.")
     shares = estimate_of(view)
@@ -420,11 +420,11 @@ async def get_estimate(request: Request, caller: Reader, job_id: UUID) -> JSONRe
 async def get_plan(
     request: Request,
     caller: Reader,
-    job_id: UUID,
+    job_id: JobId,
     mode: Annotated[Mode, Query(description="of a list that was uploaded and not started")] = Mode.DEEP,
 ) -> JSONResponse:
     """Say how long a list takes from now on, whom it will ask, and what it waits for. Starts nothing."""
-    found = await parts_of(request).plans.plan(caller.account_id, JobId(job_id), mode)
+    found = await parts_of(request).plans.plan(caller.account_id, job_id, mode)
     return answer(plan_response(found))
 
 
@@ -448,10 +448,10 @@ def plan_response(plan: ListPlan) -> PlanResponse:
     response_model=Envelope[JobResponse],
     responses=error_responses("job_not_found", "not_a_preview", "source_gone"),
 )
-async def promote_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+async def promote_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Make a job of the whole list; what the preview has just asked is not asked again."""
     parts = parts_of(request)
-    return await _respond_new(parts, caller, await parts.jobs.promote(caller.account_id, JobId(job_id)))
+    return await _respond_new(parts, caller, await parts.jobs.promote(caller.account_id, job_id))
 
 
 @router.post(
@@ -461,10 +461,10 @@ async def promote_job(request: Request, caller: Writer, job_id: UUID) -> JSONRes
     response_model=Envelope[JobResponse],
     responses=error_responses("job_not_found", "source_gone"),
 )
-async def rerun_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+async def rerun_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Run the same list again as a new job with this one as its parent; every mail server is asked again."""
     parts = parts_of(request)
-    return await _respond_new(parts, caller, await parts.jobs.repeat(caller.account_id, JobId(job_id)))
+    return await _respond_new(parts, caller, await parts.jobs.repeat(caller.account_id, job_id))
 
 
 @router.post(
@@ -474,10 +474,10 @@ async def rerun_job(request: Request, caller: Writer, job_id: UUID) -> JSONRespo
     response_model=Envelope[JobResponse],
     responses=error_responses("job_not_found", "job_state_conflict", "no_results_yet", "nothing_to_retry"),
 )
-async def retry_job(request: Request, caller: Writer, job_id: UUID) -> JSONResponse:
+async def retry_job(request: Request, caller: Writer, job_id: JobId) -> JSONResponse:
     """Run again the rows of an ended job whose result says nothing about the mailbox, as a new job."""
     parts = parts_of(request)
-    return await _respond_new(parts, caller, await parts.jobs.retry(caller.account_id, JobId(job_id)))
+    return await _respond_new(parts, caller, await parts.jobs.retry(caller.account_id, job_id))
 
 
 class ResultRowResponse(FullVerdict):
@@ -569,18 +569,18 @@ class ResultsQuery(BaseModel):
 async def get_results(
     request: Request,
     caller: Reader,
-    job_id: UUID,
+    job_id: JobId,
     asked: Annotated[ResultsQuery, Query()],
 ) -> Response:
     """Fetch the results, also while the job runs: as a file, or as JSON by pages."""
     if asked.format is ResultFormat.JSON:
-        return await _json_page(request, caller, JobId(job_id), asked)
+        return await _json_page(request, caller, job_id, asked)
     strange = [name for name in _OF_PAGES if name in asked.model_fields_set]
     if strange:
         text = f"`{strange[0]}` goes with format=json: a file has all rows, in the list's order."
         raise MailsiftError("wrong_for_format", text)
     options = ExportOptions(ExportFormat(asked.format), asked.rows(), asked.columns)
-    return await download(request, parts_of(request).jobs, caller.account_id, JobId(job_id), options)
+    return await download(request, parts_of(request).jobs, caller.account_id, job_id, options)
 
 
 async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: ResultsQuery) -> Response:
@@ -640,10 +640,10 @@ def _row_of(cursor: str, place: str) -> int:
 async def get_diff(
     request: Request,
     caller: Reader,
-    job_id: UUID,
-    against: Annotated[UUID, Query(description="the earlier run")],
+    job_id: JobId,
+    against: Annotated[JobId, Query(description="the earlier run")],
     limit: Annotated[int, Query(ge=0, le=1_000, description="how many changed addresses are named")] = 100,
 ) -> JSONResponse:
     """Compare this run of a list with another one, address by address."""
-    found = await parts_of(request).jobs.diff(caller.account_id, JobId(against), JobId(job_id), limit=limit)
+    found = await parts_of(request).jobs.diff(caller.account_id, against, job_id, limit=limit)
     return answer(asdict(found))

@@ -163,7 +163,7 @@ class Console:
     async def workers(self) -> Sequence[Worker]:
         """Return every process that did not say goodbye; who is gone is forgotten after a day."""
         async with self._database.begin() as connection:
-            return await workers.everybody(connection)
+            return await workers.known(connection)
 
     async def leases(self, *, limit: int = 100) -> Sequence[Lease]:
         """Return what is leased, what ends first comes first."""

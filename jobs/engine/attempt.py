@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 
@@ -38,48 +38,53 @@ def attempt_at_chunk(chunk: ClaimedChunk, watch: Stopwatch) -> Iterator[None]:
     """Count and trace the work of a chunk, from its claim on."""
     claimed = watch.seconds.get("claim", 0.0)
     CLAIM.observe(claimed)
-    started = time.perf_counter()
-    outcome = "stopped"
+
+    def count(outcome: str, seconds: float) -> None:
+        ATTEMPTS.labels(outcome).inc()
+        RUN.observe(seconds)
+        count_phases(watch.seconds)
+
     with open_span("chunk", {**_ids(chunk), "addresses": chunk.addresses}, earlier=claimed):
         with open_part("claim", earlier=claimed):
             pass
-        try:
+        with _counted(count):
             yield
-            outcome = "done"
-        except Exception as error:
-            outcome = _outcome(error)
-            raise
-        finally:
-            ATTEMPTS.labels(outcome).inc()
-            RUN.observe(time.perf_counter() - started)
-            count_phases(watch.seconds)
 
 
 @contextmanager
 def attempt_at_step(step: ClaimedStep) -> Iterator[None]:
     """Count and trace an intake or a finish."""
-    started = time.perf_counter()
-    outcome = "stopped"
-    with open_span(f"job.{step.state}", _ids(step)):
-        try:
-            yield
-            outcome = "done"
-        except Exception as error:
-            outcome = _outcome(error)
-            raise
-        finally:
-            STEP_ATTEMPTS.labels(step.state, outcome).inc()
-            STEP_RUN.labels(step.state).observe(time.perf_counter() - started)
+
+    def count(outcome: str, seconds: float) -> None:
+        STEP_ATTEMPTS.labels(step.state, outcome).inc()
+        STEP_RUN.labels(step.state).observe(seconds)
+
+    with open_span(f"job.{step.state}", _ids(step)), _counted(count):
+        yield
 
 
-def show_process(*, slots: int, triage_slots: int) -> None:
+@contextmanager
+def _counted(count: Callable[[str, float], None]) -> Iterator[None]:
+    """Hand the outcome of what is done meanwhile, and the seconds it took, to `count`."""
+    started, outcome = time.perf_counter(), "stopped"
+    try:
+        yield
+        outcome = "done"
+    except Exception as error:
+        outcome = "lease_lost" if isinstance(error, LeaseLostError) else "error"
+        raise
+    finally:
+        count(outcome, time.perf_counter() - started)
+
+
+def set_process_gauges(*, slots: int, triage_slots: int) -> None:
     """Show that this process works, and how much it takes at a time."""
     UP.set(1)
     SLOTS.labels("all").set(slots)
     SLOTS.labels("survey").set(triage_slots)
 
 
-def show_in_flight(held: Iterable[ClaimedChunk | ClaimedStep]) -> None:
+def set_in_flight_gauges(held: Iterable[ClaimedChunk | ClaimedStep]) -> None:
     """Show what this process works on."""
     kinds = [_kind(one) for one in held]
     for kind in ("chunk", "survey", "step"):
@@ -96,7 +101,3 @@ def _ids(held: ClaimedChunk | ClaimedStep) -> dict[str, str | int]:
     if isinstance(held, ClaimedStep):
         return {"job": str(held.job_id), "lease": str(held.token)}
     return {"job": str(held.job_id), "chunk": held.n, "lease": str(held.lease_token)}
-
-
-def _outcome(error: Exception) -> str:
-    return "lease_lost" if isinstance(error, LeaseLostError) else "error"

@@ -13,8 +13,8 @@ from mailsift.jobs.engine.attempt import (
     attempt_at_chunk,
     attempt_at_step,
     context_of,
-    show_in_flight,
-    show_process,
+    set_in_flight_gauges,
+    set_process_gauges,
 )
 from mailsift.jobs.engine.chunk import ChunkWorker
 from mailsift.jobs.engine.claimer import Claimer, EngineConfig
@@ -143,13 +143,13 @@ class Engine:
     def _forget(self, token: UUID) -> None:
         self._in_flight.pop(token, None)
         self._held.pop(token, None)
-        show_in_flight(self._held.values())
+        set_in_flight_gauges(self._held.values())
 
     def _start(
         self, token: UUID, held: ClaimedChunk | ClaimedStep, work: Coroutine[None, None, None]
     ) -> None:
         self._held[token] = held
-        show_in_flight(self._held.values())
+        set_in_flight_gauges(self._held.values())
         self._in_flight[token] = task = asyncio.create_task(work, context=context_of(held))
         task.add_done_callback(lambda _: self._forget(token))
         self._heartbeat.claimed()
@@ -242,9 +242,9 @@ class Engine:
     def _set_gauges(self) -> None:
         """Show how much this process takes at a time: nothing when it is drained."""
         if self._closing or self._heartbeat.draining:
-            show_process(slots=0, triage_slots=0)
+            set_process_gauges(slots=0, triage_slots=0)
         else:
-            show_process(slots=self._config.slots, triage_slots=self._config.triage_slots)
+            set_process_gauges(slots=self._config.slots, triage_slots=self._config.triage_slots)
 
     async def _sweep_when_due(self) -> None:
         if time.monotonic() - self._swept_at < self._config.sweep_s:

@@ -30,8 +30,10 @@ KEPT_SECONDS = 86_400.0
 """How long a file that nobody touches stays; whatever is being worked on is touched."""
 MOST_WAKE_UPS = 32
 """Wake-ups that lie ready at most: a worker's processes wake one another once a few of them are up."""
-_LOOK_SECONDS = 3_600.0
+_TIDY_SECONDS = 3_600.0
 _JUMP_SECONDS = 60.0
+_SENDING_SLOTS = 8  # attempts in flight at once
+_POLL_S = 0.2  # between two turns while webhooks are being sent
 
 _log = structlog.get_logger()
 
@@ -42,7 +44,6 @@ class Maintenance:
     Args:
         deliverer: makes the attempts of deliveries that are due.
         periodic: tasks that every sweep starts, each once at a time, by what is logged when one fails.
-        slots: attempts in flight at once.
 
     Attributes:
         health: says what the process sees of network, disk and store.
@@ -54,12 +55,10 @@ class Maintenance:
         deliverer: Deliverer,
         periodic: Mapping[str, Callable[[], Awaitable[object]]],
         health: Callable[[], ProcessHealth] = ProcessHealth,
-        slots: int = 8,
     ) -> None:
         self.health = health
         self._deliverer = deliverer
         self._periodic = periodic
-        self._slots = slots
         self._sending: dict[UUID, asyncio.Task[None]] = {}
         self._doing: dict[str, asyncio.Task[None]] = {}
 
@@ -70,7 +69,7 @@ class Maintenance:
 
     async def start(self) -> bool:
         """Claim what is due and begin to send it; says whether there was anything."""
-        free = self._slots - len(self._sending)
+        free = _SENDING_SLOTS - len(self._sending)
         claimed = await self._deliverer.claim(free) if free > 0 else []
         for one in claimed:
             task = asyncio.create_task(_watched(self._send(one), "webhook.error"))
@@ -130,14 +129,14 @@ class Tidier:
         self._scratch = scratch
         self._clock = clock
         self._steady = steady
-        self._looked_at: tuple[float, float] | None = None
+        self._tidied_at: tuple[float, float] | None = None
 
     async def sweep(self) -> int:
         """Delete what dead processes left, and what is old, at most once an hour; returns how many."""
-        now, moment, last = self._clock(), self._steady(), self._looked_at
-        if last is not None and moment - last[1] < _LOOK_SECONDS:
+        now, moment, last = self._clock(), self._steady(), self._tidied_at
+        if last is not None and moment - last[1] < _TIDY_SECONDS:
             return 0
-        self._looked_at = now, moment
+        self._tidied_at = now, moment
         jumped = last is None or abs((now - last[0]) - (moment - last[1])) > _JUMP_SECONDS
         before = float("-inf") if jumped else now - KEPT_SECONDS
         copies = await self._blobs.clear_old_copies(before=before)
@@ -153,8 +152,7 @@ class Sweeper:
         maintenance: webhooks, schedules and retention.
         top_up: sees to it that so many wake-ups lie ready; never raises.
         heartbeat: tells operators that it is up, and what they say to it.
-        sweep_s: seconds between two looks.
-        poll_s: the same while webhooks are being sent.
+        sweep_s: seconds between two turns.
     """
 
     def __init__(
@@ -165,14 +163,12 @@ class Sweeper:
         top_up: Callable[[int], Awaitable[None]],
         heartbeat: Heartbeat,
         sweep_s: float,
-        poll_s: float = 0.2,
     ) -> None:
         self._database = database
         self._maintenance = maintenance
         self._top_up = top_up
         self._heartbeat = heartbeat
         self._sweep_s = sweep_s
-        self._poll_s = poll_s
         self._swept_at = float("-inf")
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -187,7 +183,7 @@ class Sweeper:
                 sending = self._maintenance.in_flight
                 await asyncio.wait(
                     {stopped, *sending},
-                    timeout=self._poll_s if sending else self._sweep_s,
+                    timeout=_POLL_S if sending else self._sweep_s,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
         finally:

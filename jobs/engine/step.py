@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -31,36 +31,32 @@ from mailsift.storage.states import JobTransition
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class StepPlan:
-    """How lists are cut and when a step is given up.
-
-    Attributes:
-        chunk_addresses: addresses a chunk holds at first, by mode.
-        small_rows: a job with at most so many rows never waits behind a bigger one.
-        max_attempts: workers that may die over one step before the job fails.
-        limits: what a list may be at most.
-        overrides: the operator's lists, "" for none.
-    """
-
-    limits: IntakeLimits
-    chunk_addresses: tuple[tuple[Mode, int], ...] = (
-        (Mode.FAST, 50_000),
-        (Mode.MEDIUM, 20_000),
-        (Mode.DEEP, 5_000),
-    )
-    small_rows: int = 1_000
-    max_attempts: int = 3
-    overrides: str = ""
+_CHUNK_ADDRESSES: Final[Mapping[Mode, int]] = {Mode.FAST: 50_000, Mode.MEDIUM: 20_000, Mode.DEEP: 5_000}
+"""Addresses a chunk holds at first."""
+_SMALL_ROWS: Final = 1_000
+"""A job with at most so many rows never waits behind a bigger one."""
+_MAX_ATTEMPTS: Final = 3
+"""Workers that may die over one step before the job fails."""
 
 
 class StepWorker:
-    """Does intake and finish, each fenced by the step's lease."""
+    """Does intake and finish, each fenced by the step's lease.
 
-    def __init__(self, *, database: Database, blobs: Blobs, step_plan: StepPlan, scratch: Path) -> None:
+    Args:
+        database: the truth.
+        blobs: where lists and results are.
+        limits: what a list may be at most.
+        overrides: the file with the operator's lists, "" for none.
+        scratch: for files that live as long as a step.
+    """
+
+    def __init__(
+        self, *, database: Database, blobs: Blobs, limits: IntakeLimits, overrides: str, scratch: Path
+    ) -> None:
         self._database = database
         self._blobs = blobs
-        self._plan = step_plan
+        self._limits = limits
+        self._overrides = overrides
         self._scratch = scratch
         self._reader = StandingReader()
 
@@ -77,7 +73,7 @@ class StepWorker:
         Raises:
             LeaseLostError: somebody else does the step now, or the job has been cancelled.
         """
-        if step.attempt > self._plan.max_attempts:
+        if step.attempt > _MAX_ATTEMPTS:
             await self._fail(step, MailsiftError(f"{step.state}_crashed", "The work kept dying."))
             return 1
         try:
@@ -102,9 +98,9 @@ class StepWorker:
                     column=options.column,
                     chunk_addresses=size,
                     repair=options.repair,
-                    overrides=self._plan.overrides,
+                    overrides=self._overrides,
                 ),
-                limits=self._plan.limits,
+                limits=self._limits,
                 reader=self._reader if step.small else None,
             )
             whole = taken
@@ -120,7 +116,7 @@ class StepWorker:
             addresses=taken.addresses,
             list_rows=whole.rows,
             list_addresses=whole.addresses,
-            small=taken.rows <= self._plan.small_rows,
+            small=taken.rows <= _SMALL_ROWS,
         )
         key = JobBlobs(step.job_id).addresses
         new = [NewChunk(piece.addresses, key, piece.offset) for piece in taken.chunks]
@@ -130,7 +126,7 @@ class StepWorker:
         return len(new)
 
     def _chunk_size(self, step: ClaimedStep) -> int:
-        return dict(self._plan.chunk_addresses)[load_options(step.options).mode]
+        return _CHUNK_ADDRESSES[load_options(step.options).mode]
 
     async def _finish(self, step: ClaimedStep) -> int:
         """Write the results; where verdicts are lost or damaged, have them found again instead."""

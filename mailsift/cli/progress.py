@@ -32,7 +32,7 @@ _DOING = {
     JobState.UPLOADING: "waiting for a worker",
     JobState.INTAKE: "reading the list",
     JobState.QUEUED: "queued",
-    JobState.RUNNING: "sifting",
+    JobState.RUNNING: "validating",
     JobState.PAUSED: "paused",
     JobState.FINALIZING: "writing the results",
 }

@@ -75,22 +75,13 @@ class ResolverTrust:
         client: its resolvers are looked at.
         domains: canary domains, known to take mail, of independent operators; () = everybody is trusted.
         guard: decides which addresses are public.
-        token: returns a label nobody has registered.
     """
 
-    def __init__(
-        self,
-        client: DnsClient,
-        domains: Sequence[str],
-        *,
-        guard: AddressGuard,
-        token: Callable[[], str] = lambda: secrets.token_hex(10),
-    ) -> None:
+    def __init__(self, client: DnsClient, domains: Sequence[str], *, guard: AddressGuard) -> None:
         self._client = client
         self._domains = tuple(domains)
         self._suffixes = tuple(dict.fromkeys(public_suffixes().publicsuffix(name) or "" for name in domains))
         self._guard = guard
-        self._token = token
         self._standings: defaultdict[str, _Standing] = defaultdict(_Standing)
         self._first_checks: set[asyncio.Task[None]] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -233,7 +224,7 @@ class ResolverTrust:
     async def _examine(self, server: Nameserver) -> Examination:
         """Ask the canary questions, all side by side, then for the addresses of the mail servers."""
         suffixes = self._suffixes[:_SUFFIXES]
-        names = [(f"{self._token()}.{suffix}", kind) for suffix in suffixes for kind in _KINDS]
+        names = [(f"{secrets.token_hex(10)}.{suffix}", kind) for suffix in suffixes for kind in _KINDS]
         questions = [(domain, RecordType.MX) for domain in self._domains] + names
         answers = await self._ask_all(server, questions)
         exchangers = answers[: len(self._domains)]

@@ -34,14 +34,9 @@ _OTHER_CASE: Final = 3  # replies that spell the name their own way before we st
 
 
 class Noise:
-    """Unpredictable octets, fetched in pieces that are worth a system call.
+    """Unpredictable octets, fetched in pieces that are worth a system call."""
 
-    Args:
-        source: returns so many octets nobody can foresee.
-    """
-
-    def __init__(self, source: Callable[[int], bytes] = os.urandom) -> None:
-        self._source = source
+    def __init__(self) -> None:
         self._pool = b""
         self._at = 0
 
@@ -49,7 +44,7 @@ class Noise:
         """Return so many octets; none is used twice."""
         at, end = self._at, self._at + count
         if end > len(self._pool):
-            self._pool, at, end = self._source(4096), 0, count
+            self._pool, at, end = os.urandom(4096), 0, count
         self._at = end
         return self._pool[at:end]
 

@@ -15,27 +15,13 @@ COUNTED: Final = REFUSALS | {Answer.ACCEPTED, Answer.FULL}
 _KEPT_GAUGES: Final = 2_048
 _KEPT_DOMAINS: Final = 2_000
 _KEPT_ANSWERS: Final = 2_000
+RECENT: Final = 50  # answers that are looked at together
+BASELINE: Final = 200  # answers before them without which nothing is compared
+JUMP: Final = 0.9  # refused share of the recent answers from which on they are doubted
+NORMAL: Final = 0.5  # refused share of the baseline, at most; and of the recent answers for the doubt to end
+NEWCOMER: Final = 5  # refusals that count of a domain that has accepted nobody; a dead company is no news
 
 _log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerConfig:
-    """When a change is a jump.
-
-    Attributes:
-        recent: so many answers are looked at together.
-        baseline: answers before them without which nothing is compared.
-        jump: refused share of the recent answers from which on they are doubted.
-        normal: refused share of the baseline, at most; and of the recent answers for the doubt to end.
-        newcomer: how many refusals count of a domain that has accepted nobody; a dead company is no news.
-    """
-
-    recent: int = 50
-    baseline: int = 200
-    jump: float = 0.9
-    normal: float = 0.5
-    newcomer: int = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +41,8 @@ class RefusalGauge:
         answers: how many were counted; the latest one has this number.
     """
 
-    def __init__(self, config: BreakerConfig) -> None:
+    def __init__(self) -> None:
         self.answers = 0
-        self._config = config
         self._recent: deque[tuple[int, bool]] = deque()
         self._refused = 0
         self._answers_before = self._refused_before = 0
@@ -76,7 +61,7 @@ class RefusalGauge:
             self._accepting.add(domain)
         self._recent.append((self.answers, refused))
         self._refused += refused
-        if len(self._recent) > self._config.recent:
+        if len(self._recent) > RECENT:
             self._grow_older()
         if not self._doubting:
             return self._begin_doubt()
@@ -97,7 +82,7 @@ class RefusalGauge:
         if len(self._strangers) >= _KEPT_DOMAINS:
             self._strangers.clear()
         self._strangers[domain] = times = self._strangers.get(domain, 0) + 1
-        return times <= self._config.newcomer
+        return times <= NEWCOMER
 
     def _grow_older(self) -> None:
         """Move the oldest recent answer into the past; while there is doubt the past stands still."""
@@ -112,17 +97,17 @@ class RefusalGauge:
             self._refused_before //= 2
 
     def _begin_doubt(self) -> RefusalJump | None:
-        config, size = self._config, len(self._recent)
-        was_normal = self._refused_before <= config.normal * self._answers_before
-        if size < config.recent or self._answers_before < config.baseline or not was_normal:
+        size = len(self._recent)
+        was_normal = self._refused_before <= NORMAL * self._answers_before
+        if size < RECENT or self._answers_before < BASELINE or not was_normal:
             return None
-        if self._refused < config.jump * size:
+        if self._refused < JUMP * size:
             return None
         self._doubted_from, self._doubted_until = self._recent[0][0], 0
         return RefusalJump(size, self._refused, self._answers_before, self._refused_before)
 
     def _end_doubt(self) -> None:
-        if self._refused <= self._config.normal * len(self._recent):
+        if self._refused <= NORMAL * len(self._recent):
             self._doubted_until = self.answers + 1
             self._recent.clear()
             self._refused = 0
@@ -134,8 +119,7 @@ class Breaker:
     Lists do not share a gauge: after a good list a bad one would look like a jump.
     """
 
-    def __init__(self, config: BreakerConfig | None = None) -> None:
-        self._config = config or BreakerConfig()
+    def __init__(self) -> None:
         self._gauges: OrderedDict[tuple[str, str, str], RefusalGauge] = OrderedDict()
 
     def gauge(self, list_id: str, provider: str, source: str) -> RefusalGauge:
@@ -143,7 +127,7 @@ class Breaker:
         key = (list_id, provider, source)
         gauge = self._gauges.get(key)
         if gauge is None:
-            gauge = self._gauges[key] = RefusalGauge(self._config)
+            gauge = self._gauges[key] = RefusalGauge()
             if len(self._gauges) > _KEPT_GAUGES:
                 self._gauges.popitem(last=False)
         self._gauges.move_to_end(key)

@@ -51,20 +51,21 @@ ClientError = RedisError
 PREFIX = "ms:"
 BROKER_PREFIX = f"{PREFIX}celery:"
 """Of Celery's own keys."""
+_CONNECTIONS = 16  # of a process, at most
+_PROBE_SECONDS = 3.0  # between two looks whether Redis is back
 log = logging.getLogger(__name__)
 
 
-def connect(url: str, *, connections: int = 16, timeout: float = 2.0) -> Redis:
+def connect(url: str, *, timeout: float = 2.0) -> Redis:
     """Make a client with a bounded pool; nothing is dialled before the first command.
 
     Args:
         url: `redis://`, `rediss://` or `unix:///path?db=n`.
-        connections: most connections of this process.
         timeout: seconds to connect, to wait for a reply and to wait for a free connection.
     """
     pool = BlockingConnectionPool.from_url(
         url,
-        max_connections=connections,
+        max_connections=_CONNECTIONS,
         timeout=timeout,
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
@@ -95,15 +96,12 @@ def _is_outage(error: RedisError) -> bool:
 class Lifeline:
     """Calls Redis, and while it does not answer spares its callers the waiting.
 
-    After a failure only one call in `probe_seconds` goes to Redis, to see whether it is back.
+    After a failure only one call in a few seconds goes to Redis, to see whether it is back.
     """
 
-    def __init__(
-        self, purpose: str, *, probe_seconds: float = 3.0, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Take the name of the user for the log, and how often to look while Redis is gone."""
+    def __init__(self, purpose: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Take the name of the user for the log."""
         self._purpose = purpose
-        self._probe_seconds = probe_seconds
         self._monotonic = monotonic
         self._gone_until: float | None = None
 
@@ -117,7 +115,7 @@ class Lifeline:
         if self._gone_until is not None:
             if now < self._gone_until:
                 return None
-            self._gone_until = now + self._probe_seconds  # the others do not wait for this one's answer
+            self._gone_until = now + _PROBE_SECONDS  # the others do not wait for this one's answer
         try:
             answer = await ask()
         except RedisError as error:
@@ -125,7 +123,7 @@ class Lifeline:
                 raise
             if self._gone_until is None:
                 log.warning("%s works without Redis: %s", self._purpose, type(error).__name__)
-            self._gone_until = self._monotonic() + self._probe_seconds
+            self._gone_until = self._monotonic() + _PROBE_SECONDS
             return None
         if self._gone_until is not None:
             self._gone_until = None

@@ -26,6 +26,7 @@ MOST_BLOCKS = 5  # sessions in a row in which a provider may refuse us
 HOLD_SECONDS = 900.0  # it is left alone after that
 JITTER = 0.1  # share of a penalty that is left to chance, so processes do not come back together
 SLOWEST_RATE = 1 / 60  # recipients a second that any number of rate replies leaves
+LEARNED_SECONDS = 86_400.0  # a slower rate is remembered after the last lesson
 KEPT_GATES = 10_000
 HELD = Grant(0, retry_after=HELD_SECONDS)
 """The answer while an operator holds a provider: its addresses wait, and nobody has refused us."""
@@ -41,7 +42,6 @@ class ThrottleConfig:
         lease_seconds: a session is over when its process has not renewed it for so long.
         session_seconds: no session may last longer: one that is not reported by then is over.
         busy_seconds: when to ask again if all sessions are taken (they end when they end).
-        learned_seconds: how long a slower rate is remembered after the last lesson.
         address_sessions, address_rate, address_burst: limits of one destination IP, whoever's it is and
             whoever asks; a provider's own limit counts where it is higher.
         processes: worker processes that share a limit while Redis is gone.
@@ -51,7 +51,6 @@ class ThrottleConfig:
     lease_seconds: float = 60.0
     session_seconds: float = 120.0
     busy_seconds: float = 0.5
-    learned_seconds: float = 86_400.0
     address_sessions: int = 20
     address_rate: float = 20.0
     address_burst: int = 100

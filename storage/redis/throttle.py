@@ -20,6 +20,7 @@ from mailsift.storage.redis.local_throttle import (
     HELD,
     HOLD_SECONDS,
     JITTER,
+    LEARNED_SECONDS,
     LEASE_PREFIX,
     LONGEST_PENALTY,
     MOST_BLOCKS,
@@ -138,7 +139,7 @@ class RedisThrottle(Throttle):
         keys = [SEEN_KEY, MIX_KEY]
         for report in reports:
             keys.extend((*_provider_keys(report.ask), _address_keys(report.ask)[0]))
-        head = (self._now(), self._config.learned_seconds, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
+        head = (self._now(), LEARNED_SECONDS, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
         args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, MIX_SECONDS]
         args.extend(value for report in reports for value in self._lesson(report))
         holds = await self._lifeline.call(lambda: self._report(keys=keys, args=args))

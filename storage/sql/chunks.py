@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -195,20 +195,7 @@ _LEASED = text("SELECT count(*) FROM chunk WHERE state = 'leased'")
 async def insert(connection: Connection, job_id: UUID, first: int, chunks: Sequence[NewChunk]) -> None:
     """Insert chunks numbered from `first`; none becomes ready later than the job's deadline."""
     if chunks:
-        rows = [
-            {
-                "job_id": job_id,
-                "n": first + place,
-                "throttle_key": new.throttle_key,
-                "waits_for": new.waits_for,
-                "delay": new.delay,
-                "attempt": new.attempt,
-                "addresses": new.addresses,
-                "source_key": new.source_key,
-                "source_offset": new.source_offset,
-            }
-            for place, new in enumerate(chunks)
-        ]
+        rows = [asdict(new) | {"job_id": job_id, "n": n} for n, new in enumerate(chunks, first)]
         await connection.execute(_INSERT, rows)
 
 

@@ -46,13 +46,7 @@ async def insert(connection: Connection, row: EventRow) -> None:
     An event with the same `once` is an IntegrityError and undoes the transaction.
     """
     await remember(connection, row)
-    values = {
-        "event_id": row.id,
-        "account_id": row.account_id,
-        "type": row.type,
-        "created_at": row.created_at,
-    }
-    await connection.execute(_FAN_OUT, values)
+    await connection.execute(_FAN_OUT, asdict(row) | {"event_id": row.id})
 
 
 async def remember(connection: Connection, row: EventRow) -> None:

@@ -219,21 +219,7 @@ _END = text("""
 
 async def insert(connection: Connection, new: NewJob) -> None:
     """Insert a job whose source lies ready for intake; an account that was idle starts beside the others."""
-    await connection.execute(
-        _INSERT,
-        {
-            "id": new.id,
-            "account_id": new.account_id,
-            "parent_id": new.parent_id,
-            "name": new.name,
-            "options": json.dumps(dict(new.options)),
-            "source_name": new.source_name,
-            "source_sha256": new.source_sha256,
-            "source_bytes": new.source_bytes,
-            "deadline_s": new.deadline_s,
-            "retention_s": new.retention_s,
-        },
-    )
+    await connection.execute(_INSERT, asdict(new) | {"options": json.dumps(dict(new.options))})
     await catch_up(connection, new.id)
 
 
@@ -382,13 +368,9 @@ async def count(
         The number of the first deferred chunk and how many chunks are open; None when the job has ended.
     """
     values = {
+        **asdict(counts),
         "job_id": job_id,
         "processed": counts.processed,
-        "valid": counts.valid,
-        "invalid": counts.invalid,
-        "risky": counts.risky,
-        "addresses": counts.addresses,
-        "probes": counts.probes,
         "shard": job_id.int % _SHARDS,
         "added": added,
         "warning": warning,

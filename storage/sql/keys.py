@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -88,16 +88,7 @@ def _key(row: Row) -> KeyRow:
 
 async def insert(connection: Connection, new: NewKey) -> KeyRow:
     """Insert a key."""
-    values = {
-        "id": new.id,
-        "account_id": new.account_id,
-        "name": new.name,
-        "hash": new.hash,
-        "pepper_id": new.pepper_id,
-        "hint": new.hint,
-        "scopes": list(new.scopes),
-        "lifetime": new.lifetime,
-    }
+    values = asdict(new) | {"scopes": list(new.scopes)}
     return _key((await connection.execute(_INSERT, values)).mappings().one())
 
 

@@ -95,10 +95,9 @@ async def end_session(connection: Connection, session_id: bytes) -> None:
     await connection.execute(delete(session).where(session.c.id == session_id))
 
 
-async def end_sessions(connection: Connection, person_id: UUID, *, but: bytes = b"") -> int:
-    """End the sessions of a person, all but one; returns how many."""
-    statement = delete(session).where(session.c.person_id == person_id, session.c.id != but)
-    return (await connection.execute(statement)).rowcount
+async def end_sessions(connection: Connection, person_id: UUID) -> int:
+    """End the sessions of a person; returns how many."""
+    return (await connection.execute(delete(session).where(session.c.person_id == person_id))).rowcount
 
 
 async def insert_link(connection: Connection, new: NewLink) -> UUID:

@@ -599,7 +599,7 @@ async def snapshot(
         endpoints={row.state: row.endpoints for row in endpoints},
         failing_lately=sum(row.lately for row in endpoints),
         late_schedules=list((await connection.execute(_LATE_SCHEDULES)).scalars()),
-        workers=await workers.everybody(connection),
+        workers=await workers.known(connection),
         minutes=[
             Minute(**row) for row in (await connection.execute(_MINUTES, {"minutes": MINUTES})).mappings()
         ],

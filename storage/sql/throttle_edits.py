@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -151,28 +151,13 @@ async def edits(connection: Connection) -> Sequence[ThrottleEdit]:
 
 async def put(connection: Connection, edit: ThrottleEdit) -> None:
     """Write down new limits (None, None: the row's again); a hold stays as it is."""
-    values = {
-        "provider": edit.provider,
-        "source": edit.source,
-        "rate": edit.rate,
-        "sessions": edit.sessions,
-        "note": edit.note,
-        "edited_by": edit.edited_by,
-    }
-    await connection.execute(_PUT, values)
-    await connection.execute(_DROP_EMPTY, values)
+    await connection.execute(_PUT, asdict(edit))
+    await connection.execute(_DROP_EMPTY, asdict(edit))
 
 
 async def hold(connection: Connection, edit: ThrottleEdit, *, seconds: float) -> None:
     """Ask a provider nothing more for so many seconds, 0 = until somebody lets go."""
-    values = {
-        "provider": edit.provider,
-        "source": edit.source,
-        "seconds": seconds,
-        "note": edit.note,
-        "edited_by": edit.edited_by,
-    }
-    await connection.execute(_HOLD, values)
+    await connection.execute(_HOLD, asdict(edit) | {"seconds": seconds})
 
 
 async def let_go(connection: Connection, *, provider: str, source: str, edited_by: str) -> bool:
@@ -186,9 +171,7 @@ async def let_go(connection: Connection, *, provider: str, source: str, edited_b
 
 
 @asynccontextmanager
-async def kept_fresh(
-    database: Database, book: EditBook, *, every: float = REFRESH_SECONDS
-) -> AsyncIterator[None]:
+async def kept_fresh(database: Database, book: EditBook) -> AsyncIterator[None]:
     """Keep the book as the database has it, until the block ends.
 
     While the database does not answer, what is known holds on.
@@ -199,7 +182,7 @@ async def kept_fresh(
         nonlocal known
         known = await _refresh(database, book, known=known)
 
-    async with repeating(again, every=every):
+    async with repeating(again, every=REFRESH_SECONDS):
         yield
 
 

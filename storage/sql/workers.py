@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, from_row
 
 MISSED_BEATS: Final = 2
 """A process that misses so many heartbeats in a row is gone."""
 ACTIVE: Final = "active"
 """The state of a worker that claims."""
+_MOST_LISTED: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +174,10 @@ async def say_goodbye(connection: Connection, owner: str) -> None:
     await connection.execute(_GOODBYE, {"owner": owner})
 
 
-async def everybody(connection: Connection, *, limit: int = 500) -> Sequence[Worker]:
+async def known(connection: Connection) -> Sequence[Worker]:
     """Return the processes that did not say goodbye, those that are gone last."""
-    found = await connection.execute(_LIST, {"limit": limit, "missed": MISSED_BEATS})
-    return [Worker(**{**row, "health": ProcessHealth.load(row["health"])}) for row in found.mappings()]
+    rows = await connection.execute(_LIST, {"limit": _MOST_LISTED, "missed": MISSED_BEATS})
+    return [from_row(Worker, row, health=ProcessHealth.load(row["health"])) for row in rows.mappings()]
 
 
 async def drain(

@@ -17,7 +17,7 @@ import standardwebhooks
 import svix
 
 from mailsift.container import open_container
-from mailsift.events.delivery import Deliverer, DeliveryConfig
+from mailsift.events.delivery import Deliverer
 from mailsift.events.endpoints import AttemptView, DeliveryView, WebhookService
 from mailsift.events.payloads import EventType, envelope
 from mailsift.events.sender import ResolveHost, SendConfig, WebhookSender
@@ -73,7 +73,7 @@ class Webhooks:
             vault=vault,
             clock=lambda: self.now,
             random=random.Random(1),
-            config=DeliveryConfig(limits=self.limits),
+            limits=self.limits,
         )
 
     async def _wake(self, count: int) -> None:

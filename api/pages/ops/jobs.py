@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from mailsift.api.pages.charts import cells
 from mailsift.api.pages.forms import choice, id_from, read_form, text
-from mailsift.api.pages.page import now_of, render, see
+from mailsift.api.pages.page import now_of, render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.pages.words import audit_line
 from mailsift.api.parts import parts_of
@@ -110,19 +110,26 @@ async def apply(request: Request, visitor: Operator) -> Response:
     action = JobAction(choice(form, "action", ACTIONS))
     wanted = read_filter(words, now=now_of(request).timestamp())
     done = await parts_of(request).operations.jobs.all_matching(visitor.email, action, wanted)
-    return see(request, f"/ops/jobs?{urlencode(words)}", _outcome_text(action, done), kind=_flash_kind(done))
+    return see(f"/ops/jobs?{urlencode(words)}", _outcome_text(action, done), kind=_flash_kind(done))
 
 
 @router.get("/{job_id}")
+@router.get("/{job_id}/live")
 async def job(request: Request, _: Operator, job_id: str) -> Response:
     """Show one job."""
-    return render(request, "ops/job.html", **_context(await _look(request, job_id)))
-
-
-@router.get("/{job_id}/live")
-async def live(request: Request, _: Operator, job_id: str) -> Response:
-    """Return what changes on it."""
-    return render(request, "ops/job_live.html", **_context(await _look(request, job_id)))
+    seen = await parts_of(request).operations.console.job(JobId(id_from(job_id)))
+    state = seen.job.view.state
+    return render_live(
+        request,
+        "ops/job",
+        seen=seen,
+        view=seen.job.view,
+        live=state not in ENDED,
+        possible=[(each.value, ACTIONS[each.value]) for each, states in _MIGHT.items() if state in states],
+        strip=_strip(seen),
+        describe_trouble=describe_trouble,
+        audit=[audit_line(row) for row in seen.audit],
+    )
 
 
 @router.post("/{job_id}")
@@ -131,24 +138,7 @@ async def act(request: Request, visitor: Operator, job_id: str) -> Response:
     action = JobAction(choice(await read_form(request), "action", ACTIONS))
     found = JobId(id_from(job_id))
     await parts_of(request).operations.jobs.one(visitor.email, action, found)
-    return see(request, f"/ops/jobs/{found}", f"The job was {_DONE[action]}.")
-
-
-async def _look(request: Request, job_id: str) -> JobDetails:
-    return await parts_of(request).operations.console.job(JobId(id_from(job_id)))
-
-
-def _context(seen: JobDetails) -> dict[str, Any]:
-    state = seen.job.view.state
-    return {
-        "seen": seen,
-        "view": seen.job.view,
-        "live": state not in ENDED,
-        "possible": [(each.value, ACTIONS[each.value]) for each, states in _MIGHT.items() if state in states],
-        "strip": _strip(seen),
-        "describe_trouble": describe_trouble,
-        "audit": [audit_line(row) for row in seen.audit],
-    }
+    return see(f"/ops/jobs/{found}", f"The job was {_DONE[action]}.")
 
 
 def _strip(seen: JobDetails) -> object:
@@ -168,10 +158,10 @@ def _words(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _outcome_text(action: JobAction, done: Applied) -> str:
-    audit_line = f"{done.done:,} {'job was' if done.done == 1 else 'jobs were'} {_DONE[action]}."
+    sentence = f"{done.done:,} {'job was' if done.done == 1 else 'jobs were'} {_DONE[action]}."
     if refused := sum(done.refused.values()):
-        audit_line += f" {refused:,} could not be: {', '.join(sorted(done.refused))}."
-    return audit_line
+        sentence += f" {refused:,} could not be: {', '.join(sorted(done.refused))}."
+    return sentence
 
 
 def _flash_kind(done: Applied) -> str:

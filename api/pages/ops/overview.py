@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -12,11 +12,10 @@ from markupsafe import Markup
 
 from mailsift.api.pages.charts import columns, nice_top
 from mailsift.api.pages.forms import choice, id_from, number_from, read_form
-from mailsift.api.pages.page import render, see
+from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.pages.words import audit_line
 from mailsift.api.parts import parts_of
-from mailsift.jobs.admin.models import Overview
 from mailsift.storage.sql.stats import Minute
 
 router = APIRouter(prefix="/ops", include_in_schema=False)
@@ -34,27 +33,18 @@ class Throughput:
 
 
 @router.get("")
+@router.get("/live")
 async def overview(request: Request, _: Operator) -> Response:
     """Show the overview."""
-    return render(
-        request, "ops/overview.html", **_context(await parts_of(request).operations.console.overview())
-    )
-
-
-@router.get("/live")
-async def live(request: Request, _: Operator) -> Response:
-    """Return what changes on it."""
     seen = await parts_of(request).operations.console.overview()
-    return render(request, "ops/overview_live.html", **_context(seen))
-
-
-def _context(seen: Overview) -> dict[str, Any]:
-    return {
-        "seen": seen,
-        "stats": seen.stats,
-        "left": seen.left,
-        "chart": _chart(seen.stats.minutes[:-1]),  # the minute that runs would look like a slump
-    }
+    return render_live(
+        request,
+        "ops/overview",
+        seen=seen,
+        stats=seen.stats,
+        left=seen.left,
+        chart=_chart(seen.stats.minutes[:-1]),  # the minute that runs would look like a slump
+    )
 
 
 def _chart(minutes: Sequence[Minute]) -> Throughput:
@@ -105,4 +95,4 @@ async def replay(request: Request, visitor: Operator, endpoint_id: str) -> Respo
     found = id_from(endpoint_id, "webhook_not_found")
     count = await parts_of(request).operations.actions.replay(visitor.email, found, hours=hours)
     what = "delivery is" if count == 1 else "deliveries are"
-    return see(request, "/ops/deliveries", f"{count:,} {what} sent again.")
+    return see("/ops/deliveries", f"{count:,} {what} sent again.")

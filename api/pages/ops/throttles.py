@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
@@ -13,7 +13,7 @@ from starlette.datastructures import FormData
 
 from mailsift.api.pages.charts import Part, stack
 from mailsift.api.pages.forms import choice, read_form, text
-from mailsift.api.pages.page import render, see
+from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.models import ThrottleRow
@@ -46,15 +46,12 @@ MEANING: Final = {
 
 
 @router.get("/throttles")
+@router.get("/throttles/live")
 async def throttles(request: Request, _: Operator) -> Response:
     """List the providers that are asked most, wait, or were edited."""
-    return render(request, "ops/throttles.html", **await _rows(request))
-
-
-@router.get("/throttles/live")
-async def live(request: Request, _: Operator) -> Response:
-    """Return what changes there."""
-    return render(request, "ops/throttles_live.html", **await _rows(request))
+    rows = await parts_of(request).operations.console.throttles()
+    mixes = [_mix(row) for row in rows or ()]
+    return render_live(request, "ops/throttles", rows=rows, mixes=mixes, meaning=MEANING)
 
 
 @router.get("/throttles/edit")
@@ -79,7 +76,7 @@ async def set_limits(request: Request, visitor: Operator) -> Response:
     provider, source = _place(form)
     limits = ProviderLimits(_rate(form), _sessions(form), text(form, "note"))
     await parts_of(request).operations.throttles.edit_limits(visitor.email, provider, source, limits)
-    return _back(request, provider, source, "The limits hold in every process within seconds.")
+    return _back(provider, source, "The limits hold in every process within seconds.")
 
 
 @router.post("/throttles/hold")
@@ -91,7 +88,7 @@ async def hold(request: Request, visitor: Operator) -> Response:
     await parts_of(request).operations.throttles.hold(
         visitor.email, provider, source, seconds=seconds, note=text(form, "note")
     )
-    return _back(request, provider, source, "Held. Sessions that are open may end; no other begins.")
+    return _back(provider, source, "Held. Sessions that are open may end; no other begins.")
 
 
 @router.post("/throttles/let-go")
@@ -100,7 +97,7 @@ async def let_go(request: Request, visitor: Operator) -> Response:
     provider, source = _place(await read_form(request))
     held = await parts_of(request).operations.throttles.let_go(visitor.email, provider, source)
     message = "Let go: what waited is looked at again now." if held else "It was not held."
-    return _back(request, provider, source, message)
+    return _back(provider, source, message)
 
 
 @router.post("/throttles/reset")
@@ -111,12 +108,7 @@ async def reset(request: Request, visitor: Operator) -> Response:
     message = (
         "What was learned is forgotten: it is asked at its full rate." if count else "Nothing was learned."
     )
-    return _back(request, provider, source, message)
-
-
-async def _rows(request: Request) -> dict[str, Any]:
-    rows = await parts_of(request).operations.console.throttles()
-    return {"rows": rows, "mixes": [_mix(row) for row in rows or ()], "meaning": MEANING}
+    return _back(provider, source, message)
 
 
 def _mix(row: ThrottleRow) -> Markup:
@@ -146,9 +138,9 @@ def _sessions(form: FormData) -> int | None:
         raise MailsiftError("bad_limit", "Sessions are a whole number.") from None
 
 
-def _back(request: Request, provider: str, source: str, message: str) -> Response:
+def _back(provider: str, source: str, message: str) -> Response:
     asked = urlencode({"provider": provider, "source": source})
-    return see(request, f"/ops/throttles/edit?{asked}", message)
+    return see(f"/ops/throttles/edit?{asked}", message)
 
 
 @router.get("/facts")
@@ -166,7 +158,7 @@ async def forget(request: Request, visitor: Operator) -> Response:
     message = (
         "Forgotten: it is looked up again when it is next met." if gone else "There was nothing to forget."
     )
-    return see(request, f"/ops/facts?{urlencode({'domain': domain})}", message)
+    return see(f"/ops/facts?{urlencode({'domain': domain})}", message)
 
 
 def _time_of(seconds: float) -> datetime | None:

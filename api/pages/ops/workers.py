@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from mailsift.api.pages.forms import choice, id_from, number_from, read_form, text
-from mailsift.api.pages.page import render, see
+from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.models import describe_trouble
@@ -18,17 +18,10 @@ _ORDERS = {"drain": True, "undrain": False}
 
 
 @router.get("/workers")
+@router.get("/workers/live")
 async def workers(request: Request, _: Operator) -> Response:
     """List the worker processes."""
-    return render(request, "ops/workers.html", workers=await parts_of(request).operations.console.workers())
-
-
-@router.get("/workers/live")
-async def workers_live(request: Request, _: Operator) -> Response:
-    """Return what changes there."""
-    return render(
-        request, "ops/workers_live.html", workers=await parts_of(request).operations.console.workers()
-    )
+    return render_live(request, "ops/workers", workers=await parts_of(request).operations.console.workers())
 
 
 @router.post("/workers")
@@ -46,19 +39,14 @@ async def drain(request: Request, visitor: Operator) -> Response:
     )
     what = "will claim nothing more" if on else "will claim again"
     count = f"{len(changed)} {'process' if len(changed) == 1 else 'processes'}"
-    return see(request, "/ops/workers", f"{count} {what} from the next heartbeat on.")
+    return see("/ops/workers", f"{count} {what} from the next heartbeat on.")
 
 
 @router.get("/leases")
+@router.get("/leases/live")
 async def leases(request: Request, _: Operator) -> Response:
     """List what is leased."""
-    return render(request, "ops/leases.html", leases=await parts_of(request).operations.console.leases())
-
-
-@router.get("/leases/live")
-async def leases_live(request: Request, _: Operator) -> Response:
-    """Return what changes there."""
-    return render(request, "ops/leases_live.html", leases=await parts_of(request).operations.console.leases())
+    return render_live(request, "ops/leases", leases=await parts_of(request).operations.console.leases())
 
 
 @router.post("/leases")
@@ -68,21 +56,16 @@ async def take_back(request: Request, visitor: Operator) -> Response:
     tokens = [id_from(token, "lease_not_found")] if token else None
     taken = await parts_of(request).operations.actions.take_back(visitor.email, tokens)
     if not taken:
-        return see(request, "/ops/leases", "There was nothing to take back any more.")
+        return see("/ops/leases", "There was nothing to take back any more.")
     what = "lease was" if taken == 1 else "leases were"
-    return see(request, "/ops/leases", f"{taken} {what} taken back; the next claim gets the work.")
+    return see("/ops/leases", f"{taken} {what} taken back; the next claim gets the work.")
 
 
 @router.get("/broker")
+@router.get("/broker/live")
 async def broker(request: Request, _: Operator) -> Response:
     """Show what lies in the broker."""
-    return render(request, "ops/broker.html", counts=await parts_of(request).operations.console.broker())
-
-
-@router.get("/broker/live")
-async def broker_live(request: Request, _: Operator) -> Response:
-    """Return what changes there."""
-    return render(request, "ops/broker_live.html", counts=await parts_of(request).operations.console.broker())
+    return render_live(request, "ops/broker", counts=await parts_of(request).operations.console.broker())
 
 
 @router.post("/broker")
@@ -92,7 +75,7 @@ async def wake(request: Request, visitor: Operator) -> Response:
     workers = await parts_of(request).operations.console.workers()
     count = max(1, sum(worker.state == "active" for worker in workers))
     await parts_of(request).operations.actions.wake(visitor.email, count)
-    return see(request, "/ops/broker", f"{count} wake-ups were sent.")
+    return see("/ops/broker", f"{count} wake-ups were sent.")
 
 
 @router.get("/poison")
@@ -114,4 +97,4 @@ async def start_afresh(request: Request, visitor: Operator) -> Response:
     form = await read_form(request)
     job_id, n = id_from(text(form, "job")), number_from(text(form, "n"))
     await parts_of(request).operations.actions.start_afresh(visitor.email, job_id, n)
-    return see(request, "/ops/poison", f"Chunk {n} is tried again now, with all its attempts.")
+    return see("/ops/poison", f"Chunk {n} is tried again now, with all its attempts.")

@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 from sqlalchemy import func, select, update
 
-from mailsift.events.delivery import DeliveryConfig
 from mailsift.events.retry import DeliveryState
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.storage.sql import deliveries, notices
@@ -76,10 +75,6 @@ async def test_they_are_forgotten_some_at_a_time(hooks: Webhooks) -> None:
         async with hooks.database.begin() as connection:
             await deliveries.purge_attempts(connection, before=before, limit=5)
         assert await logged(hooks) == left
-
-
-def test_a_sweep_forgets_a_thousand_attempts_at_most() -> None:
-    assert (DeliveryConfig().log_kept_s, DeliveryConfig().purged) == (30 * DAY, 1_000)
 
 
 async def test_notices_that_are_over_are_forgotten_too_but_for_those_of_a_streak_that_goes_on(

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mailsift.events.delivery import DeliveryConfig
 from mailsift.events.retry import DeliveryState
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql.deliveries import EndpointLimits
@@ -18,12 +17,12 @@ from tests.support.webhooks import Webhooks, open_webhooks
 
 @pytest.fixture
 async def hooks(database_url: str) -> AsyncIterator[Webhooks]:
-    async with open_webhooks(database_url, limits=DeliveryConfig().limits) as hooks:
+    async with open_webhooks(database_url, limits=EndpointLimits()) as hooks:
         yield hooks
 
 
 def test_an_endpoint_gets_ten_a_second_twenty_at_once_and_two_in_flight() -> None:
-    assert DeliveryConfig().limits == EndpointLimits(in_flight=2, rate=10.0, burst_s=2.0)
+    assert EndpointLimits() == EndpointLimits(in_flight=2, rate=10.0, burst_s=2.0)
 
 
 async def test_a_bucket_empties_fills_up_again_and_burns_no_attempt(hooks: Webhooks) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from mailsift.container import open_blobs, open_database, open_service
+from mailsift.container import open_blobs, open_database
 from mailsift.jobs.results import breakdown
 from mailsift.jobs.results.breakdown import Breakdown
 from mailsift.jobs.results.browse import Browser
@@ -17,11 +17,9 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.verdict import Status
-from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.blobs.store import JobBlobs
 from mailsift.storage.states import JobState
-from tests.support.installation import settings_for
 from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended
 
 ADDRESSES = [
@@ -36,30 +34,6 @@ ADDRESSES = [
 LATER = "UPDATE chunk SET ready_at = 'infinity' WHERE n >= 1"
 NOW = "UPDATE chunk SET ready_at = now()"
 ALL = RowFilter()
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with SandboxProcess(domains=1) as running:
-        yield running
-
-
-@pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
-    )
-
-
-@pytest.fixture
-def planter(settings: Settings, tmp_path: Path) -> Planter:
-    return Planter(settings, tmp_path)
-
-
-@pytest.fixture
-async def service(settings: Settings) -> AsyncIterator[JobService]:
-    async with open_service(settings) as opened:
-        yield opened
 
 
 class Ticks:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.container import open_blobs, open_container, open_database, open_service, open_waker
+from mailsift.container import open_blobs, open_container, open_database, open_waker
 from mailsift.jobs.drafts import Draft, Drafts, Inspection
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.service import JobService
@@ -42,12 +42,6 @@ def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
     return settings_for(
         tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox={"MAILSIFT_SMTP_PORT": "9"}
     )
-
-
-@pytest.fixture
-async def service(settings: Settings) -> AsyncIterator[JobService]:
-    async with open_service(settings) as jobs:
-        yield jobs
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,44 +14,18 @@ import polars as pl
 import psutil
 import pytest
 
-from mailsift.container import open_service
 from mailsift.jobs.engine import step
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
-from tests.support.installation import settings_for, until
+from tests.support.installation import until
 from tests.support.ready_jobs import FAST, Gate, Planter, Poisoned, caught, engine_on, work_until_ended
 
 ADDRESSES = [f"user{n}@example.com" for n in range(7)] + ["no address"]
 SHORT: dict[str, Any] = {"lease_s": 3.0, "heartbeat_s": 0.2, "sweep_s": 0.1}
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with SandboxProcess(domains=1) as running:
-        yield running
-
-
-@pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
-    )
-
-
-@pytest.fixture
-def planter(settings: Settings, tmp_path: Path) -> Planter:
-    return Planter(settings, tmp_path)
-
-
-@pytest.fixture
-async def service(settings: Settings) -> AsyncIterator[JobService]:
-    async with open_service(settings) as opened:
-        yield opened
 
 
 async def results(service: JobService, account: AccountId, job_id: JobId) -> list[str]:

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from mailsift.container import open_blobs, open_database, open_service
+from mailsift.container import open_blobs, open_database
 from mailsift.jobs.engine.maintenance import KEPT_SECONDS, Tidier
 from mailsift.jobs.erasure import Eraser
 from mailsift.jobs.service import JobService
@@ -50,17 +50,6 @@ async def database(settings: Settings) -> AsyncIterator[Database]:
 @pytest.fixture
 def eraser(settings: Settings, database: Database) -> Eraser:
     return Eraser(database=database, blobs=open_blobs(settings))
-
-
-@pytest.fixture
-def planter(settings: Settings, tmp_path: Path) -> Planter:
-    return Planter(settings, tmp_path)
-
-
-@pytest.fixture
-async def service(settings: Settings) -> AsyncIterator[JobService]:
-    async with open_service(settings) as opened:
-        yield opened
 
 
 def files(settings: Settings) -> list[str]:

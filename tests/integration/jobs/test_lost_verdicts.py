@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from mailsift.container import open_container, open_service
+from mailsift.container import open_container
 from mailsift.jobs.admin.actions import JobAction
 from mailsift.jobs.engine import step
 from mailsift.jobs.engine.claim import Engine
@@ -28,17 +28,6 @@ ADDRESSES = [f"user{n}@example.com" for n in range(7)] + ["no address"]
 @pytest.fixture
 def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
     return settings_for(tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox={})
-
-
-@pytest.fixture
-def planter(settings: Settings, tmp_path: Path) -> Planter:
-    return Planter(settings, tmp_path)
-
-
-@pytest.fixture
-async def service(settings: Settings) -> AsyncIterator[JobService]:
-    async with open_service(settings) as opened:
-        yield opened
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +22,6 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.states import ENDED, JobState, JobTransition
-from tests.support.installation import settings_for
 from tests.support.ready_jobs import FAST, Gate, Planter, caught, engine_on, work_until_ended
 
 DEEP = JobOptions(mode=Mode.DEEP)
@@ -47,24 +46,6 @@ WITHOUT_RESULTS = {
 def sandbox() -> Iterator[SandboxProcess]:
     with SandboxProcess(domains=1, greylist_seconds=600) as running:
         yield running
-
-
-@pytest.fixture
-def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
-    return settings_for(
-        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
-    )
-
-
-@pytest.fixture
-def planter(settings: Settings, tmp_path: Path) -> Planter:
-    return Planter(settings, tmp_path)
-
-
-@pytest.fixture
-async def service(settings: Settings) -> AsyncIterator[JobService]:
-    async with open_service(settings) as opened:
-        yield opened
 
 
 async def rows(service: JobService, account: AccountId, job_id: JobId) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from sqlalchemy import func, select, update
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import accounts, chunks, jobs, leases
 from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk
-from mailsift.storage.sql.jobs import JobPlan, NewJob
+from mailsift.storage.sql.jobs import JobPlan, NewJob, VerdictCounts
 from mailsift.storage.sql.tables import chunk
 from mailsift.storage.states import ChunkState, ChunkTransition, JobState, JobTransition
 from tests.support.job_states import put_job
@@ -42,6 +42,9 @@ JOBS: Final[Mapping[JobTransition, Change]] = {
     JobTransition.PAUSE: jobs.pause,
     JobTransition.RESUME: jobs.resume,
     JobTransition.CLOSE: jobs.close,
+    JobTransition.REDO: lambda connection, job_id: jobs.redo(
+        connection, job_id, VerdictCounts(), added=1, token=TOKEN
+    ),
     JobTransition.COMPLETE: ends(JobTransition.COMPLETE),
     JobTransition.FAIL: ends(JobTransition.FAIL),
     JobTransition.CANCEL: ends(JobTransition.CANCEL),
@@ -101,7 +104,7 @@ async def chunk_of(connection: Connection, job_id: UUID) -> Row:
 async def test_a_job_changes_as_the_table_says(connection: Connection, transition: JobTransition) -> None:
     for state in JobState:
         savepoint = await connection.begin_nested()
-        token = TOKEN if transition is JobTransition.PLAN else None
+        token = TOKEN if transition in {JobTransition.PLAN, JobTransition.REDO} else None
         job_id = await add_job(connection, state, step_token=token, total=1)
         await JOBS[transition](connection, job_id)
         after = await row_of(connection, job_id)

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from uuid import UUID
+from dataclasses import replace
+from datetime import timedelta
 
 from mailsift.api.v1.jobs import job_response
-from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, Priority
+from mailsift.jobs.views import JobOptions, Priority
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.sql.chunks import Waiting
-from mailsift.storage.states import JobState
+from tests.support.job_views import RUNNING, START
 
-START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-VIEW = JobView(
-    id=JobId(UUID(int=7)),
-    account_id=AccountId(UUID(int=1)),
-    parent_id=None,
-    name="list.csv",
-    state=JobState.RUNNING,
-    total=200,
-    addresses=190,
-    processed=50,
-    valid=40,
-    invalid=6,
-    risky=4,
-    chunks=3,
-    chunks_open=2,
-    created_at=START,
-    started_at=START,
-    finished_at=None,
-    error_code="",
-    error_detail="",
+VIEW = replace(
+    RUNNING,
     waiting=(Waiting("google", "throttled", 20, START + timedelta(minutes=5)),),
     options=JobOptions(mode=Mode.FAST, priority=Priority.HIGH, metadata={"a": "b"}, preview=9),
 )
@@ -45,10 +27,10 @@ def test_a_running_job_says_how_far_it_is_and_what_it_waits_for() -> None:
         "priority": "high",
         "metadata": {"a": "b"},
         "preview": 9,
-        "total_emails": 200,
-        "duplicates": 10,
+        "total_emails": 2_000,
+        "duplicates": 100,
         "percent": 25.0,
-        "rate": 5.0,
+        "rate": 50.0,
     }
     assert {name: response[name] for name in expected} == expected
     (wait,) = response["waiting"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 from rich.console import Console
@@ -14,32 +13,12 @@ from rich.console import Console
 from mailsift.cli import progress
 from mailsift.cli.progress import Speed, show_summary, summary_of
 from mailsift.jobs.eta import TimeLeft
-from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.jobs.views import JobView
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.states import JobState
+from tests.support.job_views import RUNNING, START
 
-START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-VIEW = JobView(
-    id=JobId(UUID(int=7)),
-    account_id=AccountId(UUID(int=1)),
-    parent_id=None,
-    name="list.csv",
-    state=JobState.RUNNING,
-    total=2_000,
-    addresses=1_900,
-    processed=500,
-    valid=400,
-    invalid=60,
-    risky=40,
-    chunks=3,
-    chunks_open=2,
-    created_at=START,
-    started_at=START,
-    finished_at=None,
-    error_code="",
-    error_detail="",
-)
-DONE = replace(VIEW, state=JobState.COMPLETED, finished_at=START + timedelta(seconds=12.3456))
+DONE = replace(RUNNING, state=JobState.COMPLETED, finished_at=START + timedelta(seconds=12.3456))
 
 
 @pytest.fixture
@@ -81,21 +60,22 @@ def test_the_summary_has_the_seconds_from_submission_to_end() -> None:
 
 
 def test_a_job_that_has_not_ended_has_no_seconds() -> None:
-    assert summary_of(VIEW)["seconds"] == 0
+    assert summary_of(RUNNING)["seconds"] == 0
 
 
 def test_the_picture_tells_progress_speed_and_end() -> None:
-    line = text(replace(VIEW, time_left=TimeLeft(30.0)), rate=50.0)
-    for part in ("sifting", "500/2,000", "25%", "valid 400", "risky 40", "invalid 60", "50/s", "ETA 0:00:30"):
+    line = text(replace(RUNNING, time_left=TimeLeft(30.0)), rate=50.0)
+    counts = ("500/2,000", "25%", "valid 400", "risky 40", "invalid 60")
+    for part in ("validating", *counts, "50/s", "ETA 0:00:30"):
         assert part in line
 
 
 def test_the_picture_tells_what_the_job_waits_for() -> None:
     waits = [
-        Waiting(lane, reason, 1_200, START + timedelta(seconds=n))
-        for n, (lane, reason) in enumerate([("google", "greylisted"), ("*", "throttled")])
+        Waiting(key, reason, 1_200, START + timedelta(seconds=n))
+        for n, (key, reason) in enumerate([("google", "greylisted"), ("*", "throttled")])
     ]
-    line = text(replace(VIEW, waiting=tuple(waits)), rate=0.0)
+    line = text(replace(RUNNING, waiting=tuple(waits)), rate=0.0)
     at = START.astimezone().strftime("%H:%M:%S")
     assert f"waiting until {at}" in line
     assert f"waits: 1,200 addresses, greylisted at google, until {at}" in line
@@ -103,14 +83,14 @@ def test_the_picture_tells_what_the_job_waits_for() -> None:
 
 
 def test_before_the_list_is_read_nothing_is_promised() -> None:
-    line = text(replace(VIEW, state=JobState.INTAKE, total=0, processed=0), rate=0.0)
+    line = text(replace(RUNNING, state=JobState.INTAKE, total=0, processed=0), rate=0.0)
     assert "reading the list" in line
     assert "ETA" not in line
 
 
 def test_what_makes_verdicts_poorer_is_said_loudly() -> None:
     assert "Warning: probe_unavailable: this machine cannot reach mail servers" in text(
-        replace(VIEW, warning="probe_unavailable"), rate=1.0
+        replace(RUNNING, warning="probe_unavailable"), rate=1.0
     )
 
 

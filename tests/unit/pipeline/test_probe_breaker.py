@@ -8,14 +8,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from mailsift.pipeline.facts import Answer, MailboxFact
-from mailsift.pipeline.probe.breaker import Breaker, BreakerConfig, RefusalGauge, RefusalJump, RefusalWatch
+from mailsift.pipeline.probe.breaker import Breaker, RefusalGauge, RefusalJump, RefusalWatch
 
 DOMAIN = "big.test"
 
 
 def gauge_after(answers: str, *, domain: str = DOMAIN) -> RefusalGauge:
     """A gauge that has heard these answers: `+` accepted, `-` refused."""
-    gauge = RefusalGauge(BreakerConfig())
+    gauge = RefusalGauge()
     for sign in answers:
         gauge.count(domain, refused=sign == "-")
     return gauge

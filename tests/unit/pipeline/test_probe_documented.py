@@ -13,7 +13,7 @@ import pytest
 
 from mailsift.pipeline.facts import Answer, CatchAllFact, Known, WaitReason
 from mailsift.pipeline.ports import SessionOutcome
-from mailsift.pipeline.probe.breaker import COUNTED, REFUSALS, Breaker, BreakerConfig, RefusalWatch
+from mailsift.pipeline.probe.breaker import COUNTED, REFUSALS, Breaker, RefusalWatch
 from mailsift.pipeline.probe.cache import DEFINITE
 from mailsift.pipeline.probe.collector import (
     MAX_DROPS,
@@ -174,7 +174,6 @@ def test_why_an_address_waits_and_what_counts_as_a_try() -> None:
 
 DEFAULTS: Final[Mapping[str, object]] = {
     "ProbeConfig": ProbeConfig(helo_name="probe.test"),
-    "BreakerConfig": BreakerConfig(),
 }
 
 

@@ -57,7 +57,7 @@ def test_a_statement_takes_its_lists_of_states_from_the_table_and_invents_none(p
     text = path.read_text()
     lists = re.findall(r"state (?:NOT )?IN \(([^)]*)\)", text)
     assert [listed for listed in lists if set(re.findall(r"\w+", listed)) & {*JobState, *ChunkState}] == []
-    named = set(re.findall(r"state (?:=|<>) '(\w+)'", text))
+    named = set(re.findall(r"state (?:=|<>|WHEN) '(\w+)'", text))
     assert named <= {*JobState, *ChunkState, *DELIVERY_STATES}
     assert set(re.findall(r"state (?:NOT )?IN \{(\w+)\}", text)) <= set(SQL_LISTS)
 

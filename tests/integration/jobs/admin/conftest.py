@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.container import open_container, open_service
+from mailsift.container import open_container
 from mailsift.jobs.admin.service import Operations
-from mailsift.jobs.service import JobService
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from tests.support.installation import settings_for
-from tests.support.ready_jobs import Planter
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +33,7 @@ def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: Sandbox
 
 
 @pytest.fixture
-def planter(settings: Settings, tmp_path: Path) -> Planter:
-    return Planter(settings, tmp_path)
-
-
-@pytest.fixture
 async def desk(settings: Settings) -> AsyncIterator[Operations]:
     async with open_container(settings) as container:
         opened = container.operations
-        yield opened
-
-
-@pytest.fixture
-async def service(settings: Settings) -> AsyncIterator[JobService]:
-    async with open_service(settings) as opened:
         yield opened

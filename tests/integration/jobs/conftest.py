@@ -1,0 +1,42 @@
+"""An installation on real servers with a small sandbox, and jobs whose lists have been taken in already.
+
+A module that needs another sandbox or other settings has its own fixture of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from mailsift.container import open_service
+from mailsift.jobs.service import JobService
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.settings import Settings
+from tests.support.installation import settings_for
+from tests.support.ready_jobs import Planter
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[SandboxProcess]:
+    with SandboxProcess(domains=1) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess) -> Settings:
+    return settings_for(
+        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
+    )
+
+
+@pytest.fixture
+def planter(settings: Settings, tmp_path: Path) -> Planter:
+    return Planter(settings, tmp_path)
+
+
+@pytest.fixture
+async def service(settings: Settings) -> AsyncIterator[JobService]:
+    async with open_service(settings) as opened:
+        yield opened
