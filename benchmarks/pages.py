@@ -40,7 +40,7 @@ PAGES = (
     ),
     *("{job}", "{job}/results", "{job}/results?status=invalid", "{job}/results?q=a9", "{job}/rows/999999"),
     *(f"/ops{page}" for page in ("", "/jobs", "/workers", "/leases", "/throttles", "/deliveries", "/broker")),
-    *(f"/ops{page}" for page in ("/poison", "/schedules", "/audit")),
+    *(f"/ops{page}" for page in ("/failing-chunks", "/schedules", "/audit")),
 )
 MOST_MS, MOST_BYTES = 100, 100_000
 

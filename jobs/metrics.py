@@ -77,7 +77,7 @@ DEFERRED: Final = from_zero(
     ),
     [TRIAGE, *WaitReason],
 )
-POISON: Final = from_zero(
+FAILING_CHUNKS: Final = from_zero(
     Counter(
         "mailsift_poison_total",
         "Chunks that kept killing their workers: split, or a single address judged without looking",
@@ -168,7 +168,7 @@ MEMORY: Final = Gauge(
 SHARED: Final = (ADDRESSES, JOBS_ENDED, WAKE_UPS)
 """What the API counts too."""
 METRICS: Final = (
-    *(CLAIM, RUN, PHASES, ATTEMPTS, STEP_RUN, STEP_ATTEMPTS, DEFERRED, POISON, LEASES_EXPIRED),
+    *(CLAIM, RUN, PHASES, ATTEMPTS, STEP_RUN, STEP_ATTEMPTS, DEFERRED, FAILING_CHUNKS, LEASES_EXPIRED),
     *(SWEPT, SCHEDULE_RUNS, SCHEDULE_MISSED, UP, SLOTS, IN_FLIGHT, LOOP_LAG, MEMORY),
 )
 """What only workers count."""

@@ -290,7 +290,7 @@ RULES: Final = (
     _warning(
         code="chunks_fail",
         title="Chunks fail",
-        page="/poison?state=open",
+        page="/failing-chunks?state=open",
         check=of_database(chunks_fail),
         cause="Something in these chunks kills or breaks whoever works on them, or workers are killed often.",
         effect="They are tried again; one that keeps doing harm is cut down to the one address that does it.",
@@ -438,7 +438,7 @@ RULES: Final = (
     _warning(
         code="chunk_errors",
         title="Chunks end in errors",
-        page="/poison",
+        page="/failing-chunks",
         expr=(
             'sum(increase(mailsift_chunk_attempts_total{outcome="error"}[15m])) '
             "/ sum(increase(mailsift_chunk_attempts_total[15m])) > 0.05\n"
@@ -464,7 +464,7 @@ RULES: Final = (
     _warning(
         code="poison_chunks",
         title="A chunk kept killing its workers",
-        page="/poison",
+        page="/failing-chunks",
         expr="sum by (action) (increase(mailsift_poison_total[1h])) > 0",
         hold="0s",
         cause="One of its addresses does harm to whoever looks at it.",

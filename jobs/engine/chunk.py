@@ -13,7 +13,7 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from mailsift.jobs.engine.commit import close_chunk
-from mailsift.jobs.metrics import POISON, count_verdicts, count_waiting
+from mailsift.jobs.metrics import FAILING_CHUNKS, count_verdicts, count_waiting
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError
@@ -108,7 +108,7 @@ class ChunkWorker:
             # After a restore, perhaps. It does not come back; the finish finds out what has no verdict.
             return await self._commit(chunk, [])
         if chunk.attempt > self._plan.max_attempts and len(frame) > 1:
-            POISON.labels("split").inc()
+            FAILING_CHUNKS.labels("split").inc()
             return await self._commit(chunk, halves(chunk, self._plan.max_attempts))
         with watch.phase("sift"):
             result = await self._validate(chunk, frame)
@@ -124,7 +124,7 @@ class ChunkWorker:
     async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame) -> ValidationResult:
         options = load_options(chunk.options)
         if chunk.attempt > self._plan.max_attempts:
-            POISON.labels("given_up").inc()
+            FAILING_CHUNKS.labels("given_up").inc()
             return self._validator.give_up(frame, options.mode)
         return await self._validator.validate(frame, self._request(chunk, options))
 

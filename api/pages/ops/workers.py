@@ -1,9 +1,9 @@
-"""/ops/workers, /ops/leases, /ops/broker, /ops/poison: who works, what they hold, what waits, what fails."""
+"""Below /ops: workers, leases, broker, failing chunks: who works, what they hold, what waits, what fails."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
 
 from mailsift.api.pages.forms import choice, id_from, number_from, read_form, text
 from mailsift.api.pages.page import render, render_live, see
@@ -78,7 +78,7 @@ async def wake(request: Request, visitor: Operator) -> Response:
     return see("/ops/broker", f"{count} wake-ups were sent.")
 
 
-@router.get("/poison")
+@router.get("/failing-chunks")
 async def failing_chunks(request: Request, _: Operator) -> Response:
     """List chunks that were tried again and again."""
     chunks = await parts_of(request).operations.console.troubled()
@@ -91,10 +91,16 @@ async def failing_chunks(request: Request, _: Operator) -> Response:
     )
 
 
-@router.post("/poison")
+@router.get("/poison")
+async def old_failing_chunks(_: Operator) -> Response:
+    """Lead on who comes by the old name, which goes with the next release."""
+    return RedirectResponse("/ops/failing-chunks", 308)
+
+
+@router.post("/failing-chunks")
 async def start_afresh(request: Request, visitor: Operator) -> Response:
     """Let one be tried now, with all its attempts."""
     form = await read_form(request)
     job_id, n = id_from(text(form, "job")), number_from(text(form, "n"))
     await parts_of(request).operations.actions.start_afresh(visitor.email, job_id, n)
-    return see("/ops/poison", f"Chunk {n} is tried again now, with all its attempts.")
+    return see("/ops/failing-chunks", f"Chunk {n} is tried again now, with all its attempts.")

@@ -67,7 +67,7 @@ def pages(things: Things) -> dict[str, str]:
         "ops-facts": "/ops/facts",
         "ops-deliveries": "/ops/deliveries",
         "ops-broker": "/ops/broker",
-        "ops-poison": "/ops/poison",
+        "ops-failing-chunks": "/ops/failing-chunks",
         "ops-schedules": "/ops/schedules",
         "ops-audit": "/ops/audit",
         "error": "/nothing-here",

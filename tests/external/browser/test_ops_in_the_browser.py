@@ -33,7 +33,17 @@ async def paths(visits: Visits) -> list[str]:
     await sql(settings, "UPDATE job SET name = :name WHERE name = 'newsletter 1'", name=LONG)
     await sql(settings, "UPDATE endpoint SET url = 'https\\://' || :name", name=LONG)
     (job,) = await sql(settings, "SELECT id FROM job WHERE name = :name", name=LONG)
-    names = ("jobs", "workers", "leases", "throttles", "deliveries", "broker", "poison", "schedules", "audit")
+    names = (
+        "jobs",
+        "workers",
+        "leases",
+        "throttles",
+        "deliveries",
+        "broker",
+        "failing-chunks",
+        "schedules",
+        "audit",
+    )
     return [
         "/ops",
         *(f"/ops/{name}" for name in names),

@@ -14,11 +14,11 @@ from mailsift.jobs.engine.commit import LeaseLostError
 from mailsift.jobs.metrics import (
     ADDRESSES,
     ATTEMPTS,
+    FAILING_CHUNKS,
     IN_FLIGHT,
     JOBS_ENDED,
     LEASES_EXPIRED,
     PHASES,
-    POISON,
     SCHEDULE_MISSED,
     STEP_ATTEMPTS,
     UP,
@@ -34,7 +34,17 @@ from tests.support.ready_jobs import Gate, Planter, Poisoned, caught, engine_on,
 
 PEOPLE = [f"jane{n}@customer{n}.example" for n in range(30)]
 JOB = UUID(int=7)
-COUNTED = (ADDRESSES, ATTEMPTS, IN_FLIGHT, JOBS_ENDED, LEASES_EXPIRED, PHASES, POISON, STEP_ATTEMPTS, UP)
+COUNTED = (
+    ADDRESSES,
+    ATTEMPTS,
+    IN_FLIGHT,
+    JOBS_ENDED,
+    LEASES_EXPIRED,
+    PHASES,
+    FAILING_CHUNKS,
+    STEP_ATTEMPTS,
+    UP,
+)
 
 
 @pytest.fixture

@@ -174,15 +174,15 @@ async def test_workers_are_woken_and_troubled_chunks_start_afresh(
     await fill(api.settings)
     await post(operator, "/ops/broker")
     assert "wake-ups were sent" in (await operator.get("/ops/broker")).text
-    page = (await operator.get("/ops/poison")).text
+    page = (await operator.get("/ops/failing-chunks")).text
     job, n = re.findall(r'name="job" value="([^"]+)">\s*<input type="hidden" name="n" value="(\d+)"', page)[0]
-    await post(operator, "/ops/poison", job=job, n=n)
+    await post(operator, "/ops/failing-chunks", job=job, n=n)
     (row,) = await sql(
         api.settings, "SELECT attempt FROM chunk WHERE job_id = :job AND n = :n", job=job, n=int(n)
     )
     assert row["attempt"] == 0
     for fields in ({"job": "x", "n": n}, {"job": job, "n": "x"}):
-        assert (await post(operator, "/ops/poison", **fields)).status_code in {404, 422}
+        assert (await post(operator, "/ops/failing-chunks", **fields)).status_code in {404, 422}
 
 
 async def test_everything_that_was_done_is_in_the_log_with_who_did_it(

@@ -35,7 +35,7 @@ PAGES = (
     "/ops/deliveries",
     "/ops/broker",
     "/ops/broker/live",
-    "/ops/poison",
+    "/ops/failing-chunks",
     "/ops/schedules",
     "/ops/audit",
 )
@@ -73,7 +73,7 @@ async def test_every_page_says_what_to_do_while_there_is_nothing(operator: httpx
         "/ops/throttles": "No provider has been asked yet",
         "/ops/facts?domain=example.com": "Nothing is remembered of example.com",
         "/ops/deliveries": "No endpoint needs a look",
-        "/ops/poison": "No chunk makes trouble",
+        "/ops/failing-chunks": "No chunk makes trouble",
         "/ops/schedules": "No account has a schedule",
         "/ops/jobs": "No job matches",
         "/ops": "Nothing is left",
@@ -98,7 +98,7 @@ async def test_every_page_shows_an_installation_in_full_swing(api: Api, operator
         "/ops/throttles/edit?provider=google&source=": ("Told we are too fast 1", "At most 10000"),
         "/ops/deliveries": ("https://globex.example/hooks", "Failing", "4 in a row", "Send again"),
         "/ops/broker": ("Queued 3", "Not acknowledged 2"),
-        "/ops/poison": ("MemoryError", "Start afresh"),
+        "/ops/failing-chunks": ("MemoryError", "Start afresh"),
         "/ops/schedules": ("acme every morning", "Late", "Missed"),
     }
     for path, texts in shown.items():
