@@ -179,6 +179,7 @@ async def test_a_discarded_list_leaves_nothing(
     assert files(settings) == [f"{draft.id}.json", "look.json", "source"]
     await drafts.discard(account, draft.id)
     assert files(settings) == []
+    await taken(drafts, service)  # a store without anything in it would be one that is away
     assert await code_of(drafts.start(account, draft.id, FAST)) == "draft_not_found"
 
 
