@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvloop
 
+from benchmarks.measured import cpu_by_role
 from mailsift.cli.progress import summary_of
 from mailsift.cli.run import working
 from mailsift.container import open_service
@@ -47,11 +48,14 @@ async def time_job(settings: Settings, worker: LocalWorker, source: Path, mode: 
             one.write("known@ordinary.sandbox.test\n")
             one.flush()
             await finished(service, worker, account, Path(one.name), mode)
-        started = time.perf_counter()
+        started, before = time.perf_counter(), cpu_by_role(settings.home)
         view = await finished(service, worker, account, source, mode)
         async with service.results(account, view.id) as results:
             export(results, out, format=format_of(out))
-        print(json.dumps({**summary_of(view), "seconds": time.perf_counter() - started}))
+        seconds = time.perf_counter() - started
+        after = cpu_by_role(settings.home)
+        cpu = {role: round(after[role] - before[role], 3) for role in after}
+        print(json.dumps({**summary_of(view), "seconds": seconds, "cpu": cpu}))
 
 
 def main() -> None:

@@ -1,10 +1,13 @@
-"""Runs a command and measures it from outside: wall seconds, and the peak memory of all its processes."""
+"""Measures commands and installations from outside: wall and CPU seconds, peak memory of all processes."""
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +20,13 @@ _EVERY_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a run took: seconds of the wall clock, MiB at the peak (shared pages counted once)."""
+    """What a run took: seconds of the wall clock and of processors, MiB at the peak (shared pages once).
+
+    The CPU seconds are those of the command and of all it waited for, not of servers that left its tree.
+    """
 
     seconds: float
+    cpu: float
     peak_mib: float
     stdout: str
     stderr: str
@@ -38,7 +45,7 @@ def measure(
     Raises:
         RuntimeError: it failed; the message holds the end of what it printed.
     """
-    started = time.perf_counter()
+    started, used = time.perf_counter(), _cpu_of_children()
     with subprocess.Popen(
         command, env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -49,7 +56,43 @@ def measure(
         sampler.stop()
     if process.returncode:
         raise RuntimeError(f"{command[0]} ended with {process.returncode}: {stderr[-2000:]}")
-    return Measured(seconds, sampler.peak / 2**20, stdout, stderr)
+    return Measured(seconds, _cpu_of_children() - used, sampler.peak / 2**20, stdout, stderr)
+
+
+def _cpu_of_children() -> float:
+    """Return the CPU seconds of all processes this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def cpu_by_role(servers: Path) -> Counter[str]:
+    """Return the CPU seconds so far of this process, its tree and the daemons that name a folder, by role.
+
+    What has ended counts for the process that waited for it.
+    """
+    spent: Counter[str] = Counter()
+    for pid in pids_of(os.getpid(), servers):
+        try:
+            process = psutil.Process(pid)
+            times = process.cpu_times()
+            spent[_role_of(process.cmdline(), ours=pid == os.getpid())] += times.user + times.system
+            spent["ended"] += times.children_user + times.children_system
+        except psutil.NoSuchProcess:
+            continue
+    return spent
+
+
+_ROLES = {
+    "postgres": "PostgreSQL",
+    "valkey": "Valkey",
+    "intake.child": "intake",
+    "mailsift worker": "workers",
+}
+
+
+def _role_of(command: Sequence[str], *, ours: bool) -> str:
+    line = " ".join(command)
+    return "submitter" if ours else next((role for word, role in _ROLES.items() if word in line), "others")
 
 
 class _Sampler(threading.Thread):
@@ -61,21 +104,23 @@ class _Sampler(threading.Thread):
     @override
     def run(self) -> None:
         while not self._over.wait(_EVERY_SECONDS):
-            self.peak = max(self.peak, sum(_proportional(pid) for pid in self._pids()))
+            self.peak = max(self.peak, sum(_proportional(pid) for pid in pids_of(self._pid, self._servers)))
 
     def stop(self) -> None:
         self._over.set()
         self.join()
 
-    def _pids(self) -> set[int]:
-        roots = [self._pid]
-        if self._servers is not None:
-            roots += [
-                process.pid
-                for process in psutil.process_iter(["cmdline"])
-                if any(str(self._servers) in part for part in process.info["cmdline"] or ())
-            ]
-        return {pid for root in roots for pid in _tree(root)}
+
+def pids_of(root: int, servers: Path | None) -> set[int]:
+    """Return a process, all below it, and the daemons whose command line names a folder, with theirs."""
+    roots = [root]
+    if servers is not None:
+        roots += [
+            process.pid
+            for process in psutil.process_iter(["cmdline"])
+            if any(str(servers) in part for part in process.info["cmdline"] or ())
+        ]
+    return {pid for one in roots for pid in _tree(one)}
 
 
 def _tree(root: int) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -157,6 +157,7 @@ class _KnownDomains:
         ranks: name -> its place in the table.
         joined: known domain without its dots -> domain.
         letters, joined_letters: name or joined domain -> the set of its letters, as bits.
+        by_first, by_tail: (suffix as it may be typed, first letter or all but that) -> the coined names.
     """
 
     suffixes: Mapping[str, tuple[str, ...]]
@@ -164,6 +165,8 @@ class _KnownDomains:
     joined: Mapping[str, str]
     letters: Mapping[str, int]
     joined_letters: Mapping[str, int]
+    by_first: Mapping[tuple[str, str], frozenset[str]]
+    by_tail: Mapping[tuple[str, str], frozenset[str]]
 
     def has(self, domain: str) -> bool:
         name, _, suffix = domain.partition(".")
@@ -214,7 +217,19 @@ def _known_domains() -> _KnownDomains:
         joined,
         {name: _letters(name) for name in table},
         {text: _letters(text) for text in joined if len(text) > _MIDDLE},
+        _coined_by(lambda name: name[0]),
+        _coined_by(lambda name: name[1:]),
     )
+
+
+def _coined_by(part: Callable[[str], str]) -> Mapping[tuple[str, str], frozenset[str]]:
+    """Index the coined names by the suffixes that may be typed for theirs, and a part of the name."""
+    found: dict[tuple[str, str], frozenset[str]] = {}
+    for name, suffixes in _COINED.items():
+        for suffix in _spellings(tuple(suffixes.split())):
+            key = (suffix, part(name))
+            found[key] = found.get(key, frozenset()) | {name}
+    return found
 
 
 def _letters(word: str) -> int:
@@ -279,9 +294,8 @@ def _nearest(clean: str, *, bold: bool) -> str:
         return ""
     if not dot:
         return _nearest_without_dots(label)
-    names = {_HEARD[label]} if label in _HEARD else set(_near(label, known.letters))
-    if not bold:
-        names = {name for name in names if _may_be(label, rest, name)}
+    words = known.letters if bold else _may_be(label, rest)
+    names = {_HEARD[label]} & words.keys() if label in _HEARD else _near(label, words)
     found = [
         (cost + suffix_cost, known.ranks[name], f"{name}.{suffix}")
         for name in names
@@ -302,13 +316,13 @@ def _nearest_without_dots(text: str) -> str:
     return f"{text}.{known.suffixes[text][0]}" if text in _COINED else ""
 
 
-def _may_be(label: str, rest: str, name: str) -> bool:
-    """Whether a typed domain that may be somebody's is worth measuring against a name."""
-    if label == name:
-        return True
-    begins = label[:1] == name[0] or label[1:] == name[1:] or label == name[1:]
-    suffixes = _known_domains().suffixes[name]
-    return name in _COINED and begins and any(typed == rest for typed in _spellings(suffixes))
+def _may_be(label: str, rest: str) -> Mapping[str, int]:
+    """Return the names worth measuring a typed domain against that may be somebody's, with their letters."""
+    known = _known_domains()
+    none: frozenset[str] = frozenset()
+    names = known.by_first.get((rest, label[:1]), none) | known.by_tail.get((rest, label[1:]), none)
+    names |= known.by_tail.get((rest, label), none) | ({label} & known.letters.keys())
+    return {name: known.letters[name] for name in names}
 
 
 def _spellings(suffixes: tuple[str, ...]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from mailsift.jobs.metrics import FAILING_CHUNKS, count_verdicts, count_waiting
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.facts import WaitReason
+from mailsift.pipeline.facts import Mode, WaitReason
 from mailsift.pipeline.frames import SEGMENT, WAITING
 from mailsift.pipeline.smtp.config import PATIENT_SECONDS
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
@@ -38,11 +38,17 @@ class ChunkSizes:
         own_chunk: addresses of one provider that are worth chunks of their own.
         provider_chunk: addresses in a chunk of one provider.
         mixed_chunk: addresses in a chunk of many small providers.
+        unasked_chunk: addresses in a chunk for which no mail server will be asked: they wait for DNS only.
     """
 
     own_chunk: int = 50
     provider_chunk: int = 1_000
     mixed_chunk: int = 500
+    unasked_chunk: int = 20_000
+
+    def for_mode(self, mode: Mode) -> ChunkSizes:
+        """Return how to cut what waits in a job of this mode."""
+        return self if mode is Mode.DEEP else replace(self, mixed_chunk=self.unasked_chunk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,8 @@ class ChunkWorker:
             result = await self._validate(chunk, frame)
         with watch.phase("store"):
             segment_key = await self._store_segment(chunk, result.finished)
-            deferred = await self._store_deferred(chunk, group_deferred(result.waiting, self._plan.cut))
+            cut = self._plan.cut.for_mode(load_options(chunk.options).mode)
+            deferred = await self._store_deferred(chunk, group_deferred(result.waiting, cut))
         with watch.phase("commit"):
             last = await self._commit(chunk, deferred, result, segment_key)
         count_verdicts(result.finished)

@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import polars as pl
-import xlsxwriter
 
 from mailsift.jobs.columns import VERDICT_PREFIX, distinct_names, read_names
+from mailsift.jobs.results.sheet import MOST_ROWS, write_sheet
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.verdict import Status
 
@@ -38,10 +38,7 @@ _FORMULA = f"^[{''.join(map(re.escape, _FORMULA_STARTS))}]"
 # nothing: there a cell begins inside a text, too.
 _INNER = rf'([;\t\r\n]"*)([=+\-@＝＋－＠{_MARK}])'
 _DEFUSED = "${1}'${2}"
-_BATCH = 16_384
 _PLACE = "place"  # no column of a results file is called so (mailsift.jobs.columns)
-_SHEET_ROWS = 1_048_576
-_EXACT = 2**53  # spreadsheets keep numbers as binary64
 
 
 def format_of(path: Path) -> ExportFormat:
@@ -96,10 +93,8 @@ def export(
         frame = pl.scan_parquet(results, glob=False).with_row_index(_PLACE)
         frame = frame.filter(pl.col(_PLACE).is_in(places.implode())).drop(_PLACE)
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
-    if format is ExportFormat.XLSX and rows >= _SHEET_ROWS:
-        text = (
-            f"A sheet holds {_SHEET_ROWS - 1:,} rows below its header; these are {rows:,}. CSV has no limit."
-        )
+    if format is ExportFormat.XLSX and rows >= MOST_ROWS:
+        text = f"A sheet holds {MOST_ROWS - 1:,} rows below its header; these are {rows:,}. CSV has no limit."
         raise MailsiftError("too_many_rows_for_xlsx", text)
     ids = read_names(results)
     if columns is not None:
@@ -148,42 +143,7 @@ def _write_parquet(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]
 
 
 def _write_xlsx(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
-    schema = frame.collect_schema()
-    cells = _cells(frame, sheet=True)
-    with xlsxwriter.Workbook(out, {"constant_memory": True}) as book:
-        book.use_zip64()
-        sheet = book.add_worksheet("Results")
-        for place, name in enumerate(_safe_header(schema, names)):
-            sheet.write_string(0, place, name)
-        cells.sink_batches(_SheetRows(sheet), chunk_size=_BATCH, maintain_order=True, engine="streaming")
-
-
-class _SheetRows:
-    """Appends batches of rows to a worksheet below its header."""
-
-    def __init__(self, sheet: Any) -> None:
-        self._row = 0
-        # Never the library's `write`, which guesses: text that looks like a formula or a link becomes one.
-        self._put: dict[type, Callable[[int, int, Any], Any]] = {
-            str: sheet.write_string,
-            bool: sheet.write_boolean,
-            int: self._put_number,
-            float: self._put_number,
-        }
-        self._sheet = sheet
-
-    def __call__(self, batch: pl.DataFrame) -> None:
-        for values in batch.iter_rows():
-            self._row += 1
-            for place, value in enumerate(values):
-                if value is not None:
-                    self._put[type(value)](self._row, place, value)
-
-    def _put_number(self, row: int, place: int, value: float) -> None:
-        if -_EXACT <= value <= _EXACT:
-            self._sheet.write_number(row, place, value)
-        else:  # too great to be exact, infinite or not a number
-            self._sheet.write_string(row, place, str(value))
+    write_sheet(_cells(frame, sheet=True), _safe_header(frame.collect_schema(), names), out)
 
 
 def _plain(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Expr:
@@ -206,17 +166,36 @@ def _cells(frame: pl.LazyFrame, *, sheet: bool) -> pl.LazyFrame:
     """Make every value fit for CSV or a sheet; no text is left that a spreadsheet takes for a formula."""
     plain = frame.select(_plain(name, dtype, sheet=sheet) for name, dtype in frame.collect_schema().items())
     texts = [name for name, dtype in plain.collect_schema().items() if dtype == pl.String]
-    return plain.with_columns(_safe(name, pl.col(name) if sheet else _parted(name)) for name in texts)
+    defuse = _defused_in_sheet if sheet else _defused_in_csv
+    return plain.with_columns(
+        pl.col(name).map_batches(defuse, return_dtype=pl.String, is_elementwise=True) for name in texts
+    )
 
 
-def _safe(name: str, text: pl.Expr) -> pl.Expr:
-    starts = pl.col(name).str.contains(_FORMULA)
-    return pl.when(starts).then(pl.concat_str(pl.lit("'"), text)).otherwise(text).alias(name)
+def _defused_in_sheet(texts: pl.Series) -> pl.Series:
+    dangerous = texts.str.contains(_FORMULA)
+    return _rewritten(texts, dangerous, _marked(pl.col("text"))) if dangerous.any() else texts
 
 
-def _parted(name: str) -> pl.Expr:
-    text = pl.col(name)
-    return pl.when(text.str.contains(_INNER)).then(text.str.replace_all(_INNER, _DEFUSED)).otherwise(text)
+def _defused_in_csv(texts: pl.Series) -> pl.Series:
+    dangerous = texts.str.contains(f"{_FORMULA}|{_INNER}")
+    return (
+        _rewritten(texts, dangerous, _marked(pl.col("text").str.replace_all(_INNER, _DEFUSED)))
+        if dangerous.any()
+        else texts
+    )
+
+
+def _rewritten(texts: pl.Series, where: pl.Series, safe: pl.Expr) -> pl.Series:
+    """Write some texts anew; as they are few, this costs less than to look for them."""
+    changed = texts.filter(where).alias("text").to_frame().select(safe).to_series()
+    return texts.scatter(where.fill_null(value=False).arg_true(), changed)
+
+
+def _marked(text: pl.Expr) -> pl.Expr:
+    """Put an apostrophe before what has become of `text` where it begins like a formula."""
+    starts = pl.col("text").str.contains(_FORMULA)
+    return pl.when(starts).then(pl.concat_str(pl.lit("'"), text)).otherwise(text)
 
 
 def _safe_header(schema: pl.Schema, names: Mapping[str, str]) -> list[str]:

@@ -157,8 +157,7 @@ def main() -> None:
     Whatever it and the processes it starts create is for this user alone.
     """
     os.umask(0o077)
-    for library in ("polars", "xlsxwriter"):
-        import_lazily(library)
+    import_lazily("polars")
     try:
         app(obj=_configure_logs)
     except MailsiftError as error:

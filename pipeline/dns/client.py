@@ -85,6 +85,11 @@ class DnsClient:
             self._waiting.appendleft(query)
         self._take_turn_soon()
 
+    @property
+    def is_backed_up(self) -> bool:
+        """Whether questions wait here for their turn: nobody can have answered those yet."""
+        return bool(self._waiting)
+
     def ask_server(
         self, server: Nameserver, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None]
     ) -> None:

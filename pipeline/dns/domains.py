@@ -43,6 +43,7 @@ _OUTCOMES = {
 
 _REMEMBER_SECONDS = 0.25  # how often facts are remembered while others of the same lookup are still open
 _PUBLISH_SECONDS = 0.05  # at least, between two looks at the canaries before facts are handed out
+_PUBLISH_BUSY_SECONDS = 0.25  # the same, while questions wait for their turn: facts come in crowds then
 _BORROW_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)  # seconds between looks for what others look up
 
 
@@ -196,8 +197,9 @@ class DomainFacts:
         Args:
             domains: ASCII (IDNA 2008) lower-case names; repetitions cost nothing.
             patience_s: seconds without any news after which domains without an answer are left out, not
-                counting those in which our own loop got no turn. Their questions go on, and the facts are
-                remembered for the next time; None = until DNS has answered or failed for all.
+                counting those in which our own loop got no turn or had questions yet to send. Their questions
+                go on, and the facts are remembered for the next time; None = until DNS has answered or failed
+                for all.
             final: domains about which no trusted resolver says anything are UNAVAILABLE; else they are left
                 out.
         """
@@ -265,14 +267,14 @@ class DomainFacts:
         """Remember facts as they come, until all are there or none has come for `quiet_s` seconds.
 
         Nobody who waits for one of them has to wait for the slowest. Seconds in which our own loop got no
-        turn do not count.
+        turn do not count, nor those in which questions of ours had not even been sent.
         """
         patience = float("inf") if quiet_s is None else quiet_s
         clock = self._client.clock
         known, heard_at, complete = 0, clock.now(), False
         while not complete and (left := heard_at + patience - clock.now()) > 0:
             complete = await batch.wait(min(_REMEMBER_SECONDS, left))
-            if len(batch.facts) != known:
+            if len(batch.facts) != known or self._client.is_backed_up:
                 known, heard_at = len(batch.facts), clock.now()
             await self._remember(batch.take(unstored))
 
@@ -346,7 +348,7 @@ class DomainFacts:
             if await self._trust.confirm():
                 for domain, ruling in held:
                     self._publish(domain, ruling)
-                await asyncio.sleep(_PUBLISH_SECONDS)
+                await asyncio.sleep(_PUBLISH_BUSY_SECONDS if self._client.is_backed_up else _PUBLISH_SECONDS)
             else:
                 self._forget(held)
         self._publisher = None

@@ -32,6 +32,7 @@ _WRITTEN_OUT: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     )
 )
 """Signs written as words, against harvesters."""
+_BRACKET_OR_SPACE = re.compile(r"[\s(\[{<]")  # without one, nothing is written out
 
 _MARKUP = re.compile(r"<a\s[^>]*>|</a>|\]\(mailto:[^)]*\)", re.IGNORECASE)
 _SCHEME = re.compile(
@@ -70,11 +71,13 @@ def meant_addresses(cell: str, *, domain_of: Callable[[str], str]) -> tuple[str,
 
 def _plain_signs(cell: str) -> str:
     """Return a cell with plain signs for signs that look or read like them, and without marks nobody sees."""
-    text = _UNSEEN_INSIDE.sub("", unicodedata.normalize("NFKC", cell)).replace("。", ".")
-    text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text)
+    text = cell
+    if not text.isascii():
+        text = _UNSEEN_INSIDE.sub("", unicodedata.normalize("NFKC", cell)).replace("。", ".")
+        text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text)
     text = _QUOTES.sub(" ", _MARKUP.sub(" ", text)).replace("\\n", " ")
     text = _SCHEME.sub("", unquote(text) if "%40" in text else text)
-    for pattern, sign in _WRITTEN_OUT:
+    for pattern, sign in _WRITTEN_OUT if _BRACKET_OR_SPACE.search(text) else ():
         text = pattern.sub(sign, text)
     return re.sub(r"@(?:\s*@)+", "@", _QUERY.sub(r"\1", text))
 

@@ -21,6 +21,7 @@ from mailsift.jobs.engine.chunk import (
 )
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import WAITING
 from mailsift.storage.sql.chunks import ClaimedChunk
 from mailsift.storage.sql.jobs import VerdictCounts
@@ -165,6 +166,16 @@ def test_a_busy_provider_gets_lanes_of_its_own_and_the_rest_is_mixed() -> None:
 def test_slow_hosts_come_together_whoever_they_are() -> None:
     made = group_deferred(waiting(*[("google", "slow", 0.0)] * 3, ("tiny.test", "slow", 0.0)), CUT)
     assert [(chunk.throttle_key, len(chunk.frame)) for chunk in made] == [("~", 4)]
+
+
+def test_who_waits_for_dns_alone_waits_in_one_large_chunk() -> None:
+    rows = [("", "slow", 4.5)] * 12
+    assert [len(chunk.frame) for chunk in group_deferred(waiting(*rows), CUT.for_mode(Mode.DEEP))] == [
+        5,
+        5,
+        2,
+    ]
+    assert [len(chunk.frame) for chunk in group_deferred(waiting(*rows), CUT.for_mode(Mode.MEDIUM))] == [12]
 
 
 def test_close_delays_wait_for_the_longest_and_far_ones_do_not() -> None:

@@ -269,3 +269,12 @@ async def test_a_denial_that_tcp_does_not_repeat_is_none() -> None:
     async with serving({}, lambda _n, _k: next(says)) as stub, domain_facts(stub) as facts:
         assert (await facts.lookup(["null.com"]))["null.com"].state is DomainState.UNAVAILABLE
     assert stub.over_tcp == 1
+
+
+async def test_what_has_not_been_asked_yet_is_not_silent() -> None:
+    config = DnsConfig(concurrency=1, timeout=0.6, tries=2)
+    async with serving(WORLD) as stub, domain_facts(stub, config=config) as facts:
+        first = asyncio.create_task(facts.lookup(["silent.test"]))
+        await asyncio.sleep(0)
+        assert "good.test" in await facts.lookup(["good.test"], patience_s=0.4, final=False)
+        assert (await first)["silent.test"].state is DomainState.UNAVAILABLE
