@@ -54,7 +54,7 @@ async def time_job(settings: Settings, worker: LocalWorker, source: Path, mode: 
             export(results, out, format=format_of(out))
         seconds = time.perf_counter() - started
         after = cpu_by_role(settings.home)
-        cpu = {role: round(after[role] - before[role], 3) for role in after}
+        cpu = {role: round(after[role] - before.get(role, 0.0), 3) for role in after}
         print(json.dumps({**summary_of(view), "seconds": seconds, "cpu": cpu}))
 
 

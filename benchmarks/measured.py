@@ -7,7 +7,7 @@ import resource
 import subprocess
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,12 +65,12 @@ def _cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def cpu_by_role(servers: Path) -> Counter[str]:
+def cpu_by_role(servers: Path) -> dict[str, float]:
     """Return the CPU seconds so far of this process, its tree and the daemons that name a folder, by role.
 
     What has ended counts for the process that waited for it.
     """
-    spent: Counter[str] = Counter()
+    spent: defaultdict[str, float] = defaultdict(float)
     for pid in pids_of(os.getpid(), servers):
         try:
             process = psutil.Process(pid)
