@@ -180,6 +180,7 @@ async def _validate_texts(texts: list[str], options: SingleOptions, validator: V
         max_age=_MAX_AGE,
         session_s=seconds,
         budget_s=seconds,
+        ends_at=asyncio.get_running_loop().time() + seconds,
         owner=options.owner,
     )
     try:

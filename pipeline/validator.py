@@ -49,6 +49,7 @@ class ValidationRequest:
         dns_s: seconds without news from DNS after which the slow domains have to come back; None = wait.
         session_s: wall-clock seconds one SMTP session may take.
         budget_s: seconds after which no new session is opened.
+        ends_at: time of the event loop at which every session has to end, whatever it may take otherwise.
         final: nobody will come back: judge what is known now.
         list_id: names the list the frame is of: a jump in refusals is a matter within one list.
         owner: who asks; answers about mailboxes are used again for the same owner only.
@@ -64,6 +65,7 @@ class ValidationRequest:
     dns_s: float | None = None
     session_s: float = 45.0
     budget_s: float = 20.0
+    ends_at: float = float("inf")
     final: bool = True
     list_id: str = ""
     owner: str = ""
@@ -239,6 +241,7 @@ class Validator:
                 ).iter_rows()
             ],
             budget_s=request.budget_s,
+            ends_at=request.ends_at,
             session_s=request.session_s,
             max_age=request.max_age,
             list_id=request.list_id,

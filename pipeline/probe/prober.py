@@ -103,13 +103,14 @@ class Prober:
         )
         self._breaker = Breaker()
 
-    async def probe(
+    async def probe(  # noqa: PLR0913 - whom, for whom, and three kinds of time
         self,
         targets: Sequence[ProbeTarget],
         *,
         budget_s: float,
         session_s: float,
         max_age: float,
+        ends_at: float = float("inf"),
         list_id: str = "",
         owner: str = "",
     ) -> ProbeResult:
@@ -122,13 +123,14 @@ class Prober:
                 no answer in that time is unreachable, with less it waits for a more patient try.
             max_age: seconds within which a definite answer, or what is known of random recipients, is used
                 again; 0 = always ask.
+            ends_at: time of the event loop at which every session is over, with what it has heard.
             list_id: names the list the targets are of: a jump in refusals is a matter within one list.
             owner: who asks; answers about mailboxes are used again for the same owner only.
 
         Returns:
             A fact, a wait or both for every other target, and the catch-all facts of their domains.
         """
-        ends_at = asyncio.get_running_loop().time() + budget_s
+        no_more_at = min(asyncio.get_running_loop().time() + budget_s, ends_at)
         rows = {key: self._providers.row(key) for key in {target.fact.provider for target in targets}}
         asked = {target.address: target for target in targets if rows[target.fact.provider].informative}
         collector = self._collector(session_s, list_id)
@@ -140,7 +142,7 @@ class Prober:
         for address in recalled.accepted:
             target = asked[address]
             self._route(target, rows[target.fact.provider], collector).witness = address
-        await ProbeRun(collector, self._throttle, ends_at=ends_at).run()
+        await ProbeRun(collector, self._throttle, no_more_at=no_more_at, ends_at=ends_at).run()
         collector.retract_doubted()
         count_replies((asked[who].fact.provider, fact.answer) for who, fact in collector.mailboxes.items())
         mailboxes, catch_alls = collector.mailboxes | recalled.mailboxes, collector.catch_alls.known
@@ -200,14 +202,18 @@ class ProbeRun:
     Args:
         collector: records the results; its queue says what to ask.
         throttle: grants the sessions.
-        ends_at: loop time after which no session is opened; open ones may finish.
+        no_more_at: loop time after which no session is opened; open ones may finish.
+        ends_at: loop time at which open ones end, too.
     """
 
-    def __init__(self, collector: ResultCollector, throttle: Throttle, *, ends_at: float) -> None:
+    def __init__(
+        self, collector: ResultCollector, throttle: Throttle, *, no_more_at: float, ends_at: float
+    ) -> None:
         self._context = collector.context
         self._collector = collector
         self._queue = collector.queue
         self._throttle = throttle
+        self._no_more_at = no_more_at
         self._ends_at = ends_at
         self._loop = asyncio.get_running_loop()
         self._session_over = asyncio.Event()
@@ -220,7 +226,7 @@ class ProbeRun:
         """Hold all sessions; every address ends with a fact, a wait or both."""
         try:
             while self._failure is None:
-                if self._loop.time() >= self._ends_at:
+                if self._loop.time() >= self._no_more_at:
                     self._collector.defer(self._queue.drain(), WaitReason.BUDGET, 0.0)
                 room = max(0, self._context.config.max_sessions - self._context.busy)
                 plans = self._queue.next_sessions(min(room, _MAX_ASKS), self._loop.time())
@@ -277,7 +283,7 @@ class ProbeRun:
         now, patience = self._loop.time(), self._context.config.local_wait
         since = now if provider.denied_since is None else provider.denied_since
         worth_it = delay <= patience and now + delay - since <= WAITS_WITHOUT_PROGRESS * patience
-        if worth_it and now + delay < self._ends_at:
+        if worth_it and now + delay < self._no_more_at:
             provider.denied_since = since
             provider.resting_until = max(provider.resting_until, now + delay)
         else:
@@ -300,7 +306,8 @@ class ProbeRun:
         try:
             one_each = context.learned.one_domain(plan.throttle_key)
             transactions = [[group] for group in plan.groups] if one_each else [plan.groups]
-            log = await session.run(transactions, within=self._collector.session_s)
+            within = min(self._collector.session_s, max(0.0, self._ends_at - started))
+            log = await session.run(transactions, within=within)
             self._queue.finish(plan)
             outcome = self._collector.record_session(plan, log, elapsed=self._loop.time() - started)
         finally:
