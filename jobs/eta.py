@@ -1,8 +1,8 @@
 """Time left: pure functions from what waits, for whom and how fast that goes, to seconds and to words.
 
-The slowest decides. A provider takes what its rate leaves this job: from every source of ours the addresses
-that fall to it, one after the other, with those of other jobs in line. What nobody has looked at yet falls to
-providers as what was looked at did; what needs no provider goes at the rate that was measured.
+The slowest decides. A provider takes what its rate leaves this job: from all sources of the fleet together,
+each from when it may be asked, one after the other, with those of other jobs in line. What nobody has looked
+at yet falls to providers as what was looked at did; what needs no provider goes at the measured rate.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ class SourceRate:
     held: bool = False
     lost_s: float = 0.0
 
-    def seconds(self, recipients: float) -> float:
-        """Return what it takes to ask for so many, `burst` not counted."""
-        return recipients * (1 / self.rate + self.lost_s)
+    @property
+    def real_rate(self) -> float:
+        """Recipients a second that come about, `burst` not counted."""
+        return 1 / (1 / self.rate + self.lost_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class ProviderBacklog:
 
     Attributes:
         key: its throttle key.
-        sources: its rate at each of our sources; addresses fall to all of them alike.
+        sources: its rate at each of our sources; whichever may ask takes what waits.
         mine: what of this job waits there.
         others: what of other jobs does.
     """
@@ -156,8 +157,7 @@ def time_left(load: JobLoad) -> TimeLeft:
     if load.triage:
         lines.append(EtaLine(TRIAGE_LINE, round(load.triage), load.triage_rate, triage_s))
     if load.mixed:
-        rate = SourceRate(load.mixed_rate)
-        seconds = _drain(rate, load.mixed, 1, 0.0)
+        seconds = _drain([SourceRate(load.mixed_rate)], load.mixed, 0.0)
         lines.append(
             EtaLine(MIXED_LINE, _count(load.mixed), load.mixed_rate, seconds, starts_s=_last(load.mixed))
         )
@@ -179,9 +179,8 @@ def _provider_line(queue: ProviderBacklog, arriving: float, arriving_s: float) -
     """Return a provider's line; what arrives from triage does so until `arriving_s`."""
     batches = [*queue.mine, *([Batch(arriving)] if arriving else [])]
     mine = sum(batch.addresses for batch in batches)
-    ahead = in_line(mine, queue.others)
-    ends = [_drain(source, batches, len(queue.sources), ahead) for source in queue.sources]
-    seconds = max([*ends, arriving_s if arriving else 0.0])
+    end = _drain(queue.sources, batches, in_line(mine, queue.others))
+    seconds = max(end, arriving_s if arriving else 0.0)
     return EtaLine(
         queue.key,
         round(mine),
@@ -192,17 +191,26 @@ def _provider_line(queue: ProviderBacklog, arriving: float, arriving_s: float) -
     )
 
 
-def _drain(source: SourceRate, batches: Sequence[Batch], sources: int, ahead: float) -> float:
-    """Return when a source has asked its part of what is ahead and of the batches, each in its time."""
-    if not math.isfinite(source.opens_s):
-        return math.inf
-    at = source.opens_s + source.seconds(max(0.0, ahead / sources - source.burst))
-    credit = max(0.0, source.burst - ahead / sources)
-    for batch in sorted(batches, key=lambda one: one.ready_s):
-        part = batch.addresses / sources
-        at = max(at, batch.ready_s) + source.seconds(max(0.0, part - credit))
-        credit = max(0.0, credit - part)
+def _drain(sources: Sequence[SourceRate], batches: Sequence[Batch], ahead: float) -> float:
+    """Return when the sources have asked what is ahead and the batches, each in its time."""
+    credit: float = sum(source.burst for source in sources if math.isfinite(source.opens_s))
+    at = 0.0
+    for batch in [Batch(ahead), *sorted(batches, key=lambda one: one.ready_s)]:
+        at = _asked(sources, max(at, batch.ready_s), max(0.0, batch.addresses - credit))
+        credit = max(0.0, credit - batch.addresses)
     return at
+
+
+def _asked(sources: Sequence[SourceRate], start: float, recipients: float) -> float:
+    """Return when sources that begin at `start`, or when they may be asked, have asked so many."""
+    at, rate = start, 0.0
+    for source in sorted(sources, key=lambda one: one.opens_s):
+        begins = max(start, source.opens_s)
+        until_then = rate * (begins - at) if math.isfinite(begins) else math.inf
+        if (rate and recipients <= until_then) or not math.isfinite(begins):
+            break
+        at, rate, recipients = begins, rate + source.real_rate, recipients - until_then
+    return at + recipients / rate if rate else math.inf
 
 
 def _count(batches: Sequence[Batch]) -> int:

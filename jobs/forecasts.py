@@ -18,7 +18,7 @@ from mailsift.pipeline.providers import Providers
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.redis.connection import Client, Lifeline
 from mailsift.storage.redis.throttle_view import ThrottleInspector
-from mailsift.storage.sql import stats, throttle_edits
+from mailsift.storage.sql import sources, stats, throttle_edits
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
 from mailsift.storage.sql.stats import ProgressRow, QueueRow, Queues
 from mailsift.storage.states import CLAIMABLE, JobState
@@ -49,7 +49,7 @@ class Forecasts:
         database: where the jobs are.
         redis: where the throttle is; without it nothing is known to have been learned.
         providers: the table with the overrides file.
-        sources: the labels of our own addresses.
+        sources: the identities of our own, for as long as no worker has told its.
         clock: seconds since the epoch.
     """
 
@@ -106,10 +106,11 @@ class Forecasts:
         async with self._database.begin() as connection:
             queues = await stats.queues(connection)
             edits = await throttle_edits.edits(connection)
+            live = sources.identities(await sources.live(connection)) or self._sources
         keys = sorted({row.throttle_key for row in queues.rows} - set(SHARED_KEYS))
-        places = [(key, source) for key in keys for source in self._sources]
+        places = [(key, source) for key in keys for source in live]
         learned = await self._lifeline.call(lambda: self._throttle.read(places)) if places else ()
-        rates = ProviderRates(self._providers, self._sources, edits, learned or (), now=self._clock())
+        rates = ProviderRates(self._providers, live, edits, learned or (), now=self._clock())
         return Picture(queues, rates, now)
 
 

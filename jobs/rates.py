@@ -22,7 +22,7 @@ class ProviderRates:
 
     Args:
         providers: the table with the overrides file.
-        sources: the labels of our own addresses.
+        sources: the identities of the fleet's sources.
         edits: what operators changed.
         learned: what the throttle knows.
         now: seconds since the epoch.

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from mailsift.pipeline.providers import Providers
     from mailsift.pipeline.single import SingleOptions, SingleValidator
     from mailsift.pipeline.smtp.config import Source
+    from mailsift.pipeline.smtp.identity import Identities
     from mailsift.pipeline.validator import Validator
     from mailsift.storage.blobs.store import Blobs
     from mailsift.storage.database import Database
@@ -184,13 +185,13 @@ class Container:
             database=self.database,
             redis=self.redis,
             providers=self.providers,
-            sources=self._source_labels,
+            sources=self._own_identities,
             clock=self.clock,
         )
 
-    @property
-    def _source_labels(self) -> tuple[str, ...]:
-        return tuple(source.label for source in read_sources(self.settings))
+    @cached_property
+    def _own_identities(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(source.identity for source in read_sources(self.settings)))
 
     @cached_property
     def drafts(self) -> Drafts:
@@ -269,7 +270,7 @@ class Container:
 
         database, redis, waker = self.database, self.redis, self.waker
         reader = InstallationReader(database=database, redis=redis, queue=QUEUE, health=self._health)
-        fleet = FleetConfig(self.providers, self._source_labels, self.clock)
+        fleet = FleetConfig(self.providers, self._own_identities, self.clock)
         return Operations(
             console=Console(
                 database=database, redis=redis, forecasts=self.forecasts, reader=reader, fleet=fleet
@@ -514,6 +515,7 @@ class Container:
                 helo_name=settings.helo_name,
                 mail_from=settings.mail_from,
                 sources=_sources(settings),
+                identities=_identities(settings),
                 session_seconds=PATIENT_SECONDS,
             ),
             throttle=throttle,
@@ -638,7 +640,7 @@ class Container:
 
         change = self._other.validator or (lambda usual: usual)
         validator = change((await self._validator_maker(edited=True))())
-        work_plan = WorkPlan(delays=self.settings.greylist_delays)
+        work_plan = WorkPlan(delays=self.settings.greylist_delays, sources=frozenset(self._own_identities))
         engine = Engine(
             config=self._engine_config(worker_id),
             database=self.database,
@@ -668,6 +670,7 @@ class Container:
         config = EngineConfig(
             owner=process_name(),
             worker_id=worker_id,
+            sources=self._own_identities,
             slots=self.settings.chunk_slots,
             triage_slots=self.settings.survey_slots,
             lease_s=self.settings.lease_seconds,
@@ -752,7 +755,16 @@ def read_sources(settings: Settings) -> list[Source]:
     """
     from mailsift.pipeline.smtp.config import parse_source
 
-    return [parse_source(one, helo_name=settings.helo_name) for one in _sources(settings)]
+    known = _identities(settings)
+    return [parse_source(one, helo_name=settings.helo_name, identities=known) for one in _sources(settings)]
+
+
+def _identities(settings: Settings) -> Identities:
+    from mailsift.pipeline.smtp.identity import SHARED_IDENTITY, Identities, default_identity
+
+    # Where private addresses are dialled, everything is at home.
+    default = SHARED_IDENTITY if settings.allow_non_public else default_identity()
+    return Identities(settings.source_identities, default=default)
 
 
 def _sources(settings: Settings) -> tuple[str, ...]:

@@ -131,6 +131,12 @@ class Settings(BaseSettings):
         repr=False,  # a proxy's address may hold a password
         description="where to probe from: our IP addresses or socks5://host:port; unset: the default route",
     )
+    source_identities: Strings = Field(
+        default=(),
+        repr=False,  # an address here may be a proxy's
+        description="what the world sees our addresses as: address=identity, default=identity, or one for "
+        "all of them; machines that share one share a budget (default: the address itself)",
+    )
     allow_non_public: bool = Field(
         default=False, description="dial loopback and private addresses too; for tests and the sandbox only"
     )

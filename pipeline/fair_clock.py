@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 TICK_S: Final = 0.05
 """Seconds between two looks at the loop's lag."""
@@ -89,6 +89,36 @@ class FairTimeout:
             self._timer = loop.call_later(left, self._check)
         else:
             self._timeout.reschedule(loop.time())
+
+
+class FairDeadline:
+    """Seconds for a piece of work on a FairClock; a context manager.
+
+    Args:
+        within: seconds from entering on.
+    """
+
+    def __init__(self, within: float) -> None:
+        self._within = within
+        self._ticker: _Ticker | None = None
+
+    def __enter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._ticker = _TICKERS.setdefault(loop, _Ticker(loop))
+        self._ticker.enter()
+        self._ends_at = self._ticker.clock.now() + self._within
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._ticker is not None:
+            self._ticker.leave()
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left; 0 or less when the time is over."""
+        return self._ends_at - self._ticker.clock.now() if self._ticker else self._within
 
 
 class _Ticker:

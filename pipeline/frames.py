@@ -61,6 +61,7 @@ ADDRESSES = PARSED.behind(
 
 WAITING = ADDRESSES.and_(
     tries="UInt8",  # how often a mail server has been asked for this address and said "later"
+    known_by="String",  # identity of the source that a greylisting server knows us by, "" when none does
 )
 """What a deferred chunk carries: addresses that are not finished."""
 

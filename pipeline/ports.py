@@ -72,7 +72,7 @@ class Ask:
 
     Attributes:
         provider: throttle key (DomainFact.provider).
-        source: our own address, "" for the default route.
+        source: the identity of our own address (mailsift.pipeline.smtp.config.Source).
         address: destination IP.
         recipients: RCPT commands wanted in this session, at least 1.
     """
@@ -127,4 +127,8 @@ class Throttle(Protocol):
 
     async def report(self, reports: Sequence[Report]) -> None:
         """Free the leases and learn from the outcomes. One round trip."""
+        ...
+
+    def is_held(self, provider: str, source: str) -> bool:
+        """Tell whether an operator holds the provider at this source."""
         ...

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -53,6 +53,7 @@ class ValidationRequest:
         final: nobody will come back: judge what is known now.
         list_id: names the list the frame is of: a jump in refusals is a matter within one list.
         owner: who asks; answers about mailboxes are used again for the same owner only.
+        closed: identities of our sources that are not to be asked from while there are others.
         domains_found: gets what DNS said as soon as that is known, for a caller who may not wait for the mail
             servers.
     """
@@ -69,6 +70,7 @@ class ValidationRequest:
     final: bool = True
     list_id: str = ""
     owner: str = ""
+    closed: Collection[str] = ()
     domains_found: dict[str, DomainFact] = field(default_factory=dict, compare=False)
 
     def is_last_try(self, tries: int) -> bool:
@@ -99,11 +101,13 @@ class ValidationResult:
         finished: `n`, `rows`, the 13 fields, `evidence` and `provider` (frames.SEGMENT plus `rows`).
         waiting: frames.WAITING plus `throttle_key`, `reason`, `delay`.
         probes: mailboxes about which a mail server was asked now and answered.
+        rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
     """
 
     finished: pl.DataFrame
     waiting: pl.DataFrame
     probes: int = 0
+    rests: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 _Deferred = dict[str, tuple[str, str, float]]
@@ -143,13 +147,13 @@ class Validator:
         """Judge every address of the frame, or say what it waits for.
 
         Args:
-            frame: frames.ADDRESSES (the syntax has been parsed), with or without the column `tries`.
+            frame: frames.ADDRESSES (the syntax has been parsed), with or without what frames.WAITING adds.
             request: how far to look and how long.
 
         Returns:
             The verdicts and the addresses that have to come back; nothing is lost between them.
         """
-        frame = self._lists.describe(_with_tries(frame))
+        frame = self._lists.describe(_with_history(frame))
         domains = await self._domain_facts(frame, request)
         request.domains_found.update(domains)
         frame = self._with_domains(frame, domains)
@@ -158,7 +162,8 @@ class Validator:
         findings = Findings(request.mode, domains, probed.mailboxes, probed.catch_alls, self._policy)
         believed = request.mode is Mode.FAST or self._domains.has_trusted_resolver
         reason = WaitReason.SLOW if believed else WaitReason.RESOLVER
-        result = _judge(frame, deferred | _slow_domains(frame, request.mode, reason), findings, request)
+        waits = deferred | _slow_domains(frame, request.mode, reason)
+        result = _judge(frame, waits, findings, request, probed)
         asked = (fact for fact in probed.mailboxes.values() if fact.smtp_code and not fact.cached)
         return replace(result, probes=sum(1 for _ in asked))
 
@@ -166,11 +171,12 @@ class Validator:
         self, frame: pl.DataFrame, mode: Mode, domains_found: Mapping[str, DomainFact] | None = None
     ) -> ValidationResult:
         """Judge the frame by what is known, without asking anybody; DNS counts as unavailable otherwise."""
-        frame = self._lists.describe(_with_tries(frame))
+        frame = self._lists.describe(_with_history(frame))
         unknown = {name: DomainFact(name, DomainState.UNAVAILABLE) for name in _distinct_domains(frame)}
         facts = {**unknown, **(domains_found or {})}
         frame = _with_mailboxes(self._with_domains(frame, facts), ProbeResult())
-        return _judge(frame, {}, Findings(mode, facts, {}, {}, self._policy), ValidationRequest(mode))
+        findings = Findings(mode, facts, {}, {}, self._policy)
+        return _judge(frame, {}, findings, ValidationRequest(mode), ProbeResult())
 
     async def _domain_facts(
         self, frame: pl.DataFrame, request: ValidationRequest
@@ -235,9 +241,9 @@ class Validator:
             return ProbeResult(), {address: (key, TRIAGE, 0.0) for address, key in pairs}
         probed = await self._prober.probe(
             [
-                ProbeTarget(address, local, domain, domains[domain], request.is_last_try(tries))
-                for address, local, domain, tries in askable.select(
-                    "address", "local", "domain", "tries"
+                ProbeTarget(address, local, domain, domains[domain], request.is_last_try(tries), known_by)
+                for address, local, domain, tries, known_by in askable.select(
+                    "address", "local", "domain", "tries", "known_by"
                 ).iter_rows()
             ],
             budget_s=request.budget_s,
@@ -246,6 +252,7 @@ class Validator:
             max_age=request.max_age,
             list_id=request.list_id,
             owner=request.owner,
+            closed=request.closed,
         )
         waits = {} if request.final else await self._waits_after_silence(askable, probed) | probed.waits
         return probed, _deferred(askable, waits, request)
@@ -263,9 +270,12 @@ class Validator:
         return {who: Wait(WaitReason.DEFERRED, 0.0) for who in silent if who in first_try}
 
 
-def _with_tries(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add `tries`, which addresses have that come back."""
-    return frame if "tries" in frame.columns else frame.with_columns(pl.lit(0, pl.UInt8).alias("tries"))
+def _with_history(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add what addresses have that come back."""
+    missing = {"tries": pl.lit(0, pl.UInt8), "known_by": pl.lit("", pl.String)}
+    return frame.with_columns(
+        value.alias(name) for name, value in missing.items() if name not in frame.columns
+    )
 
 
 def _distinct_domains(frame: pl.DataFrame) -> list[str]:
@@ -278,7 +288,7 @@ def _askable(frame: pl.DataFrame) -> pl.DataFrame:
         (pl.col("domain_state") == DomainState.ROUTED.value)
         & ~pl.col("unverifiable")
         & ~pl.col("disposable")  # the verdict stands without bothering the server
-    ).select("address", "local", "domain", "throttle_key", "tries")
+    ).select("address", "local", "domain", "throttle_key", "tries", "known_by")
 
 
 def _slow_domains(frame: pl.DataFrame, mode: Mode, reason: WaitReason) -> _Deferred:
@@ -350,7 +360,11 @@ def _catch_alls(domains: pl.Series, known: Mapping[str, CatchAllFact]) -> pl.Ser
 
 
 def _judge(
-    frame: pl.DataFrame, deferred: _Deferred, findings: Findings, request: ValidationRequest
+    frame: pl.DataFrame,
+    deferred: _Deferred,
+    findings: Findings,
+    request: ValidationRequest,
+    probed: ProbeResult,
 ) -> ValidationResult:
     """Judge whoever need not come back."""
     waits = pl.DataFrame(
@@ -360,8 +374,14 @@ def _judge(
     )
     waiting = frame.drop("throttle_key").join(waits, on="address", how="inner", maintain_order="left")
     tried = pl.col("reason").is_in([reason.value for reason in COUNT_AS_TRY])
-    waiting = waiting.with_columns((pl.col("tries") + tried.cast(pl.UInt8)).alias("tries"))
+    waiting = waiting.with_columns(
+        (pl.col("tries") + tried.cast(pl.UInt8)).alias("tries"),
+        pl.when(pl.col("reason") == WaitReason.GREYLISTED.value)
+        .then(pl.col("address").replace_strict(probed.asked_from, default="", return_dtype=pl.String))
+        .otherwise("known_by")
+        .alias("known_by"),
+    )
     done = frame.join(waits, on="address", how="anti") if deferred else frame
     finished = judge_frame(done, findings, evidence=request.evidence)
-    columns = ["n", "rows", "address", "local", "domain", "rule", "tries", *WAIT_COLUMNS]
-    return ValidationResult(finished, waiting.select(columns))
+    columns = ["n", "rows", "address", "local", "domain", "rule", "tries", "known_by", *WAIT_COLUMNS]
+    return ValidationResult(finished, waiting.select(columns), rests=probed.rests)

@@ -14,6 +14,7 @@ from mailsift.jobs.admin.models import (
     JobDetails,
     JobsPage,
     Overview,
+    SourceRow,
     ThrottleRow,
     rated_backlog,
     throttle_rows,
@@ -25,6 +26,7 @@ from mailsift.jobs.service import JobEvent
 from mailsift.jobs.views import JobId, view_of
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.storage.database import Connection, Database, Row, unavailable
@@ -38,6 +40,7 @@ from mailsift.storage.sql import (
     jobs,
     leases,
     people,
+    sources,
     stats,
     throttle_edits,
     workers,
@@ -46,7 +49,7 @@ from mailsift.storage.sql.job_search import JobFilter
 from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.people import AuditRow
 from mailsift.storage.sql.stats import EndpointRow, Outbox, ScheduleRow
-from mailsift.storage.sql.throttle_edits import ANY_SOURCE
+from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, ANY_SOURCE, EditBook
 from mailsift.storage.sql.workers import Worker
 
 MOST_COUNTED: Final = 10_000
@@ -62,7 +65,7 @@ class FleetConfig:
 
     Attributes:
         providers: the provider table with the overrides file.
-        sources: the labels of our own addresses, "" for the default route.
+        sources: the identities of our own addresses, for as long as no worker has told its.
         clock: seconds since the epoch.
     """
 
@@ -70,13 +73,17 @@ class FleetConfig:
     sources: Sequence[str]
     clock: Clock
 
-    def check_source(self, source: str) -> None:
-        """Refuse what is none of our sources, and not ANY_SOURCE.
+    async def identities(self, connection: Connection) -> tuple[str, ...]:
+        """Return the identities of the fleet's sources."""
+        return sources.identities(await sources.live(connection)) or tuple(self.sources)
+
+    async def check_source(self, connection: Connection, source: str) -> None:
+        """Refuse what is none of the fleet's sources, and not ANY_SOURCE.
 
         Raises:
             MailsiftError: `unknown_source`.
         """
-        if source != ANY_SOURCE and source not in self.sources:
+        if source not in {ANY_SOURCE, *self.sources, *await self.identities(connection)}:
             raise MailsiftError("unknown_source", "There is no such source here; * means every one.")
 
 
@@ -180,11 +187,12 @@ class Console:
         async with self._database.begin() as connection:
             edits = await throttle_edits.edits(connection)
             backlogs = await stats.backlogs(connection, limit=_SOME)
+            identities = await self._fleet.identities(connection)
         waiting = {
             row.throttle_key: row.remaining for row in backlogs if row.throttle_key not in chunks.SHARED_KEYS
         }
         places = [(edit.provider, edit.source) for edit in edits]
-        places += [(key, source) for key in waiting for source in self._fleet.sources]
+        places += [(key, source) for key in waiting for source in identities]
         learned = await self._lifeline.call(lambda: self._throttles.read(places))
         if learned is None:
             return None
@@ -199,8 +207,8 @@ class Console:
             MailsiftError: `bad_provider`, `unknown_source`.
         """
         key = provider_key(provider)
-        self._fleet.check_source(source)
         async with self._database.begin() as connection:
+            await self._fleet.check_source(connection, source)
             edits = await throttle_edits.edits(connection)
             backlogs = await stats.backlogs(connection, limit=_SOME)
         found = await self._lifeline.call(lambda: self._throttles.read([(key, source)]))
@@ -209,10 +217,12 @@ class Console:
         waiting = {row.throttle_key: row.remaining for row in backlogs}
         return throttle_rows([learned], edits, waiting, self._fleet.providers)[0]
 
-    @property
-    def sources(self) -> Sequence[str]:
-        """The names of our own addresses, "" for the default route."""
-        return self._fleet.sources
+    async def sources(self) -> Sequence[SourceRow]:
+        """Return the sources of the workers that claim, each once."""
+        async with self._database.begin() as connection:
+            book = EditBook(await throttle_edits.edits(connection))
+            live = await sources.live(connection)
+        return [SourceRow(one, book.holds(Ask(ANY_PROVIDER, one.identity, "", 1))) for one in live]
 
     async def facts(self, name: str) -> KnownDomain | None:
         """Return what is remembered of a domain, or of an address's domain; None while Redis is gone.
@@ -247,8 +257,8 @@ class Console:
 
     async def _rates(self, connection: Connection, learned: Sequence[LearnedRate] | None) -> ProviderRates:
         edits = await throttle_edits.edits(connection)
-        now = self._fleet.clock()
-        return ProviderRates(self._fleet.providers, self._fleet.sources, edits, learned or (), now=now)
+        now, identities = self._fleet.clock(), await self._fleet.identities(connection)
+        return ProviderRates(self._fleet.providers, identities, edits, learned or (), now=now)
 
 
 def provider_key(name: str) -> str:

@@ -19,6 +19,7 @@ from mailsift.storage.sql import leases
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.people import AuditRow
+from mailsift.storage.sql.sources import LiveSource
 from mailsift.storage.sql.stats import ChunkSpan, KeyBacklog, Snapshot
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE, MOST_RAISE, EditBook, ThrottleEdit, most_sessions
 
@@ -120,6 +121,19 @@ class JobDetails:
     troubled: Sequence[TroubledChunk]
     events: Sequence[JobEvent]
     audit: Sequence[AuditRow]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """A source of the fleet; `held`: an operator lets nobody be asked from it."""
+
+    source: LiveSource
+    held: bool
+
+    @property
+    def state(self) -> str:
+        """One word: held or open."""
+        return "held" if self.held else "open"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,14 @@ from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.connection import Client, ClientError
 from mailsift.storage.redis.facts import FactInspector
 from mailsift.storage.redis.throttle_view import ThrottleInspector
-from mailsift.storage.sql import people, throttle_edits
-from mailsift.storage.sql.throttle_edits import ANY_SOURCE, MOST_RAISE, ThrottleEdit, most_sessions
+from mailsift.storage.sql import people, sources, throttle_edits
+from mailsift.storage.sql.throttle_edits import (
+    ANY_PROVIDER,
+    ANY_SOURCE,
+    MOST_RAISE,
+    ThrottleEdit,
+    most_sessions,
+)
 
 _LONGEST_NOTE: Final = 200
 _LONGEST_HOLD: Final = 30 * 86_400.0
@@ -44,7 +50,7 @@ class ThrottleAdmin:
         Raises:
             MailsiftError: `bad_provider`, `unknown_source`, `bad_limit` above what the table doubled allows.
         """
-        edit = self._edit(actor, provider, source, limits.note)
+        edit = await self._edit(actor, provider, source, limits.note)
         self._check(edit.provider, limits)
         async with self._database.begin() as connection:
             changed = ThrottleEdit(
@@ -64,12 +70,14 @@ class ThrottleAdmin:
     async def hold(self, actor: str, provider: str, source: str, *, seconds: float, note: str = "") -> None:
         """Ask a provider nothing more for so many seconds, 0 = until `let_go`; sessions that run may end.
 
+        The provider `*` is every one: that holds a source.
+
         Raises:
             MailsiftError: `bad_provider`, `unknown_source`, `bad_limit`.
         """
         if not 0 <= seconds <= _LONGEST_HOLD:
             raise MailsiftError("bad_limit", "A hold lasts at most 30 days, or until somebody lets go.")
-        edit = self._edit(actor, provider, source, note)
+        edit = await self._edit(actor, provider, source, note)
         async with self._database.begin() as connection:
             await throttle_edits.hold(connection, edit, seconds=seconds)
             await _audit(connection, actor, "throttle.hold", _named(edit), seconds=seconds, **_noted(edit))
@@ -80,7 +88,7 @@ class ThrottleAdmin:
         Raises:
             MailsiftError: `bad_provider`, `unknown_source`.
         """
-        edit = self._edit(actor, provider, source, "")
+        edit = await self._edit(actor, provider, source, "")
         async with self._database.begin() as connection:
             done = await throttle_edits.let_go(
                 connection, provider=edit.provider, source=edit.source, edited_by=actor
@@ -96,13 +104,16 @@ class ThrottleAdmin:
         Raises:
             MailsiftError: `bad_provider`, `unknown_source`, `redis_unavailable`.
         """
-        edit = self._edit(actor, provider, source, "")
-        sources = self._fleet.sources if edit.source == ANY_SOURCE else (edit.source,)
+        edit = await self._edit(actor, provider, source, "")
+        async with self._database.begin() as connection:
+            everywhere = {*self._fleet.sources, *await self._fleet.identities(connection)}
+        places = everywhere if edit.source == ANY_SOURCE else {edit.source}
         try:
-            known = [await self._desk.reset(edit.provider, one) for one in sources]
+            known = [await self._desk.reset(edit.provider, one) for one in places]
         except ClientError:
             raise _redis_gone() from None
         async with self._database.begin() as connection:
+            await sources.wake(connection, provider=edit.provider, source=edit.source)
             await _audit(connection, actor, "throttle.reset", _named(edit))
         return sum(known)
 
@@ -121,15 +132,18 @@ class ThrottleAdmin:
             await _audit(connection, actor, "facts.forget", domain, facts=gone)
         return gone
 
-    def _edit(self, actor: str, provider: str, source: str, note: str) -> ThrottleEdit:
+    async def _edit(self, actor: str, provider: str, source: str, note: str) -> ThrottleEdit:
         """Return the place of a change, checked."""
-        self._fleet.check_source(source)
+        async with self._database.begin() as connection:
+            await self._fleet.check_source(connection, source)
         return ThrottleEdit(
             provider_key(provider), source, note=note.strip()[:_LONGEST_NOTE], edited_by=actor
         )
 
     def _check(self, provider: str, limits: ProviderLimits) -> None:
         """Refuse what is above the hard bound, or no limit at all."""
+        if provider == ANY_PROVIDER:
+            raise MailsiftError("bad_provider", "Limits are a provider's; a source as a whole can be held.")
         row = self._fleet.providers.row(provider)
         highest, most = row.rate * MOST_RAISE, most_sessions(row)
         if limits.rate is not None and not 0 < limits.rate <= highest:

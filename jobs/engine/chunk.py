@@ -20,6 +20,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode, WaitReason
 from mailsift.pipeline.frames import SEGMENT, WAITING
 from mailsift.pipeline.smtp.config import PATIENT_SECONDS
+from mailsift.pipeline.smtp.identity import subnet_of
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
 from mailsift.pipeline.verdict import Result, Status
 from mailsift.storage.blobs.store import Blobs, JobBlobs
@@ -37,6 +38,8 @@ class ChunkSizes:
     Attributes:
         own_chunk: addresses of one provider that are worth chunks of their own.
         provider_chunk: addresses in a chunk of one provider.
+        parts: chunks into which a group is cut for each source that could ask for it, so that all of them
+            have something to do until the end.
         mixed_chunk: addresses in a chunk of many small providers.
         unasked_chunk: addresses in a chunk for which no mail server will be asked: they wait for DNS only.
     """
@@ -45,20 +48,37 @@ class ChunkSizes:
     provider_chunk: int = 1_000
     mixed_chunk: int = 500
     unasked_chunk: int = 20_000
+    parts: int = 16
 
     def for_mode(self, mode: Mode) -> ChunkSizes:
         """Return how to cut what waits in a job of this mode."""
         return self if mode is Mode.DEEP else replace(self, mixed_chunk=self.unasked_chunk)
 
+    def of_provider(self, addresses: int, sources: int) -> int:
+        """Return the size of a provider's chunks when so many addresses wait for so many sources."""
+        if sources <= 1:
+            return self.provider_chunk
+        fair = math.ceil(addresses / (sources * self.parts))
+        return max(self.own_chunk, min(self.provider_chunk, fair))
+
 
 @dataclass(frozen=True, slots=True)
 class DeferredChunk:
-    """A chunk to be: its addresses (frames.WAITING), why they wait ("" = they do not) and for how long."""
+    """A chunk to be.
+
+    Attributes:
+        frame: its addresses (frames.WAITING).
+        throttle_key: its lane.
+        reason: why they wait, "" when they do not.
+        delay: for how many seconds.
+        subnet: of the source that a greylisting server expects them from, "" for any.
+    """
 
     frame: pl.DataFrame
     throttle_key: str
     reason: str
     delay: float
+    subnet: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +93,7 @@ class WorkPlan:
         patient_s: the same for the slow ones.
         budget_s: seconds after which a chunk opens no new session.
         max_attempts: a chunk that workers gave up more often is split.
+        sources: the identities this process asks from.
     """
 
     cut: ChunkSizes = field(default_factory=ChunkSizes)
@@ -82,6 +103,7 @@ class WorkPlan:
     patient_s: float = PATIENT_SECONDS
     budget_s: float = 15.0
     max_attempts: int = MAX_ATTEMPTS
+    sources: frozenset[str] = frozenset()
 
 
 class ChunkWorker:
@@ -121,7 +143,8 @@ class ChunkWorker:
         with watch.phase("store"):
             segment_key = await self._store_segment(chunk, result.finished)
             cut = self._plan.cut.for_mode(load_options(chunk.options).mode)
-            deferred = await self._store_deferred(chunk, group_deferred(result.waiting, cut))
+            groups = group_deferred(result.waiting, cut, sources=chunk.live_sources)
+            deferred = await self._store_deferred(chunk, groups)
         with watch.phase("commit"):
             last = await self._commit(chunk, deferred, result, segment_key)
         count_verdicts(result.finished)
@@ -148,6 +171,7 @@ class ChunkWorker:
             final=chunk.deadline_passed,
             list_id=str(chunk.job_id),
             owner=str(chunk.account_id),
+            closed=self._plan.sources.difference(chunk.sources) if chunk.sources else (),
         )
 
     async def _store_segment(self, chunk: ClaimedChunk, finished: pl.DataFrame) -> str | None:
@@ -167,7 +191,9 @@ class ChunkWorker:
         chunks, offset = [], 0
         for one in deferred:
             size = len(one.frame)
-            chunks.append(NewChunk(size, key, offset, one.throttle_key, one.reason, one.delay))
+            chunks.append(
+                NewChunk(size, key, offset, one.throttle_key, one.reason, one.delay, subnet=one.subnet)
+            )
             offset += size
         return chunks
 
@@ -190,6 +216,7 @@ class ChunkWorker:
                 counts=counts,
                 deferred=deferred,
                 warning=warning,
+                rests={} if result is None else result.rests,
             )
         )
 
@@ -213,18 +240,21 @@ def _damaged() -> MailsiftError:
     return MailsiftError("blob_damaged", "A blob is not what was written.")
 
 
-def group_deferred(waiting: pl.DataFrame, cut: ChunkSizes) -> list[DeferredChunk]:
+def group_deferred(waiting: pl.DataFrame, cut: ChunkSizes, *, sources: int = 1) -> list[DeferredChunk]:
     """Group the waiting addresses of one chunk.
 
     Slow hosts come together, a busy provider gets chunks of its own, the rest is mixed. Delays that are close
-    (a factor of two) wait together for the longest of them.
+    (a factor of two) wait together for the longest of them. Whom a greylisting server knows by one of our
+    sources does not wait together with others.
 
     Args:
         waiting: ValidationResult.waiting.
         cut: sizes of the chunks.
+        sources: how many the fleet has.
     """
     if waiting.is_empty():
         return []
+    subnets = {identity: subnet_of(identity) for identity in waiting["known_by"].unique()}
     crowd = pl.len().over("throttle_key") >= cut.own_chunk
     grouped = waiting.with_columns(
         pl.when(pl.col("reason") == WaitReason.SLOW.value)
@@ -234,28 +264,37 @@ def group_deferred(waiting: pl.DataFrame, cut: ChunkSizes) -> list[DeferredChunk
         .otherwise(pl.lit(MIXED_KEY))
         .alias("throttle_key"),
         pl.col("delay").map_elements(_bin, return_dtype=pl.Int32).alias("bin"),
+        pl.col("known_by").replace_strict(subnets, return_dtype=pl.String).alias("subnet"),
     )
-    groups = grouped.partition_by(["throttle_key", "reason", "bin"], maintain_order=True)
-    return [one for group in groups for one in _cut(group, cut)]
+    groups = grouped.partition_by(["throttle_key", "reason", "bin", "subnet"], maintain_order=True)
+    return [one for group in groups for one in _cut(group, cut, sources)]
 
 
 def _bin(delay: float) -> int:
     return math.ceil(math.log2(delay)) if delay > 1 else 0
 
 
-def _cut(group: pl.DataFrame, cut: ChunkSizes) -> Iterator[DeferredChunk]:
-    key, reason = group["throttle_key"][0], group["reason"][0]
+def _cut(group: pl.DataFrame, cut: ChunkSizes, sources: int) -> Iterator[DeferredChunk]:
+    key, reason, subnet = group["throttle_key"][0], group["reason"][0], group["subnet"][0]
     delay = float(group.select(pl.col("delay").max()).item())
-    size = cut.mixed_chunk if key in {MIXED_KEY, SLOW_KEY} else cut.provider_chunk
+    shared = key in {MIXED_KEY, SLOW_KEY}
+    size = cut.mixed_chunk if shared else cut.of_provider(len(group), 1 if subnet else sources)
     for part in group.select(*WAITING).iter_slices(size):
-        yield DeferredChunk(part, key, reason if delay > 0 else "", delay)
+        yield DeferredChunk(part, key, reason if delay > 0 else "", delay, subnet)
 
 
 def halves(chunk: ClaimedChunk, max_attempts: int) -> list[NewChunk]:
     """Split a chunk that keeps killing its workers; each half has one more try before it is split again."""
     left = chunk.addresses // 2
     return [
-        NewChunk(size, chunk.source_key, offset, chunk.throttle_key, attempt=max_attempts - 1)
+        NewChunk(
+            size,
+            chunk.source_key,
+            offset,
+            chunk.throttle_key,
+            attempt=max_attempts - 1,
+            subnet=chunk.subnet,
+        )
         for size, offset in (
             (left, chunk.source_offset),
             (chunk.addresses - left, chunk.source_offset + left),

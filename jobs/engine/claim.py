@@ -28,7 +28,7 @@ from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError, error_fields, outage_of
 from mailsift.storage.database import Database, DatabaseError
 from mailsift.storage.sql import chunks, jobs
-from mailsift.storage.sql.chunks import ClaimedChunk
+from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk
 from mailsift.storage.sql.jobs import ClaimedStep
 
 _log = structlog.get_logger()
@@ -65,6 +65,7 @@ class Engine:
             slots=config.slots + 1,
             every=config.heartbeat_s,
             health=maintenance.health,
+            sources=config.sources,
         )
         self._beating: asyncio.Task[None] | None = None
         self._swept_at = float("-inf")
@@ -183,6 +184,8 @@ class Engine:
             _log.info("chunk.done", lane=chunk.throttle_key, addresses=chunk.addresses, **watch.fields())
             if last:
                 await self._waker.wake(1)
+            elif chunk.throttle_key == TRIAGE_KEY and chunk.live_sources > 1:
+                await self._waker.wake(chunk.live_sources - 1)  # what it left for providers is for all
 
     async def _release(self, chunk: ClaimedChunk, why: Exception) -> None:
         try:

@@ -23,6 +23,7 @@ class EngineConfig:
         slots: chunks and steps in flight at once; one more is kept for small jobs.
         triage_slots: how many of them may be chunks of big jobs that nobody has looked at yet: those are
             large, and cost computing rather than waiting.
+        sources: the identities the process asks mail servers from.
         job_cap: chunks of one job that may be leased at once, everywhere.
         lease_s, heartbeat_s: how long a lease lasts, and how often it is renewed and operators are heard.
         sweep_s: how often what the dead left behind is mended.
@@ -33,6 +34,7 @@ class EngineConfig:
 
     owner: str
     worker_id: str = ""
+    sources: tuple[str, ...] = ("",)
     slots: int = 6
     triage_slots: int = 3
     job_cap: int = JOB_CAP
@@ -139,5 +141,6 @@ class Claimer:
                 job_cap=self._config.job_cap,
                 small_only=room.small_chunks,
                 triage=room.triage,
+                sources=self._config.sources,
             )
         )

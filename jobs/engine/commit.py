@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 from uuid import UUID, uuid4
 
 import structlog
 
 from mailsift.events.payloads import JobEnd, envelope, job_event
+from mailsift.pipeline.facts import WaitReason
 from mailsift.storage.database import Connection
-from mailsift.storage.sql import chunks, events, jobs, schedules
+from mailsift.storage.sql import chunks, events, jobs, schedules, sources
 from mailsift.storage.sql.chunks import SHARED_KEYS, ClaimedChunk, NewChunk
 from mailsift.storage.sql.events import EventRow
 from mailsift.storage.sql.jobs import JobPlan, VerdictCounts
@@ -22,7 +25,7 @@ class LeaseLostError(Exception):
     """Somebody else holds the work now, or its job has ended: what was done is thrown away."""
 
 
-async def close_chunk(
+async def close_chunk(  # noqa: PLR0913 - what one commit writes
     connection: Connection,
     chunk: ClaimedChunk,
     *,
@@ -30,6 +33,7 @@ async def close_chunk(
     counts: VerdictCounts,
     deferred: Sequence[NewChunk],
     warning: str = "",
+    rests: Mapping[tuple[str, str], float] | None = None,
 ) -> bool:
     """Close a chunk: count its rows, point to its segment, insert what comes back later.
 
@@ -40,6 +44,7 @@ async def close_chunk(
         counts: its rows that have a verdict.
         deferred: the chunks that come back later.
         warning: code of what the customer should know about these verdicts, or "".
+        rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
 
     Returns:
         Whether it was the job's last open chunk, so that the job is to be finished.
@@ -51,19 +56,60 @@ async def close_chunk(
     if counted is None or not await chunks.close(connection, chunk, segment_key):
         raise LeaseLostError
     first_free, still_open = counted
-    await chunks.insert(connection, chunk.job_id, first_free, deferred)
-    for new in deferred:
-        if new.delay > 0 and new.throttle_key not in SHARED_KEYS:
+    opens = await _rest(connection, rests or {}, deferred)
+    due = [_due(new, opens) for new in deferred]
+    await chunks.insert(connection, chunk.job_id, first_free, due)
+    for new in _longest(deferred):
+        delay = opens.get(new.throttle_key, new.delay) if new.waits_for in _OURS else new.delay
+        if delay > 0:
             await chunks.hold(
                 connection,
                 chunk.job_id,
                 throttle_key=new.throttle_key,
-                delay=new.delay,
+                delay=delay,
                 waits_for=new.waits_for,
             )
     if still_open:
         return False
     return await jobs.close(connection, chunk.job_id)
+
+
+_OURS: Final = frozenset({WaitReason.THROTTLED.value, WaitReason.BLOCKED.value})
+"""What is the matter between a provider and one source of ours: another one may go on."""
+
+
+async def _rest(
+    connection: Connection, rests: Mapping[tuple[str, str], float], deferred: Sequence[NewChunk]
+) -> dict[str, float]:
+    """Let sources rest at the providers that have chunks of their own.
+
+    Returns:
+        In how many seconds the first source of the fleet may ask these, by throttle key.
+    """
+    lanes = {new.throttle_key for new in deferred if new.waits_for in _OURS} - set(SHARED_KEYS)
+    await sources.rest(connection, {place: s for place, s in rests.items() if place[0] in lanes})
+    return await sources.opens(connection, lanes)
+
+
+def _due(new: NewChunk, opens: Mapping[str, float]) -> NewChunk:
+    """Let a chunk that was throttled wait only until some source may ask for it."""
+    if new.waits_for != WaitReason.THROTTLED or new.throttle_key not in opens:
+        return new
+    delay = min(new.delay, opens[new.throttle_key])
+    return replace(new, delay=delay, waits_for=new.waits_for if delay > 0 else "")
+
+
+def _longest(deferred: Sequence[NewChunk]) -> Iterable[NewChunk]:
+    """Return one chunk for each provider and reason for which others wait as well: that which waits longest.
+
+    Nobody waits for those who are greylisted: for everybody else that time has yet to begin.
+    """
+    found = {(new.throttle_key, new.waits_for): new for new in sorted(deferred, key=lambda new: new.delay)}
+    return [
+        new
+        for new in found.values()
+        if new.delay > 0 and new.throttle_key not in SHARED_KEYS and new.waits_for != WaitReason.GREYLISTED
+    ]
 
 
 async def plan_job(

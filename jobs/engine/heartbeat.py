@@ -8,7 +8,7 @@ import resource
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ from mailsift.jobs.metrics import LOOP_LAG, MEMORY, SWEPT
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import error_fields
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import workers
+from mailsift.storage.sql import sources, workers
 from mailsift.storage.sql.workers import ProcessHealth, ProcessReport
 
 _log = structlog.get_logger()
@@ -38,6 +38,7 @@ class Heartbeat:
         slots: chunks and steps it takes at a time; a sweeper takes none.
         every: seconds between heartbeats.
         health: says what the process sees of network, disk and store.
+        sources: the identities it asks mail servers from.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class Heartbeat:
         slots: int,
         every: float,
         health: Callable[[], ProcessHealth] = ProcessHealth,
+        sources: Collection[str] = (),
     ) -> None:
         self._owner = owner
         self._worker_id = worker_id or owner
         self._slots = slots
         self._every = every
         self._health = health
+        self._sources = tuple(sorted(set(sources)))
         self._version = version("mailsift")
         self._claimed_at: float | None = None
         self._swept_at: float | None = None
@@ -95,6 +98,7 @@ class Heartbeat:
             claimed_ago=_age(self._claimed_at),
             swept_ago=_age(self._swept_at),
             health=self._health(),
+            sources=self._sources,
         )
         LOOP_LAG.set(report.lag_s)
         MEMORY.set(report.rss_bytes)
@@ -102,6 +106,7 @@ class Heartbeat:
         if time.monotonic() - self._purged_at > _PURGE_SECONDS:
             self._purged_at = time.monotonic()
             await workers.purge(connection)
+            await sources.purge(connection)
 
     async def stop(self, database: Database) -> None:
         """Say that this process ends; a database that is away will find it gone."""

@@ -211,7 +211,8 @@ def _screen(terminal: Console, *, once: bool) -> Iterator[Callable[[RenderableTy
 async def _top(operations: Operations) -> RenderableType:
     seen, now = await operations.console.overview(), system_clock()
     page = await operations.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
-    return ops_output.top_picture(seen, page.jobs, seen.stats.workers, now=now)
+    sources = await operations.console.sources()
+    return ops_output.top_picture(seen, page.jobs, seen.stats.workers, sources, now=now)
 
 
 async def _drain(operations: Operations, names: list[str], *, drain: bool) -> int:

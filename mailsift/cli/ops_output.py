@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mailsift.jobs.admin.alarms import Alarm, Level
-from mailsift.jobs.admin.models import AccountJob, Overview, ThrottleRow
+from mailsift.jobs.admin.models import AccountJob, Overview, SourceRow, ThrottleRow
 from mailsift.jobs.views import Priority
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.storage.sql.stats import Minute, Snapshot
@@ -37,12 +37,18 @@ _Column = tuple[str, Literal["left", "right"]]
 
 
 def top_picture(
-    seen: Overview, jobs: Sequence[AccountJob], workers: Sequence[Worker], *, now: float
+    seen: Overview,
+    jobs: Sequence[AccountJob],
+    workers: Sequence[Worker],
+    sources: Sequence[SourceRow],
+    *,
+    now: float,
 ) -> RenderableType:
     """Return everything one looks at first; `now` is in seconds since the epoch."""
     parts: list[RenderableType] = [_figures(seen), Text()]
     parts += [_alarm(alarm) for alarm in seen.alarms] or [Text("No alarm.", style="green")]
     parts += [Text(), job_table(jobs, now=now), Text(), worker_table(workers)]
+    parts += [Text(), source_table(sources)] if sources else []
     return Group(*parts)
 
 
@@ -85,6 +91,22 @@ def worker_table(workers: Iterable[Worker]) -> Table:
             f"{one.lag_s * 1000:,.0f} ms",
             span(one.beat_age),
             "never" if one.claim_age is None else span(one.claim_age),
+        )
+    return table
+
+
+def source_table(rows: Iterable[SourceRow]) -> Table:
+    """Return the sources of the fleet and who asks from them, one a line."""
+    columns: list[_Column] = [(name, "left") for name in ("source", "state", "workers")]
+    table = _table([*columns, ("processes", "right"), ("resting", "right")])
+    for row in rows:
+        one = row.source
+        table.add_row(
+            Text(one.identity or "default"),
+            _state(row.state),
+            Text(", ".join(one.hosts)),
+            f"{one.processes}",
+            f"{one.resting}" if one.resting else "",
         )
     return table
 
@@ -254,6 +276,7 @@ def worker_shape(worker: Worker) -> dict[str, Any]:
         "rss_bytes": worker.rss_bytes,
         "started_at": worker.started_at.isoformat(),
         "beat_age_s": round(worker.beat_age, 1),
+        "sources": list(worker.sources),
         "claim_age_s": None if worker.claim_age is None else round(worker.claim_age, 1),
     }
 

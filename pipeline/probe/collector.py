@@ -147,6 +147,7 @@ class ResultCollector:
         watch: counts every answer, and says which refusals are doubted.
         session_s: seconds a session was given.
         mailboxes, waits: what has been found out so far, by address.
+        rests: seconds until asking a provider from a source makes sense again, by key and identity.
     """
 
     context: ProbeContext
@@ -156,6 +157,7 @@ class ResultCollector:
     session_s: float
     mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
     waits: dict[str, Wait] = field(default_factory=dict)
+    rests: dict[tuple[str, str], float] = field(default_factory=dict)
     _undecided: dict[str, Wait] = field(default_factory=dict)  # domains whose random recipient has to wait
 
     def record_session(self, plan: SessionPlan, log: SessionLog, *, elapsed: float) -> SessionOutcome:

@@ -123,7 +123,7 @@ class Port25Probe:
         """
         facts = await self.domains.lookup(self.names, patience_s=_DNS_SECONDS)
         ways = [
-            _Way(Ask(fact.provider, source.label, peer.address, 1), source)
+            _Way(Ask(fact.provider, source.identity, peer.address, 1), source)
             for fact in facts.values()
             for source in self.sources
             for peer in peers_of(fact, source, self.guard.allows)[:_SERVERS_A_DOMAIN]

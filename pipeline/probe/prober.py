@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +12,7 @@ from typing import Final
 
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact, Wait, WaitReason
+from mailsift.pipeline.fair_clock import FairDeadline
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.metrics import count_grants, count_replies, count_sessions
 from mailsift.pipeline.ports import Ask, FactCache, Grant, Report, SessionOutcome, Throttle
@@ -30,7 +31,14 @@ from mailsift.pipeline.probe.reading import OwnRule, ReplyReader, fact_without_r
 from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp import wire
-from mailsift.pipeline.smtp.config import ProbeConfig, StartTls, parse_source, pick_source
+from mailsift.pipeline.smtp.config import (
+    ProbeConfig,
+    Source,
+    StartTls,
+    open_sources,
+    parse_source,
+    pick_source,
+)
 from mailsift.pipeline.smtp.session import ProbeSession
 
 _MAX_ASKS: Final = 200
@@ -52,11 +60,15 @@ class ProbeResult:
         mailboxes: facts by address.
         catch_alls: facts by domain.
         waits: addresses that are not finished.
+        asked_from: identities of the sources the addresses fell to.
+        rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
     """
 
     mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
     catch_alls: dict[str, CatchAllFact] = field(default_factory=dict)
     waits: dict[str, Wait] = field(default_factory=dict)
+    asked_from: dict[str, str] = field(default_factory=dict)
+    rests: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
 class Prober:
@@ -92,8 +104,11 @@ class Prober:
         self._cache = ProbeCache(cache, config, clock)
         self._clock = clock
         self._token = token
-        self._sources = [parse_source(text, helo_name=config.helo_name) for text in config.sources]
-        own = {name for source in self._sources for name in (source.bind, source.helo_name)}
+        self._sources = [
+            parse_source(text, helo_name=config.helo_name, identities=config.identities)
+            for text in config.sources
+        ]
+        own = {name for source in self._sources for name in (source.bind, source.identity, source.helo_name)}
         own |= {config.mail_from}
         for name in {source.helo_name for source in self._sources}:
             wire.hello("EHLO", name)
@@ -103,7 +118,7 @@ class Prober:
         )
         self._breaker = Breaker()
 
-    async def probe(  # noqa: PLR0913 - whom, for whom, and three kinds of time
+    async def probe(  # noqa: PLR0913 - how to ask this time, one argument each
         self,
         targets: Sequence[ProbeTarget],
         *,
@@ -113,6 +128,7 @@ class Prober:
         ends_at: float = float("inf"),
         list_id: str = "",
         owner: str = "",
+        closed: Collection[str] = (),
     ) -> ProbeResult:
         """Ask about mailboxes; providers whose answers mean nothing are not asked and get no fact.
 
@@ -126,36 +142,55 @@ class Prober:
             ends_at: time of the event loop at which every session is over, with what it has heard.
             list_id: names the list the targets are of: a jump in refusals is a matter within one list.
             owner: who asks; answers about mailboxes are used again for the same owner only.
+            closed: identities of sources that are not to be asked from while there are others.
 
         Returns:
             A fact, a wait or both for every other target, and the catch-all facts of their domains.
         """
-        no_more_at = min(asyncio.get_running_loop().time() + budget_s, ends_at)
         rows = {key: self._providers.row(key) for key in {target.fact.provider for target in targets}}
         asked = {target.address: target for target in targets if rows[target.fact.provider].informative}
         collector = self._collector(session_s, list_id)
         collector.catch_alls.last_tries |= {target.domain for target in asked.values() if target.last_try}
         recalled = await self._cache.recall(asked, collector.catch_alls, max_age=max_age, owner=owner)
+        asked_from = self._sources_for(asked, closed)
         for target in asked.values():
             if target.address not in recalled.mailboxes:
-                self._admit(target, rows[target.fact.provider], collector)
+                self._admit(target, asked_from[target.address], rows[target.fact.provider], collector)
         for address in recalled.accepted:
             target = asked[address]
-            self._route(target, rows[target.fact.provider], collector).witness = address
-        await ProbeRun(collector, self._throttle, no_more_at=no_more_at, ends_at=ends_at).run()
+            row = rows[target.fact.provider]
+            self._route(target, asked_from[address], row, collector).witness = address
+        with FairDeadline(budget_s) as deadline:
+            await ProbeRun(collector, self._throttle, deadline, ends_at=ends_at).run()
         collector.retract_doubted()
         count_replies((asked[who].fact.provider, fact.answer) for who, fact in collector.mailboxes.items())
         mailboxes, catch_alls = collector.mailboxes | recalled.mailboxes, collector.catch_alls.known
         _keep_refusals_where_somebody_was_accepted(mailboxes, catch_alls, asked)
         await self._cache.remember(mailboxes, asked, collector.catch_alls, recalled, owner=owner)
-        return ProbeResult(mailboxes, catch_alls, collector.waits)
+        identities = {address: source.identity for address, source in asked_from.items()}
+        return ProbeResult(mailboxes, catch_alls, collector.waits, identities, collector.rests)
+
+    def _sources_for(self, asked: Mapping[str, ProbeTarget], closed: Collection[str]) -> dict[str, Source]:
+        """Return the source for every target; who is known by a source goes back to it even if it rests."""
+        everywhere: dict[str, tuple[Sequence[Source], Sequence[Source]]] = {}
+        found = {}
+        for address, target in asked.items():
+            key = target.fact.provider
+            if key not in everywhere:
+                held = {one.identity for one in self._sources if self._throttle.is_held(key, one.identity)}
+                free = open_sources(self._sources, held)
+                everywhere[key] = free, open_sources(free, closed)
+            free, rested = everywhere[key]
+            known = target.known_by
+            found[address] = pick_source(free if known else rested, key, address, known_by=known)
+        return found
 
     def _collector(self, session_s: float, list_id: str) -> ResultCollector:
         catch_alls, watch = CatchAllState(self._token), RefusalWatch(self._breaker, list_id)
         queue = ProbeQueue(catch_alls, self._context.learned)
         return ResultCollector(self._context, queue, catch_alls, watch, session_s)
 
-    def _admit(self, target: ProbeTarget, row: Provider, collector: ResultCollector) -> None:
+    def _admit(self, target: ProbeTarget, source: Source, row: Provider, collector: ResultCollector) -> None:
         """Queue a target, or record why it need not be asked."""
         known = collector.catch_alls.known.get(target.domain)
         if not wire.is_safe(target.address):
@@ -163,11 +198,12 @@ class Prober:
         elif known is not None and known.catch_all is Known.YES:
             collector.mailboxes[target.address] = self._unasked(Answer.NOT_ASKED, OwnRule.CATCH_ALL)
         else:
-            route = self._route(target, row, collector)
+            route = self._route(target, source, row, collector)
             collector.admit(route, target.domain, target.address)
 
-    def _route(self, target: ProbeTarget, row: Provider, collector: ResultCollector) -> RouteQueue:
-        source = pick_source(self._sources, row.key, target.address)
+    def _route(
+        self, target: ProbeTarget, source: Source, row: Provider, collector: ResultCollector
+    ) -> RouteQueue:
         return collector.queue.route(target, source, row, self._guard.allows)
 
     def _unasked(self, answer: Answer, rule: OwnRule) -> MailboxFact:
@@ -202,18 +238,18 @@ class ProbeRun:
     Args:
         collector: records the results; its queue says what to ask.
         throttle: grants the sessions.
-        no_more_at: loop time after which no session is opened; open ones may finish.
+        deadline: after it no session is opened; open ones may finish.
         ends_at: loop time at which open ones end, too.
     """
 
     def __init__(
-        self, collector: ResultCollector, throttle: Throttle, *, no_more_at: float, ends_at: float
+        self, collector: ResultCollector, throttle: Throttle, deadline: FairDeadline, *, ends_at: float
     ) -> None:
         self._context = collector.context
         self._collector = collector
         self._queue = collector.queue
         self._throttle = throttle
-        self._no_more_at = no_more_at
+        self._deadline = deadline
         self._ends_at = ends_at
         self._loop = asyncio.get_running_loop()
         self._session_over = asyncio.Event()
@@ -226,7 +262,7 @@ class ProbeRun:
         """Hold all sessions; every address ends with a fact, a wait or both."""
         try:
             while self._failure is None:
-                if self._loop.time() >= self._no_more_at:
+                if self._seconds_left() <= 0:
                     self._collector.defer(self._queue.drain(), WaitReason.BUDGET, 0.0)
                 room = max(0, self._context.config.max_sessions - self._context.busy)
                 plans = self._queue.next_sessions(min(room, _MAX_ASKS), self._loop.time())
@@ -241,6 +277,10 @@ class ProbeRun:
         if self._failure is not None:
             raise self._failure
         self._collector.defer(self._queue.drain(), WaitReason.BUDGET, 0.0)
+
+    def _seconds_left(self) -> float:
+        """Return for how long sessions may still be opened."""
+        return min(self._deadline.left, self._ends_at - self._loop.time())
 
     async def _ask_throttle(self, plans: Sequence[SessionPlan]) -> None:
         """Ask the throttle for all these sessions at once and start what it grants."""
@@ -273,6 +313,7 @@ class ProbeRun:
         if grant.recipients:
             self._reports.append(Report(ask, grant.lease, SessionOutcome.CLEAN, grant.recipients))
         elif grant.blocked:
+            self._rest(plan.route.provider, grant.retry_after)
             self._collector.record_blocked(self._queue.drain(plan.route.provider), grant.retry_after)
         else:
             plan.route.provider.busy = grant.busy
@@ -283,12 +324,17 @@ class ProbeRun:
         now, patience = self._loop.time(), self._context.config.local_wait
         since = now if provider.denied_since is None else provider.denied_since
         worth_it = delay <= patience and now + delay - since <= WAITS_WITHOUT_PROGRESS * patience
-        if worth_it and now + delay < self._no_more_at:
+        if worth_it and delay < self._seconds_left():
             provider.denied_since = since
             provider.resting_until = max(provider.resting_until, now + delay)
         else:
             provider.denied_since = None
+            self._rest(provider, delay)
             self._collector.defer(self._queue.drain(provider), WaitReason.THROTTLED, delay)
+
+    def _rest(self, provider: ProviderQueue, delay: float) -> None:
+        """Remember that asking the provider from this source is no use for so long."""
+        self._collector.rests[provider.row.key, provider.source] = delay
 
     async def _hold_session(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
         """Hold one session; whatever happens, its lease is given back."""

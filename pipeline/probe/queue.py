@@ -36,6 +36,7 @@ class ProbeTarget:
         address, local, domain: canonical.
         fact: what DNS said; its state is ROUTED.
         last_try: nobody will come back for it.
+        known_by: the identity of the source a greylisting server knows us by, "" when none does.
     """
 
     address: str
@@ -43,6 +44,7 @@ class ProbeTarget:
     domain: str
     fact: DomainFact
     last_try: bool = False
+    known_by: str = ""
 
 
 def peers_of(fact: DomainFact, source: Source, allows: Callable[[str], bool]) -> list[Peer]:
@@ -225,6 +227,7 @@ class ProviderQueue:
 
     Attributes:
         row: the provider.
+        source: the identity of our source.
         running: sessions under way.
         resting_until: loop time before which asking the throttle is no use.
         busy: the denial was for want of a session: when one of ours ends, asking is of use again.
@@ -232,8 +235,9 @@ class ProviderQueue:
         queued: has a place in the ProbeQueue.
     """
 
-    def __init__(self, row: Provider) -> None:
+    def __init__(self, row: Provider, source: str) -> None:
         self.row = row
+        self.source = source
         self.running = 0
         self.resting_until = 0.0
         self.busy = False
@@ -298,7 +302,7 @@ class SessionPlan:
         """What the throttle is asked for."""
         most = max(self.size, self.route.provider.row.recipients)
         wanted = min(self.size + self.may_need_witness, most)
-        return Ask(self.throttle_key, self.route.source.label, self.peer.address, wanted)
+        return Ask(self.throttle_key, self.route.source.identity, self.peer.address, wanted)
 
 
 class ProbeQueue:
@@ -324,7 +328,8 @@ class ProbeQueue:
         hosts = tuple(host.name for host in target.fact.hosts[:MAX_HOSTS])
         route = self._routes.get((source.label, hosts))
         if route is None:
-            provider = self._providers.setdefault((row.key, source.label), ProviderQueue(row))
+            place = row.key, source.identity
+            provider = self._providers.setdefault(place, ProviderQueue(row, source.identity))
             route = RouteQueue(provider, source, peers_of(target.fact, source, allows))
             self._routes[source.label, hosts] = route
         return route

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.smtp.identity import Identities, subnet_of
 
 
 class StartTls(StrEnum):
@@ -32,6 +33,7 @@ class ProbeConfig:
         mail_from: the sender in MAIL FROM, "" for the null sender.
         sources: our own addresses to ask from, each "" (the default route), an IP address or
             `socks5://[user:password@]host:port`; any but "" may be followed by ` as helo.name`.
+        identities: what the world calls these addresses.
         port: where mail servers listen.
         starttls: whether to encrypt where it is offered.
         connect_timeout: for a TCP connection, a proxy's part included.
@@ -50,6 +52,7 @@ class ProbeConfig:
     helo_name: str
     mail_from: str = ""
     sources: tuple[str, ...] = ("",)
+    identities: Identities = field(default_factory=Identities)
     port: int = 25
     starttls: StartTls = StartTls.OPPORTUNISTIC
     connect_timeout: float = 5.0
@@ -68,23 +71,25 @@ class Source:
     """One of our own addresses.
 
     Attributes:
-        label: names it to people and to the throttle; holds no credentials.
+        label: names it to people; holds no credentials.
         bind: IP address to bind to, "" for the default route.
         proxy: SOCKS5 URL, "" for a direct connection.
         helo_name: our name there.
+        identity: the address as the world sees it, for which limits count; sources that share it share them.
     """
 
     label: str
     bind: str
     proxy: str
     helo_name: str
+    identity: str = ""
 
     def reaches(self, address: str) -> bool:
         """Tell whether the destination is of the family we are bound to."""
         return not self.bind or ip_address(self.bind).version == ip_address(address).version
 
 
-def parse_source(text: str, *, helo_name: str) -> Source:
+def parse_source(text: str, *, helo_name: str, identities: Identities | None = None) -> Source:
     """Read one entry of ProbeConfig.sources; helo_name counts where the entry names none.
 
     Raises:
@@ -92,14 +97,20 @@ def parse_source(text: str, *, helo_name: str) -> Source:
     """
     where, _, own_name = text.strip().partition(" as ")
     name = own_name.strip() or helo_name
+    label, bind, proxy = _way(where)
+    return Source(label, bind, proxy, name, (identities or Identities()).of(label))
+
+
+def _way(where: str) -> tuple[str, str, str]:
+    """Return label, address to bind to and proxy."""
     if not where:
-        return Source("", "", "", name)
+        return "", "", ""
     if "://" not in where:
-        return Source(_ip(where), _ip(where), "", name)
+        return _ip(where), _ip(where), ""
     parts = urlsplit(where)
     if parts.scheme != "socks5" or not parts.hostname or not parts.port:
         raise MailsiftError("bad_source", "a proxy is written socks5://[user:password@]host:port")
-    return Source(f"socks5://{parts.hostname}:{parts.port}", "", where, name)
+    return f"socks5://{parts.hostname}:{parts.port}", "", where
 
 
 def _ip(text: str) -> str:
@@ -109,14 +120,32 @@ def _ip(text: str) -> str:
         raise MailsiftError("bad_source", "a source is an IP address or a socks5:// URL") from None
 
 
-def pick_source(sources: Sequence[Source], provider: str, address: str) -> Source:
+def pick_source(sources: Sequence[Source], provider: str, address: str, *, known_by: str = "") -> Source:
     """Return the source for an address: always the same one, so that greylisting knows us again.
 
     Rendezvous hashing: a source that comes or goes moves only its own share of the addresses.
+
+    Args:
+        sources: to choose from.
+        provider: throttle key.
+        address: the mailbox.
+        known_by: the identity a greylisting server knows us by: it, else a neighbour of it, goes first.
     """
     if len(sources) == 1:
         return sources[0]
+    if known_by:
+        subnet = subnet_of(known_by)
+        sources = (
+            [source for source in sources if source.identity == known_by]
+            or [source for source in sources if subnet_of(source.identity) == subnet]
+            or sources
+        )
     return max(sources, key=lambda source: _weight(f"{source.label}\n{provider}\n{address}"))
+
+
+def open_sources(sources: Sequence[Source], closed: Collection[str]) -> Sequence[Source]:
+    """Return the sources whose identities are not closed, all of them when none is left."""
+    return [source for source in sources if source.identity not in closed] or sources
 
 
 def _weight(text: str) -> bytes:

@@ -19,6 +19,9 @@ from mailsift.pipeline.smtp.wire import ReplyParser, WireReply
 _MAX_UNREAD: Final = 1024
 """Replies nobody has asked for yet; more is a flood."""
 
+_LONGEST_HANDSHAKE: Final = 300.0
+"""Seconds by the plain clock; the fair one ends a handshake long before that."""
+
 
 class Ending(StrEnum):
     """Why a session ended."""
@@ -114,9 +117,14 @@ class SmtpConnection(asyncio.Protocol):
         if plain is None or self._fault is not None:
             raise SessionError(Ending.DROPPED)
         try:
-            self._transport = await self._loop.start_tls(
-                plain, self, context, ssl_handshake_timeout=within, ssl_shutdown_timeout=within
-            )
+            async with FairTimeout(within):
+                self._transport = await self._loop.start_tls(
+                    plain,
+                    self,
+                    context,
+                    ssl_handshake_timeout=_LONGEST_HANDSHAKE,
+                    ssl_shutdown_timeout=within,
+                )
         except OSError:  # ssl.SSLError and timeouts are among them
             raise SessionError(Ending.DROPPED) from None
 

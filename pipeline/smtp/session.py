@@ -427,7 +427,7 @@ class ProbeSession:
         try:
             if not self._quit_sent:
                 await self._send(wire.QUIT)
-            async with asyncio.timeout(min(patience, max(_QUIT_WAIT, self._config.reply_timeout))):
+            async with FairTimeout(min(patience, max(_QUIT_WAIT, self._config.reply_timeout))):
                 while self._due > 1:  # a refusal ended the session with other commands still on the way
                     await self._next_reply(patience)
                 return (await self._next_reply(patience)).code

@@ -11,7 +11,7 @@
 --               learned_at     when the share last changed
 --   sessions  zset  of provider x source: lease -> its end
 --   address   zset  of the destination IP: lease -> its end
---   pace      string of the destination IP: paid_until
+--   pace      string of the destination IP x source: paid_until
 -- All times are seconds since the epoch by this server's clock.
 --
 -- ARGV: now ("" = this server's clock), lease seconds, busy seconds, slowest rate, name of the first lease;

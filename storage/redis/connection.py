@@ -8,7 +8,7 @@
 | ms:throttle:state:<provider>:<source>    | hash   | rate clock, learned share, penalty    | (*)           |
 | ms:throttle:sessions:<provider>:<source> | zset   | lease -> its end, epoch seconds       | longest lease |
 | ms:throttle:address:<ip>                 | zset   | lease -> its end, of one destination  | longest lease |
-| ms:throttle:pace:<ip>                    | string | rate clock of one destination         | pause         |
+| ms:throttle:pace:<ip>:<source>           | string | rate clock of destination x source    | pause         |
 | ms:throttle:seen                         | zset   | <provider>:<source> -> sessions, 200  | a day         |
 | ms:throttle:mix                          | hash   | outcomes of these, for people         | a day         |
 | ms:limit:<zone>:<holder>                 | string | rate clock of an account's requests   | until full    |

@@ -42,8 +42,9 @@ class ThrottleConfig:
         lease_seconds: a session is over when its process has not renewed it for so long.
         session_seconds: no session may last longer: one that is not reported by then is over.
         busy_seconds: when to ask again if all sessions are taken (they end when they end).
-        address_sessions, address_rate, address_burst: limits of one destination IP, whoever's it is and
-            whoever asks; a provider's own limit counts where it is higher.
+        address_sessions: sessions at one destination IP, whoever's it is, from all our sources together:
+            they take its processes. A provider's own limit counts where it is higher.
+        address_rate, address_burst: the rate there, from one source: that is whom it counts.
         processes: worker processes that share a limit while Redis is gone.
         edits: what operators changed.
     """
@@ -174,12 +175,14 @@ class LocalThrottle(Throttle):
         self._numbers = itertools.count(1)
         self._providers: dict[tuple[str, str], _Gate] = {}
         self._addresses: dict[str, _Gate] = {}
+        self._paces: dict[tuple[str, str], _Gate] = {}
 
     @override
     async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
         now = self._clock()
         _forget_idle(self._providers, now)
         _forget_idle(self._addresses, now)
+        _forget_idle(self._paces, now)
         return [self._answer(ask, now) for ask in asks]
 
     @override
@@ -200,6 +203,10 @@ class LocalThrottle(Throttle):
             elif report.outcome is SessionOutcome.BLOCKED and gate.block(now):
                 tell_of_hold(report.ask)
 
+    @override
+    def is_held(self, provider: str, source: str) -> bool:
+        return self._config.edits.holds(Ask(provider, source, "", 1))
+
     def _answer(self, ask: Ask, now: float) -> Grant:
         if self._config.edits.holds(ask):
             return HELD
@@ -208,20 +215,20 @@ class LocalThrottle(Throttle):
         address = self._addresses.setdefault(destination(ask), _Gate())
         if provider.blocked_until > now:
             return Grant(0, retry_after=provider.blocked_until - now, blocked=provider.held)
-        parts = [
-            (gate, limit.share(self._config.processes))
-            for gate, limit in ((provider, limits.provider), (address, limits.address))
-        ]
-        if any(gate.full(limit, now) for gate, limit in parts):
+        pace = self._paces.setdefault((destination(ask), ask.source), _Gate())
+        mine, theirs = (one.share(self._config.processes) for one in (limits.provider, limits.address))
+        if provider.full(mine, now) or address.full(theirs, now):
             return Grant(0, retry_after=self._config.busy_seconds, busy=True)
-        count = min(limits.recipients, *(gate.available(limit, now) for gate, limit in parts))
+        paces = ((provider, mine), (pace, theirs))
+        count = min(limits.recipients, *(gate.available(limit, now) for gate, limit in paces))
         if count < 1:
             return Grant(
-                0, retry_after=max(gate.wait(limit, limits.recipients, now) for gate, limit in parts)
+                0, retry_after=max(gate.wait(limit, limits.recipients, now) for gate, limit in paces)
             )
         lease = f"{LEASE_PREFIX}{next(self._numbers)}"
-        for gate, limit in parts:
+        for gate, limit in paces:
             gate.take(limit, count, now)
+        for gate in (provider, address):
             gate.leases[lease] = now + self._config.session_seconds
         return Grant(count, lease)
 

@@ -52,12 +52,13 @@ class _Session(NamedTuple):
 
 
 class RedisThrottle(Throttle):
-    """Rate (GCRA), sessions (leases that expire) and penalties per provider x source and per destination.
+    """Rate (GCRA), sessions (leases that expire) and penalties per provider x source, and of a destination.
 
     Who asks plays no part: all accounts, jobs and processes share these limits. Together the two keys leave
     no way round: a provider outside the table is the registrable domain of its MX host, so that any number
     of customer domains, or of names below one domain, behind one host share one limit; and names that have
-    nothing in common but the address they lead to share the limit of that destination.
+    nothing in common but the address they lead to share the limit of that destination: its sessions, and
+    the rate from each of our sources.
 
     Every call is one script on the server, so no two clients ever decide at the same time. It reads the
     server's own clock: the workers' clocks may differ as they like. A destination is an IPv4 address or an
@@ -148,6 +149,10 @@ class RedisThrottle(Throttle):
         mine = reports if holds is None else [one for one in reports if one.lease.startswith(LEASE_PREFIX)]
         await self._local.report(mine)
 
+    @override
+    def is_held(self, provider: str, source: str) -> bool:
+        return self._local.is_held(provider, source)
+
     async def renew(self) -> None:
         """Renew the leases of all sessions of this process that have not been reported. One round trip."""
         now = self._monotonic()
@@ -190,4 +195,4 @@ def _provider_keys(ask: Ask) -> tuple[str, str]:
 def _address_keys(ask: Ask) -> tuple[str, str]:
     """Return the keys of sessions and rate of the destination."""
     where = destination(ask)
-    return f"{PREFIX}throttle:address:{where}", f"{PREFIX}throttle:pace:{where}"
+    return f"{PREFIX}throttle:address:{where}", f"{PREFIX}throttle:pace:{where}:{ask.source}"

@@ -10,7 +10,9 @@ from uuid import UUID
 
 from sqlalchemy import text
 
+from mailsift.pipeline.smtp.identity import subnet_of
 from mailsift.storage.database import Connection, statement
+from mailsift.storage.sql.workers import MISSED_BEATS
 
 TRIAGE_KEY = ""  # not looked at yet
 MIXED_KEY = "*"  # few addresses at each of many providers
@@ -21,6 +23,8 @@ JOB_CAP = 64
 """Chunks of one job that may be leased at once, everywhere."""
 CLAIM_COST: Final = 500
 """What a claim costs an account beside the addresses in it, in addresses: a list of one row is not free."""
+STRAY_SECONDS: Final = 60.0
+"""How long a chunk that a greylisting server expects from a source waits for a worker with that source."""
 MAX_ATTEMPTS: Final = 4
 """A chunk that more workers gave up than this is split, so that one address cannot hold the others."""
 
@@ -36,6 +40,7 @@ class NewChunk:
         waits_for: why it is not ready now, for people; "" when it is.
         delay: seconds until it is ready.
         attempt: how often its addresses have already been given up by a worker.
+        subnet: of the source that a greylisting server expects (pipeline.smtp.identity), "" for any.
     """
 
     addresses: int
@@ -45,11 +50,17 @@ class NewChunk:
     waits_for: str = ""
     delay: float = 0.0
     attempt: int = 0
+    subnet: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimedChunk:
-    """A chunk leased to one worker, with what its work needs to know of the job."""
+    """A chunk leased to one worker, with what its work needs to know of the job.
+
+    Attributes:
+        sources: the worker's identities that may ask the chunk's provider now; all where it has none.
+        live_sources: identities of all workers that claim.
+    """
 
     job_id: UUID
     n: int
@@ -63,6 +74,9 @@ class ClaimedChunk:
     options: dict[str, Any]
     small: bool
     deadline_passed: bool
+    subnet: str = ""
+    sources: Sequence[str] = ()
+    live_sources: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +90,34 @@ class Waiting:
 
 
 _INSERT = text("""
-    INSERT INTO chunk (job_id, n, lane, waits_for, ready_at, attempt, addresses, source_key, source_offset)
+    INSERT INTO chunk (job_id, n, lane, waits_for, ready_at, attempt, addresses, source_key, source_offset,
+        subnet)
     SELECT :job_id, :n, :throttle_key, :waits_for,
            least(clock_timestamp() + make_interval(secs => :delay), deadline_at),
-           :attempt, :addresses, :source_key, :source_offset
+           :attempt, :addresses, :source_key, :source_offset,
+           CASE WHEN deadline_at < clock_timestamp() + make_interval(secs => :delay) THEN ''
+                ELSE CAST(:subnet AS text) END
     FROM job WHERE id = :job_id
 """)
 
 # Fair by virtual time: the account that is furthest behind, in it small jobs and then the job that is
-# furthest behind. A provider's throttle key is served by one worker at a time; the throttle itself is the
-# hard limit. What is leased is looked at once, not for every job; and jobs are ordered before their chunks
-# are looked for, so that the search ends at the first jobs which have one to take.
+# furthest behind. A provider is asked from each source by one worker at a time, and not while its budget
+# there is used up; the throttle itself is the hard limit. A lane is shut to a worker all of whose sources
+# are taken or rest there. What a greylisting server expects from a source waits for that a while. What is
+# leased is looked at once, not for every job; and jobs are ordered before their chunks are looked for, so
+# that the search ends at the first jobs which have one to take.
 CLAIM = statement("""
     WITH held AS MATERIALIZED (
-        SELECT job_id, lane FROM chunk WHERE state = 'leased'
+        SELECT job_id, lane, coalesce(lease_sources, CAST(:sources AS text[])) AS sources
+        FROM chunk WHERE state = 'leased'
+    ), closed AS MATERIALIZED (
+        SELECT lane, source FROM held CROSS JOIN LATERAL unnest(sources) AS s(source)
+        WHERE source = ANY(:sources)
+        UNION
+        SELECT provider, source FROM source_rest
+        WHERE rests_until > clock_timestamp() AND source = ANY(:sources)
+    ), shut AS MATERIALIZED (
+        SELECT lane FROM closed GROUP BY lane HAVING count(*) >= cardinality(CAST(:sources AS text[]))
     ), candidate AS MATERIALIZED (
         SELECT o.* FROM (
             SELECT j.id, j.small, j.vtime, a.vtime AS account_vtime
@@ -101,7 +129,9 @@ CLAIM = statement("""
             SELECT FROM chunk c
             WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
               AND (:triage OR o.small OR c.lane <> :triage_key)
-              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM held))
+              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM shut))
+              AND (c.subnet = '' OR c.subnet = ANY(:subnets)
+                   OR c.ready_at <= clock_timestamp() - make_interval(secs => :stray))
             LIMIT 1
         ) takeable ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 32
     ), picked AS MATERIALIZED (
@@ -109,13 +139,18 @@ CLAIM = statement("""
             SELECT c.job_id, c.n FROM chunk c
             WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp()
               AND (:triage OR o.small OR c.lane <> :triage_key)
-              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM held))
+              AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM shut))
+              AND (c.subnet = '' OR c.subnet = ANY(:subnets)
+                   OR c.ready_at <= clock_timestamp() - make_interval(secs => :stray))
             ORDER BY c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
         ) c ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 1
     ), leased AS (
         UPDATE chunk c
         SET state = 'leased', attempt = attempt + 1, waits_for = '', lease_token = gen_random_uuid(),
             lease_owner = :owner, leased_at = clock_timestamp(),
+            lease_sources = CASE WHEN lane = ANY(:shared_keys) THEN CAST(ARRAY[] AS text[]) ELSE ARRAY(
+                SELECT unnest(CAST(:sources AS text[]))
+                EXCEPT SELECT source FROM closed WHERE closed.lane = c.lane) END,
             lease_until = clock_timestamp() + make_interval(secs => :lease)
         FROM picked WHERE c.job_id = picked.job_id AND c.n = picked.n
         RETURNING c.*
@@ -131,7 +166,11 @@ CLAIM = statement("""
     )
     SELECT leased.job_id, leased.n, leased.lane AS throttle_key, leased.attempt, leased.addresses,
            leased.source_key, leased.source_offset, leased.lease_token, job.account_id, job.options,
-           job.small, coalesce(job.deadline_at <= clock_timestamp(), false) AS deadline_passed
+           job.small, coalesce(job.deadline_at <= clock_timestamp(), false) AS deadline_passed,
+           leased.subnet, leased.lease_sources AS sources,
+           (SELECT count(DISTINCT identity) FROM worker CROSS JOIN LATERAL unnest(sources) s(identity)
+            WHERE stopped_at IS NULL AND drain_since IS NULL
+              AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)) AS live_sources
     FROM leased JOIN job ON job.id = leased.job_id
 """)
 
@@ -199,8 +238,16 @@ async def insert(connection: Connection, job_id: UUID, first: int, chunks: Seque
         await connection.execute(_INSERT, rows)
 
 
-async def claim(
-    connection: Connection, *, owner: str, lease: float, job_cap: int, small_only: bool, triage: bool
+async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
+    connection: Connection,
+    *,
+    owner: str,
+    lease: float,
+    job_cap: int,
+    small_only: bool,
+    triage: bool,
+    sources: Collection[str] = ("",),
+    stray: float = STRAY_SECONDS,
 ) -> ClaimedChunk | None:
     """Lease the next chunk to `owner` for `lease` seconds of the database's clock, if one is ready.
 
@@ -211,6 +258,8 @@ async def claim(
         job_cap: chunks of one job that may be leased at once.
         small_only: only of small jobs.
         triage: also chunks of big jobs that nobody has looked at yet.
+        sources: the identities the worker asks mail servers from.
+        stray: seconds after which a chunk that waits for a source of its own may go to any other.
     """
     found = await connection.execute(
         CLAIM,
@@ -223,10 +272,18 @@ async def claim(
             "triage": triage,
             "triage_key": TRIAGE_KEY,
             "shared_keys": list(SHARED_KEYS),
+            **source_values(sources, stray),
         },
     )
     row = found.mappings().one_or_none()
     return ClaimedChunk(**row) if row else None
+
+
+def source_values(sources: Collection[str], stray: float = STRAY_SECONDS) -> dict[str, object]:
+    """Return what CLAIM wants to know of a worker's sources."""
+    known = sorted(set(sources))
+    subnets = sorted({subnet for source in known if (subnet := subnet_of(source))})
+    return {"sources": known, "subnets": subnets, "stray": stray, "missed": MISSED_BEATS}
 
 
 async def renew(connection: Connection, tokens: Collection[UUID], *, lease: float) -> set[UUID]:

@@ -121,8 +121,12 @@ chunk = Table(
     Column("addresses", Integer, nullable=False),
     Column("source_key", Text, nullable=False),  # blob with the addresses
     Column("source_offset", Integer, nullable=False, server_default="0"),  # first address in it
+    Column(
+        "subnet", Text, nullable=False, server_default=""
+    ),  # whom a greylisting server expects; "": anybody
     Column("lease_token", UUID),
     Column("lease_owner", Text),
+    Column("lease_sources", ARRAY(Text)),  # identities it is asked from; NULL: a former release, so all
     Column("leased_at", _MOMENT),
     Column("lease_until", _MOMENT),
     Column("last_error", Text, nullable=False, server_default=""),  # why a worker gave it up; no address
@@ -287,6 +291,7 @@ worker = Table(
     Column("stopped_at", _MOMENT),  # it said goodbye
     Column("drain_since", _MOMENT),  # an operator wants it to claim nothing more
     Column("health", JSONB, nullable=False, server_default="{}"),  # what it sees of network, disk and store
+    Column("sources", ARRAY(Text), nullable=False, server_default="{}"),  # identities it asks from
     Index("worker_by_crew", "crew"),
 )
 
@@ -296,6 +301,14 @@ sign_in_try = Table(
     Column("holder", LargeBinary, nullable=False),  # a hash: of an address or a person
     Column("tried_at", _MOMENT, nullable=False),
     Index("sign_in_try_of", "holder", "tried_at"),
+)
+
+source_rest = Table(
+    "source_rest",
+    metadata,
+    Column("provider", Text, primary_key=True),
+    Column("source", Text, primary_key=True),  # an identity
+    Column("rests_until", _MOMENT, nullable=False),  # until then its budget there is used up
 )
 
 throughput = Table(

@@ -17,8 +17,11 @@ from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider
 from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.repeating import repeating
+from mailsift.storage.sql import sources
 
 ANY_SOURCE: Final = "*"
+ANY_PROVIDER: Final = "*"
+"""The provider of a hold that is a source's: nobody at all is asked from there."""
 MOST_RAISE: Final = 2.0
 """An edit may at most double what the provider table (with the overrides file) allows: politeness is not
 given up with a click. Whoever needs more says so in the overrides file."""
@@ -31,6 +34,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class ThrottleEdit:
     """A change of a provider's limits at one source, or at every one (ANY_SOURCE).
+
+    A hold may be of every provider (ANY_PROVIDER) at one source.
 
     Attributes:
         rate, sessions: instead of the row's; None = the row's.
@@ -84,7 +89,7 @@ class EditBook:
     def _of(self, provider: str, source: str) -> list[ThrottleEdit]:
         if not self._edits:
             return []
-        places = ((provider, ANY_SOURCE), (provider, source))
+        places = ((ANY_PROVIDER, source), (provider, ANY_SOURCE), (provider, source))
         return [edit for place in places if (edit := self._edits.get(place)) is not None]
 
 
@@ -139,7 +144,7 @@ _RELEASE_CHUNKS = text("""
     UPDATE chunk SET ready_at = clock_timestamp(), waits_for = ''
     WHERE (job_id, n) IN (
         SELECT job_id, n FROM chunk
-        WHERE state = 'ready' AND lane = :provider AND waits_for = 'throttled'
+        WHERE state = 'ready' AND :provider IN ('*', lane) AND waits_for = 'throttled'
           AND ready_at < clock_timestamp() + make_interval(secs => :seconds) FOR UPDATE SKIP LOCKED)
 """)
 
@@ -167,6 +172,7 @@ async def let_go(connection: Connection, *, provider: str, source: str, edited_b
         return False
     await connection.execute(_DROP_EMPTY, values)
     await connection.execute(_RELEASE_CHUNKS, values)
+    await sources.wake(connection, provider=provider, source=source)
     return True
 
 

@@ -56,6 +56,7 @@ class ProcessReport:
         beat_s: seconds between its heartbeats.
         claimed_ago, swept_ago: seconds since it last claimed something and last looked after the dead's
             leases; None = never.
+        sources: the identities it asks mail servers from.
     """
 
     owner: str
@@ -71,6 +72,7 @@ class ProcessReport:
     claimed_ago: float | None
     swept_ago: float | None
     health: ProcessHealth = field(default_factory=ProcessHealth)
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class Worker:
         heard: it has been told so.
         gone: it has missed its heartbeats and never said goodbye.
         health: what it sees of network, disk and store.
+        sources: the identities it asks mail servers from.
     """
 
     owner: str
@@ -105,6 +108,7 @@ class Worker:
     heard: bool
     gone: bool
     health: ProcessHealth = field(default_factory=ProcessHealth)
+    sources: Sequence[str] = ()
 
     @property
     def state(self) -> str:
@@ -119,14 +123,16 @@ class Worker:
 # A process that takes the place of another one in the pool of a drained worker is drained too.
 _BEAT = text("""
     INSERT INTO worker AS w (owner, crew, host, pid, version, slots, in_hand, lag_s, rss_bytes, beat_s,
-        claimed_at, swept_at, health, drain_since)
+        claimed_at, swept_at, health, sources, drain_since)
     VALUES (:owner, :worker_id, :host, :pid, :version, :slots, :in_hand, :lag_s, :rss_bytes, :beat_s,
         clock_timestamp() - make_interval(secs => :claimed_ago),
         clock_timestamp() - make_interval(secs => :swept_ago), CAST(:health AS jsonb),
+        :sources,
         (SELECT min(drain_since) FROM worker WHERE crew = :worker_id))
     ON CONFLICT (owner) DO UPDATE SET in_hand = excluded.in_hand, lag_s = excluded.lag_s,
         rss_bytes = excluded.rss_bytes, beat_at = clock_timestamp(), stopped_at = NULL,
-        claimed_at = excluded.claimed_at, swept_at = excluded.swept_at, health = excluded.health
+        claimed_at = excluded.claimed_at, swept_at = excluded.swept_at, health = excluded.health,
+        sources = excluded.sources
     RETURNING drain_since IS NOT NULL
 """)
 
@@ -143,7 +149,7 @@ _LIST = text("""
         extract(epoch FROM clock_timestamp() - w.beat_at)::float8 AS beat_age,
         extract(epoch FROM clock_timestamp() - w.claimed_at)::float8 AS claim_age,
         extract(epoch FROM clock_timestamp() - w.swept_at)::float8 AS sweep_age,
-        w.beat_at < clock_timestamp() - make_interval(secs => :missed * w.beat_s + 1) AS gone
+        w.beat_at < clock_timestamp() - make_interval(secs => :missed * w.beat_s + 1) AS gone, w.sources
     FROM worker w LEFT JOIN (
         SELECT lease_owner, count(*) AS chunks FROM chunk WHERE state = 'leased' GROUP BY lease_owner
     ) leased ON leased.lease_owner = w.owner
@@ -164,7 +170,7 @@ _PURGE_MINUTES = text("DELETE FROM throughput WHERE minute < clock_timestamp() -
 
 async def report(connection: Connection, process: ProcessReport) -> bool:
     """Write down what a process tells; returns whether it is to claim nothing more."""
-    values = asdict(process)
+    values = {**asdict(process), "sources": list(process.sources)}
     values["health"] = json.dumps(values["health"])
     return bool((await connection.execute(_BEAT, values)).scalar_one())
 

@@ -62,7 +62,7 @@ async def edit(request: Request, _: Operator, provider: str = "", source: str = 
         request,
         "ops/throttle.html",
         row=row,
-        sources=parts_of(request).operations.console.sources,
+        sources=[one.source.identity for one in await parts_of(request).operations.console.sources()],
         holds=HOLDS,
         mix=_mix(row),
         meaning=MEANING,

@@ -21,7 +21,10 @@ _ORDERS = {"drain": True, "undrain": False}
 @router.get("/workers/live")
 async def workers(request: Request, _: Operator) -> Response:
     """List the worker processes."""
-    return render_live(request, "ops/workers", workers=await parts_of(request).operations.console.workers())
+    console = parts_of(request).operations.console
+    return render_live(
+        request, "ops/workers", workers=await console.workers(), sources=await console.sources()
+    )
 
 
 @router.post("/workers")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 
 revision = "0010"
-down_revision = "0008"
+down_revision = "0009"
 
 _STATEMENTS: tuple[str, ...] = (
     "ALTER TABLE worker ADD COLUMN health jsonb NOT NULL DEFAULT '{}'",

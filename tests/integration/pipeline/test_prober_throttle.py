@@ -32,6 +32,10 @@ class Counted(Throttle):
         self.calls = 0
 
     @override
+    def is_held(self, provider: str, source: str) -> bool:
+        return self._real.is_held(provider, source)
+
+    @override
     async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
         self.calls += 1
         return await self._real.grant(asks)

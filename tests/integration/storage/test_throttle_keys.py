@@ -37,11 +37,11 @@ async def test_every_key_expires_and_a_lesson_is_kept_for_a_day(redis: Redis, sh
         "ms:throttle:state:slow:",
         "ms:throttle:sessions:slow:",
         "ms:throttle:address:192.0.2.1",
-        "ms:throttle:pace:192.0.2.1",
+        "ms:throttle:pace:192.0.2.1:",
         "ms:throttle:state:else:",
         "ms:throttle:sessions:else:",
         "ms:throttle:address:2001:db8::/64",
-        "ms:throttle:pace:2001:db8::/64",
+        "ms:throttle:pace:2001:db8::/64:",
     }
     assert all(0 < left <= CONFIG.lease_seconds * 1000 for left in found.values())
 

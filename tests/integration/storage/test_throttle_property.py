@@ -7,7 +7,9 @@ import itertools
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from random import Random
 
 import pytest
@@ -123,6 +125,49 @@ def test_no_sequence_of_asks_and_reports_gets_more_than_the_limits(
     asyncio.run(run())
 
 
+WORKERS = 5
+FLEET = st.lists(
+    st.tuples(
+        st.one_of(st.just(0.0), st.floats(0, 20)),  # seconds that pass
+        st.integers(0, WORKERS - 1),  # who asks
+        st.sampled_from(["192.0.2.101", "192.0.2.102", "socks5://192.0.2.9:1080"]),
+        st.integers(1, 60),  # recipients wanted
+    ),
+    min_size=20,
+    max_size=60,
+)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rate=st.floats(0.1, 1000), burst=st.integers(1, 100), steps=FLEET)
+def test_every_identity_has_its_rate_whichever_workers_ask_from_it(
+    redis_url: str, rate: float, burst: int, steps: list[tuple[float, int, str, int]]
+) -> None:
+    began, moved = time.monotonic(), 0.0
+
+    def clock() -> float:  # goes on by itself, too: keys expire by the server's
+        return START + moved + time.monotonic() - began
+
+    async def run() -> None:
+        nonlocal moved
+        provider = f"{next(numbers)}/{rate!r}/{burst}/{ROOMY}"
+        granted: dict[str, list[tuple[float, float, int]]] = {}
+        async with AsyncExitStack() as closing:
+            clients = [await closing.enter_async_context(connect(redis_url)) for _ in range(WORKERS)]
+            await clients[0].flushdb()
+            fleet = [RedisThrottle(one, row=row, config=CONFIG, clock=clock) for one in clients]
+            for passed, worker, source, wanted in steps:
+                moved += passed
+                before = clock()
+                (grant,) = await fleet[worker].grant([Ask(provider, source, "192.0.2.1", wanted)])
+                if source not in granted:  # whatever others took elsewhere
+                    assert grant.recipients == min(wanted, burst, 50)
+                granted.setdefault(source, []).append((before, clock(), grant.recipients))
+        assert all(most_over(one, rate, burst) < 0.01 for one in granted.values())
+
+    asyncio.run(run())
+
+
 CLIENT = """
 import asyncio, json, sys, time
 from mailsift.pipeline.ports import Ask, SessionOutcome, Report
@@ -130,12 +175,12 @@ from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
 
-url, seconds = sys.argv[1], float(sys.argv[2])
+url, seconds, source = sys.argv[1], float(sys.argv[2]), sys.argv[3]
 row = Provider("p", sessions=3, rate=200.0, burst=20, recipients=10)
 grants, spans = [], []
 
 async def worker(throttle, end, wanted):
-    ask = Ask("p", "", "192.0.2.1", wanted)
+    ask = Ask("p", source, "192.0.2.1", wanted)
     while (before := time.time()) < end:
         (grant,) = await throttle.grant([ask])
         after = time.time()
@@ -171,17 +216,19 @@ def start_client(code: str, *args: str) -> subprocess.Popen[str]:
 
 def test_processes_together_stay_under_one_limit_and_use_it(redis_url: str) -> None:
     seconds, rate, burst, sessions = 2.0, 200.0, 20, 3
-    clients = [start_client(CLIENT, redis_url, str(seconds)) for _ in range(4)]
+    identities = ["192.0.2.101", "192.0.2.102"] * 2  # two workers share each
+    clients = [start_client(CLIENT, redis_url, str(seconds), source) for source in identities]
     for client in clients:
         assert client.stdin is not None
         client.stdin.write("\n")
         client.stdin.flush()
     answers = [json.loads(client.communicate(timeout=30)[0]) for client in clients]
-    grants = [tuple(grant) for answer in answers for grant in answer[0]]
-    spans = [tuple(span) for answer in answers for span in answer[1]]
-    assert most_over(grants, rate, burst) <= 0.01
-    assert most_at_once(spans) <= sessions
-    assert sum(count for _, _, count in grants) > rate * seconds * 0.5
+    for one in range(2):
+        grants = [tuple(grant) for answer in answers[one::2] for grant in answer[0]]
+        spans = [tuple(span) for answer in answers[one::2] for span in answer[1]]
+        assert most_over(grants, rate, burst) <= 0.01
+        assert most_at_once(spans) <= sessions
+        assert sum(count for _, _, count in grants) > rate * seconds * 0.5
     assert all(answer[0] for answer in answers)  # nobody starves
 
 

@@ -48,9 +48,14 @@ def test_two_sources_share_what_waits() -> None:
     assert seconds(queue(100, SourceRate(2.0), SourceRate(2.0))) == 25.0
 
 
-def test_the_slower_of_two_sources_decides_because_addresses_stay_with_theirs() -> None:
+def test_the_faster_of_two_sources_takes_more_of_what_waits() -> None:
     left = time_left(JobLoad((queue(100, SourceRate(2.0), SourceRate(0.5)),)))
-    assert (left.seconds, left.lines[0].rate) == (100.0, 2.5)
+    assert (left.seconds, left.lines[0].rate) == (40.0, 2.5)
+
+
+def test_a_source_that_opens_later_helps_from_then_on() -> None:
+    assert seconds(queue(100, SourceRate(2.0), SourceRate(3.0, opens_s=30.0))) == 38.0
+    assert seconds(queue(50, SourceRate(2.0), SourceRate(3.0, opens_s=30.0))) == 25.0
 
 
 def test_two_jobs_in_line_take_turns() -> None:
@@ -76,8 +81,9 @@ def test_a_hold_or_a_penalty_with_an_end_puts_the_start_off() -> None:
     assert seconds(queue(100, SourceRate(2.0, opens_s=600.0))) == 650.0
 
 
-def test_one_held_source_of_two_holds_its_half() -> None:
-    assert seconds(queue(100, SourceRate(2.0), HELD)) is None
+def test_what_one_held_source_would_have_asked_the_other_asks() -> None:
+    left = time_left(JobLoad((queue(100, SourceRate(2.0), HELD),)))
+    assert (left.seconds, left.lines[0].rate) == (50.0, 2.0)
 
 
 def test_greylisted_addresses_are_asked_in_their_time() -> None:

@@ -57,7 +57,8 @@ def test_every_source_adds_its_rate_as_it_was_learned() -> None:
     slowed = LearnedRate("google", "192.0.2.1", share=0.25)
     found = backlog(learned=(slowed,), sources=("192.0.2.1", "192.0.2.2"))
     assert found.rate == 2.5
-    assert found.seconds == pytest.approx(80 * (2 + 3.5 / 12))  # the slower one's half decides
+    # What waits is shared as each comes along: one asks in 0.55 s, the other in 2 s and what its turns lose.
+    assert found.seconds == pytest.approx(160 / (1 / 0.55 + 1 / (2 + 3.5 / 12)))
 
 
 def test_a_hold_with_an_end_and_a_penalty_put_the_start_off() -> None:
@@ -75,11 +76,7 @@ def test_a_held_source_adds_nothing_and_all_held_hold_the_provider() -> None:
     one = ThrottleEdit("google", "192.0.2.1", held=True)
     sources = ("192.0.2.1", "192.0.2.2")
     found = backlog(one, sources=sources)
-    assert (found.rate, found.seconds, found.held) == (
-        2.0,
-        None,
-        False,
-    )  # its half waits until somebody lets go
+    assert (found.rate, found.seconds, found.held) == (2.0, 88.0, False)  # the other asks its part as well
     found = backlog(ThrottleEdit("google", ANY_SOURCE, held=True), sources=sources)
     assert (found.rate, found.seconds, found.held) == (0, None, True)
 

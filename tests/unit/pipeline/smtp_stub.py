@@ -218,6 +218,10 @@ class OpenDoors(Throttle):
         self._numbers = itertools.count()
 
     @override
+    def is_held(self, provider: str, source: str) -> bool:
+        return False
+
+    @override
     async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
         self.grants.append(asks)
         return [self._grant(ask) for ask in asks]

@@ -94,7 +94,7 @@ def test_what_follows_a_session_is_what_the_table_says(
     here, other = Peer("mx1.a.test", "192.0.2.1"), Peer("mx2.a.test", "192.0.2.2")
     alone = condition == "there is no other server"
     source = parse_source("", helo_name="probe.test")
-    route = RouteQueue(ProviderQueue(Provider("p")), source, [here] if alone else [here, other])
+    route = RouteQueue(ProviderQueue(Provider("p"), ""), source, [here] if alone else [here, other])
     route.drops = MAX_DROPS - 1 if "for the third time" in condition else 0
     route.seconds_lost = SESSION_S if condition == "the servers have used up the time" else 0.0
     route.running, route.proven = (1, True) if "other sessions of ours" in condition else (0, False)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer, CatchAllFact, Known, MailboxFact
 from mailsift.pipeline.probe.cache import (
     mailbox_key,
@@ -31,6 +32,7 @@ from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp.config import Source, parse_source, pick_source
+from mailsift.pipeline.smtp.identity import SHARED_IDENTITY, Identities, subnet_of
 from mailsift.pipeline.smtp.session import is_session_limit
 from tests.unit.pipeline.smtp_stub import routed
 
@@ -45,11 +47,17 @@ def rcpt(code: int, enhanced: str, text: str) -> SmtpReply:
     ("text", "source"),
     [
         ("", Source("", "", "", "probe.test")),
-        ("192.0.2.1", Source("192.0.2.1", "192.0.2.1", "", "probe.test")),
-        ("2001:DB8::1 as six.test", Source("2001:db8::1", "2001:db8::1", "", "six.test")),
+        ("192.0.2.1", Source("192.0.2.1", "192.0.2.1", "", "probe.test", "192.0.2.1")),
+        ("2001:DB8::1 as six.test", Source("2001:db8::1", "2001:db8::1", "", "six.test", "2001:db8::1")),
         (
             "socks5://me:secret@10.0.0.1:1080 as out.test",
-            Source("socks5://10.0.0.1:1080", "", "socks5://me:secret@10.0.0.1:1080", "out.test"),
+            Source(
+                "socks5://10.0.0.1:1080",
+                "",
+                "socks5://me:secret@10.0.0.1:1080",
+                "out.test",
+                "socks5://10.0.0.1:1080",
+            ),
         ),
     ],
 )
@@ -65,6 +73,57 @@ def test_an_address_keeps_its_source_and_a_new_source_takes_only_its_share() -> 
     after = {who: pick_source(three, "a", who) for who in people}
     assert all(after[who] in (before[who], three[2]) for who in people)
     assert min(Counter(source.label for source in after.values()).values()) > 800
+
+
+IDENTITIES = Identities(
+    ["10.0.0.5=198.51.100.7", "socks5://10.0.0.9:1080=203.0.113.4", "default=2001:DB8::1"]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "identity"),
+    [
+        ("10.0.0.5", "198.51.100.7"),
+        ("10.0.0.6 as out.test", "10.0.0.6"),
+        ("socks5://me:secret@10.0.0.9:1080", "203.0.113.4"),
+        ("", "2001:db8::1"),
+    ],
+)
+def test_an_identity_is_the_address_as_the_world_sees_it(text: str, identity: str) -> None:
+    assert parse_source(text, helo_name="probe.test", identities=IDENTITIES).identity == identity
+
+
+def test_a_machine_behind_one_egress_says_it_once_and_unnamed_default_routes_share_a_budget() -> None:
+    alone = Identities(["198.51.100.7"])
+    assert {alone.of(label) for label in ("", "10.0.0.5", "socks5://10.0.0.9:1080")} == {"198.51.100.7"}
+    assert Identities().of("") == SHARED_IDENTITY
+    assert Identities(default="198.51.100.7").of("") == "198.51.100.7"
+    for broken in ("", "10.0.0.5=", "=198.51.100.7", "10.0.0.5=an address"):
+        with pytest.raises(MailsiftError, match="identity"):
+            Identities([broken])
+
+
+@pytest.mark.parametrize(
+    ("identity", "subnet"),
+    [
+        ("192.0.2.77", "192.0.2.0/24"),
+        ("2001:db8:0:1:a::7", "2001:db8:0:1::/64"),
+        ("socks5://10.0.0.9:1080", "socks5://10.0.0.9:1080"),
+        ("", ""),
+    ],
+)
+def test_greylisting_takes_neighbours_for_one(identity: str, subnet: str) -> None:
+    assert subnet_of(identity) == subnet
+
+
+def test_who_is_known_by_a_source_goes_back_to_it_or_to_a_neighbour() -> None:
+    near, far, known = (
+        parse_source(text, helo_name="p.test") for text in ("192.0.2.9", "198.51.100.9", "192.0.2.1")
+    )
+    people = [f"user{n}@a.test" for n in range(50)]
+    assert {pick_source([near, far, known], "a", who, known_by="192.0.2.1") for who in people} == {known}
+    assert {pick_source([near, far], "a", who, known_by="192.0.2.1") for who in people} == {near}
+    assert {pick_source([far, near], "a", who, known_by="203.0.113.1") for who in people} == {near, far}
 
 
 def test_only_allowed_addresses_of_the_right_family_are_dialled_and_not_too_many() -> None:

@@ -1,0 +1,79 @@
+"""Who a source is to the world: what it shares a budget with, and which neighbours pass for it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
+from typing import Final
+
+from mailsift.pipeline.errors import MailsiftError
+
+SHARED_IDENTITY: Final = ""
+"""Of a default route behind an address that is not public: who leaves there nobody knows, so all of these
+share one budget until a setting names them."""
+_WHOLE_MACHINE: Final = ""
+_DEFAULT_ROUTE: Final = "default"
+_ROUTES: Final = (("192.0.2.1", socket.AF_INET), ("2001:db8::1", socket.AF_INET6))
+_LONGEST: Final = 253
+
+
+class Identities:
+    """What our own addresses are called by the world.
+
+    Args:
+        entries: `address=identity` for one address (`default`: the default route), or an identity alone for
+            every address of this machine.
+        default: the identity of the default route where no entry names it.
+
+    Raises:
+        MailsiftError: `bad_source` for an entry that nobody can read.
+    """
+
+    def __init__(self, entries: Sequence[str] = (), *, default: str = SHARED_IDENTITY) -> None:
+        self._known = dict(_entry(one) for one in entries)
+        self._default = default
+
+    def of(self, label: str) -> str:
+        """Return the identity of a source by its label, "" for the default route."""
+        known: Mapping[str, str] = self._known
+        named = known.get(label or _DEFAULT_ROUTE) or known.get(_WHOLE_MACHINE)
+        return named or label or self._default
+
+
+def _entry(text: str) -> tuple[str, str]:
+    place, mark, identity = text.rpartition("=")
+    name = _canonical(identity.strip())
+    if not name or len(name) > _LONGEST or not name.isprintable() or " " in name or (mark and not place):
+        raise MailsiftError(
+            "bad_source", "a source's identity is written address=identity, default=identity or identity"
+        )
+    return _canonical(place.strip()), name
+
+
+def _canonical(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return text
+
+
+def default_identity() -> str:
+    """Return the local address of the default route if it is public, else SHARED_IDENTITY. Sends nothing."""
+    for destination, family in _ROUTES:
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as end:
+            end.connect((destination, 9))  # of a datagram socket: only chooses the route
+            own = ip_address(end.getsockname()[0])
+            if own.is_global:
+                return str(own)
+    return SHARED_IDENTITY
+
+
+def subnet_of(identity: str) -> str:
+    """Return whom a greylisting server takes for us, too: the /24, the /64 of IPv6, else the name itself."""
+    try:
+        bits = 24 if ip_address(identity).version == 4 else 64
+    except ValueError:
+        return identity
+    return str(ip_network(f"{identity}/{bits}", strict=False))
