@@ -19,16 +19,18 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.rate_limit import RateLimit
-from mailsift.storage.sql import keys
+from mailsift.storage.sql import accounts, keys
 from mailsift.storage.sql.keys import KeyRow, NewKey
 
 _REMEMBERED, _REMEMBERED_SECONDS = 4096, 30.0
 LONGEST_OVERLAP = 7 * 86_400.0
 DAY = 86_400.0
 PREFIX = "svc_key_"
+TEST_PREFIX = "svc_test_"
+"""Of a key that opens the account's test account: nobody is asked, and nothing mixes with the account."""
 _DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _RANDOM, _CHECK = 32, 6
-_SHAPE = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{_RANDOM + _CHECK}}}", re.ASCII)
+_SHAPE = re.compile(rf"(?:{PREFIX}|{TEST_PREFIX})[0-9A-Za-z]{{{_RANDOM + _CHECK}}}", re.ASCII)
 _SHORTEST_PEPPER = 16
 
 
@@ -44,12 +46,13 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the key and its account."""
+    """Who asks: the key and its account; `test`: it is the test account of one."""
 
     key_id: UUID
     account_id: AccountId
     scopes: frozenset[str]
     expires_at: datetime | None
+    test: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,13 @@ class KeyService:
         self._touching: set[asyncio.Task[None]] = set()
 
     async def create(
-        self, account_id: AccountId, *, name: str = "", scopes: Sequence[Scope] = (), lifetime: float = 0.0
+        self,
+        account_id: AccountId,
+        *,
+        name: str = "",
+        scopes: Sequence[Scope] = (),
+        lifetime: float = 0.0,
+        test: bool = False,
     ) -> Minted:
         """Make a key.
 
@@ -94,12 +103,14 @@ class KeyService:
             name: what people call it.
             scopes: what it may do; none = everything.
             lifetime: seconds; 0 = for ever.
+            test: of the account's test account.
         """
         async with self._database.begin() as connection:
-            return await self._mint(connection, account_id, name, tuple(scopes or Scope), lifetime)
+            owner = await accounts.ensure_test_account(connection, account_id) if test else account_id
+            return await self._mint(connection, owner, name, tuple(scopes or Scope), lifetime, test=test)
 
     async def list(self, account_id: AccountId) -> list[KeyRow]:
-        """Return the account's keys."""
+        """Return the account's keys and those of its test account."""
         async with self._database.begin() as connection:
             return await keys.of_account(connection, account_id)
 
@@ -127,7 +138,8 @@ class KeyService:
             if old is None:
                 raise _not_found()
             lifetime = (old.expires_at - old.created_at).total_seconds() if old.expires_at else 0.0
-            minted = await self._mint(connection, account_id, old.name, old.scopes, lifetime)
+            test = old.hint.startswith(TEST_PREFIX)
+            minted = await self._mint(connection, old.account_id, old.name, old.scopes, lifetime, test=test)
             if not await keys.succeed(
                 connection, account_id, key_id, successor=minted.row.id, overlap=overlap
             ):
@@ -153,7 +165,8 @@ class KeyService:
         if found is None or not any(hmac.compare_digest(found[1], one) for one in wanted):
             return None
         row = found[0]
-        caller = Caller(row.id, AccountId(row.account_id), frozenset(row.scopes), row.expires_at)
+        test = secret.startswith(TEST_PREFIX)
+        caller = Caller(row.id, AccountId(row.account_id), frozenset(row.scopes), row.expires_at, test)
         self._remember(self._name(secret), caller)
         self._touch(row.id)
         return caller
@@ -169,8 +182,10 @@ class KeyService:
         name: str,
         scopes: Sequence[str],
         lifetime: float,
+        *,
+        test: bool,
     ) -> Minted:
-        secret, pepper = new_key(self._choose), self._peppers[0]
+        secret, pepper = new_key(self._choose, TEST_PREFIX if test else PREFIX), self._peppers[0]
         new = NewKey(
             id=uuid4(),
             account_id=account_id,
@@ -231,13 +246,14 @@ class Pepper:
     secret: bytes
 
 
-def new_key(choose: Callable[[str], str]) -> str:
+def new_key(choose: Callable[[str], str], prefix: str = PREFIX) -> str:
     """Make a key: prefix, 32 random base62 digits (190 bits) and 6 of CRC-32 over both.
 
     Args:
         choose: picks one character of a text; `secrets.choice`.
+        prefix: PREFIX or TEST_PREFIX.
     """
-    body = PREFIX + "".join(choose(_DIGITS) for _ in range(_RANDOM))
+    body = prefix + "".join(choose(_DIGITS) for _ in range(_RANDOM))
     return body + _checksum(body)
 
 
@@ -248,8 +264,9 @@ def is_key(text: str) -> bool:
 
 def hint(key: str) -> str:
     """Return what may be shown of a key."""
-    body = key[len(PREFIX) : -_CHECK]
-    return f"{PREFIX}{body[:4]}…{body[-4:]}"
+    prefix = TEST_PREFIX if key.startswith(TEST_PREFIX) else PREFIX
+    body = key[len(prefix) : -_CHECK]
+    return f"{prefix}{body[:4]}…{body[-4:]}"
 
 
 def hashed(key: str, pepper: Pepper) -> bytes:

@@ -31,6 +31,7 @@ class ApiParts:
         keys: what pages ask of API keys.
         people: who signs in to the pages.
         single: judges one address at a time.
+        test_single: the same in test mode.
         jobs: what can be asked of jobs.
         drafts: lists that were uploaded but not started.
         plans: what lists will take.
@@ -47,6 +48,7 @@ class ApiParts:
     keys: KeyService
     people: People
     single: SingleValidator
+    test_single: SingleValidator
     jobs: JobService
     drafts: Drafts
     plans: Planner

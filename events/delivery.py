@@ -25,7 +25,7 @@ from mailsift.events.retry import (
     not_sent_until,
 )
 from mailsift.events.sender import WebhookSender
-from mailsift.events.signing import Vault, signed_headers
+from mailsift.events.signing import TEST_MODE, Vault, signed_headers
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import deliveries, endpoints, notices
@@ -94,7 +94,8 @@ class Deliverer:
             now=utc_datetime(started),
         )
         headers = signed_headers(str(claimed.event_id), int(started), claimed.body, secrets)
-        outcome = await self._sender.post(claimed.url, headers, claimed.body)
+        marked = {**headers, **TEST_MODE} if claimed.test_mode else headers
+        outcome = await self._sender.post(claimed.url, marked, claimed.body)
         now = self._clock()
         if outcome.error is ErrorClass.NOT_SENT:
             again = not_sent_until(now, self._random)

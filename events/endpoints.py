@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from mailsift.events.payloads import EventType, SimulatedEvent, envelope, simulated_event
 from mailsift.events.retry import AttemptOutcome, DeliveryState, DisabledReason, ErrorClass, ReceiverDirective
 from mailsift.events.sender import WebhookSender
-from mailsift.events.signing import SECRET_BYTES, Vault, signed_headers, write_secret
+from mailsift.events.signing import SECRET_BYTES, TEST_MODE, Vault, signed_headers, write_secret
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row, from_row
@@ -371,7 +371,9 @@ class WebhookService:
             raise MailsiftError("event_not_found", "There is no such event.")
         return found
 
-    async def test(self, account_id: UUID, endpoint_id: UUID, kind: SimulatedEvent) -> TestOutcome:
+    async def test(
+        self, account_id: UUID, endpoint_id: UUID, kind: SimulatedEvent, *, test_mode: bool = False
+    ) -> TestOutcome:
         """Send a simulated event once, now, also to a disabled webhook; it never counts as a failure.
 
         Raises:
@@ -389,7 +391,8 @@ class WebhookService:
             endpoint_id, row["secret"], row["previous_secret"], until=row["previous_until"], now=now
         )
         headers = signed_headers(str(event_id), int(started), body, secrets)
-        outcome = await self._sender.post(row["url"], {**headers, "webhook-test": "true"}, body)
+        marks = {"webhook-test": "true", **(TEST_MODE if test_mode else {})}
+        outcome = await self._sender.post(row["url"], headers | marks, body)
         event = EventRow(event_id, account_id, None, type_.value, body, now, None)
         async with self._database.begin() as connection:
             await _owned_endpoint(connection, account_id, endpoint_id, lock=True)

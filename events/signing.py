@@ -14,6 +14,8 @@ from mailsift.pipeline.errors import MailsiftError
 
 SECRET_BYTES = 32
 _PREFIX = "whsec_"
+TEST_MODE = {"mailsift-mode": "test"}
+"""The header of what a test account is told; its events are those of the contract."""
 
 
 def write_secret(secret: bytes) -> str:

@@ -63,6 +63,10 @@ class Eraser:
         Raises:
             MailsiftError: what the blob store says; then call again.
         """
+        async with self._database.begin() as connection:
+            test = await accounts.test_account(connection, account_id)
+        if test is not None:
+            await self.account(AccountId(test))
         for marker in await self._blobs.list(drafts_of(account_id)):
             await self._blobs.delete_prefix(JobBlobs(read_marker(marker).draft).prefix)
             await self._blobs.delete(marker)

@@ -578,6 +578,38 @@ class Container:
             used=used,
         )
 
+    @cached_property
+    def _test_lists(self) -> Lists:
+        from mailsift.pipeline.lists import Lists
+        from mailsift.pipeline.scripted import DISPOSABLE
+
+        return Lists.load_with_disposable(self.settings.overrides, DISPOSABLE)
+
+    def _test_validator(self) -> Validator:
+        """Return the pipeline of test mode, which asks nobody."""
+        from mailsift.pipeline.scripted import OpenPort, ScriptedDomains, ScriptedServers
+        from mailsift.pipeline.validator import Validator
+
+        return Validator(
+            lists=self._test_lists,
+            providers=self.providers,
+            domains=ScriptedDomains(),
+            prober=ScriptedServers(),
+            port25=OpenPort(),
+            policy=self._policy,
+        )
+
+    def _test_single(self, used: Callable[[SingleOptions, int, int, int], None]) -> SingleValidator:
+        from mailsift.pipeline.single import SingleValidator
+
+        return SingleValidator(
+            lists=self._test_lists,
+            policy=self._policy,
+            open_validator=self._test_validator,
+            count=lambda _status, _result: None,
+            used=used,
+        )
+
     async def _usage(self) -> UsageMeter:
         """Return what counts single addresses, and writes it down every few seconds and at the end."""
         from mailsift.accounts.usage import FLUSH_SECONDS, UsageMeter
@@ -610,6 +642,7 @@ class Container:
             keys=self.keys,
             people=self.people,
             single=await self.single(count_use),
+            test_single=self._test_single(count_use),
             jobs=self.jobs,
             drafts=self.drafts,
             plans=self.plans,
@@ -648,6 +681,7 @@ class Container:
                 database=self.database,
                 blobs=self.blobs,
                 validator=validator,
+                test_validator=self._test_validator(),
                 work_plan=replace(work_plan, **(self._other.work_plan or {})),
             ),
             steps=StepWorker(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -120,6 +121,17 @@ class Lists:
             MailsiftError: `bad_overrides`.
         """
         return cls(read_overrides(overrides))
+
+    @classmethod
+    def load_with_disposable(cls, overrides: Path | None, domain: str) -> Lists:
+        """Do what `load` does, with one more throw-away domain.
+
+        Raises:
+            MailsiftError: `bad_overrides`.
+        """
+        changes = read_overrides(overrides)
+        disposable = replace(changes.disposable, add=changes.disposable.add | {domain})
+        return cls(replace(changes, disposable=disposable))
 
     def describe(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Add what the lists know.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import polars as pl
 
-from mailsift.pipeline.dns.domains import DomainFacts
 from mailsift.pipeline.facts import (
     TRIAGE,
     Answer,
@@ -27,8 +27,7 @@ from mailsift.pipeline.frames import Schema
 from mailsift.pipeline.judge.frame import Findings, judge_frame
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
-from mailsift.pipeline.probe.port25 import Port25Status
-from mailsift.pipeline.probe.prober import Prober, ProbeResult
+from mailsift.pipeline.probe.prober import ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.probe.reading import OwnRule
 from mailsift.pipeline.providers import Providers
@@ -114,6 +113,57 @@ _Deferred = dict[str, tuple[str, str, float]]
 """Who has to come back: address -> WAIT_COLUMNS."""
 
 
+class DomainWitness(Protocol):
+    """Who says what DNS knows (mailsift.pipeline.dns.domains.DomainFacts)."""
+
+    @property
+    def has_trusted_resolver(self) -> bool:
+        """Whether it can be believed now."""
+        ...
+
+    async def lookup(
+        self, domains: Sequence[str], *, patience_s: float | None, final: bool
+    ) -> Mapping[str, DomainFact]:
+        """Return facts by domain."""
+        ...
+
+
+class MailboxWitness(Protocol):
+    """Who says what mail servers know (mailsift.pipeline.probe.prober.Prober)."""
+
+    async def probe(  # noqa: PLR0913 - see Prober.probe
+        self,
+        targets: Sequence[ProbeTarget],
+        *,
+        budget_s: float,
+        session_s: float,
+        max_age: float,
+        ends_at: float = float("inf"),
+        list_id: str = "",
+        owner: str = "",
+        closed: Collection[str] = (),
+    ) -> ProbeResult:
+        """Return facts about mailboxes."""
+        ...
+
+
+class NetworkWitness(Protocol):
+    """Who says whether mail servers can be reached (mailsift.pipeline.probe.port25.Port25Status)."""
+
+    @property
+    def has_been_open(self) -> bool:
+        """Whether they ever could."""
+        ...
+
+    async def is_open(self) -> bool:
+        """Tell whether they can, as far as is known."""
+        ...
+
+    async def is_still_open(self) -> bool:
+        """Look again."""
+        ...
+
+
 class Validator:
     """Everything the stages need, wired once per process.
 
@@ -131,9 +181,9 @@ class Validator:
         *,
         lists: Lists,
         providers: Providers,
-        domains: DomainFacts,
-        prober: Prober,
-        port25: Port25Status,
+        domains: DomainWitness,
+        prober: MailboxWitness,
+        port25: NetworkWitness,
         policy: VerdictPolicy,
     ) -> None:
         self._lists = lists

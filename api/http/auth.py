@@ -13,10 +13,15 @@ from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import check_query
 from mailsift.storage.redis.rate_limit import RateLimit, Ruling, Zone
 
+TEST_HEADER: Final = {"Mailsift-Mode": "test"}
+"""In every answer to a test key."""
 REALM: Final = 'Bearer realm="mailsift"'
 _FAILURES: Final = Zone("failures", quota=300, window=60)  # keys nobody has, from one address
 # Documents the scheme in OpenAPI; reading the header is ours, so that every refusal looks the same.
-_SCHEME = HTTPBearer(auto_error=False, description="An API key: `svc_key_` and 38 letters or digits.")
+_SCHEME = HTTPBearer(
+    auto_error=False,
+    description="An API key: `svc_key_`, in test mode `svc_test_`, and 38 letters or digits.",
+)
 
 
 class Authenticator:
@@ -48,6 +53,8 @@ class Authenticator:
             if caller is None:
                 raise await self._refusal(request)
             ruling = ruling if ruling and not ruling.marked else await self._count(caller)
+        request.scope["caller"] = caller
+        request.state.limit_headers = dict(TEST_HEADER) if caller.test else {}
         if ruling is not None:
             self._apply_limit(request, ruling)
         if scope.value not in caller.scopes:
@@ -72,7 +79,7 @@ class Authenticator:
     def _apply_limit(self, request: Request, ruling: Ruling) -> None:
         """Leave the quota for the headers of the answer (draft-ietf-httpapi-ratelimit-headers)."""
         headers = limit_headers(self._requests, ruling)
-        request.state.limit_headers = headers
+        request.state.limit_headers |= headers
         if not ruling.allowed:
             raise quota_error(ruling, headers)
 
@@ -136,5 +143,4 @@ class RequireScope:
         authenticator: Authenticator = request.app.state.parts.authenticator
         caller = await authenticator.authenticate(request, self._scope)
         check_query(request)
-        request.scope["caller"] = caller
         return caller

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
+from mailsift.accounts.keys import Caller
 from mailsift.accounts.sessions import RateLimitedError
 from mailsift.pipeline.errors import MailsiftError
 
@@ -222,6 +223,8 @@ def error_response(
     if code in _WITH_ID and request_id:
         sentence = f"{sentence} The request id is {request_id}."
     body = error_body(code, sentence, request_id, errors)
+    if is_test(request):
+        body["test"] = True
     retry = {"Retry-After": _RETRY_SECONDS_OF.get(code, _RETRY_SECONDS)} if status in {429, 503, 507} else {}
     error_page: ErrorPage = request.app.state.error_page
     page = error_page(request, MailsiftError(code, sentence), status, {**retry, **(headers or {})})
@@ -231,6 +234,12 @@ def error_response(
     return JSONResponse(
         body, status, {**retry, **(headers or {})}, media_type=PROBLEM_TYPE if asked else None
     )
+
+
+def is_test(request: Request) -> bool:
+    """Tell whether the request came with a key of test mode."""
+    caller: Caller | None = request.scope.get("caller")
+    return caller is not None and caller.test
 
 
 def error_body(

@@ -24,8 +24,9 @@ from starlette.types import Message
 from typing_extensions import override
 
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.errors import STATUS_OF, RefusedError, error_headers, error_response
+from mailsift.api.http.errors import STATUS_OF, RefusedError, error_headers, error_response, is_test
 from mailsift.api.http.inputs import StrictRoute
+from mailsift.api.http.responses import Answer
 from mailsift.events.signing import Vault
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.storage.database import Database
@@ -178,7 +179,7 @@ class OnceRoute(StrictRoute):
 
     @override
     def get_route_handler(self) -> Handler:
-        handler = self.answering()
+        handler = _marking(self.answering())
         if "POST" not in (self.methods or ()) or takes_key_itself(self):
             return handler
         scopes = [one.call for one in self.dependant.dependencies if isinstance(one.call, RequireScope)]
@@ -196,6 +197,16 @@ class OnceRoute(StrictRoute):
             )
 
         return handle
+
+
+def _marking(handler: Handler) -> Handler:
+    """Mark the answers of test mode."""
+
+    async def handle(request: Request) -> Response:
+        response = await handler(request)
+        return response.of_test_mode() if isinstance(response, Answer) and is_test(request) else response
+
+    return handle
 
 
 def takes_key_itself(route: APIRoute) -> bool:

@@ -25,7 +25,7 @@ BODY_BYTES: Final = 64 * 1024
 """What a body may have where nothing else is said."""
 
 _KEY_IN_QUERY: Final = re.compile(
-    rb"svc_key_|(?:^|&)(?:api[_-]?key|access_token|authorization)=", re.IGNORECASE
+    rb"svc_(?:key|test)_|(?:^|&)(?:api[_-]?key|access_token|authorization)=", re.IGNORECASE
 )
 _REQUEST_ID: Final = re.compile(r"(?:req_)?[A-Za-z0-9.-]{8,64}")
 """What is taken over from the caller, e.g. from a proxy in front; it cannot hold an address or a key."""

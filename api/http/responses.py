@@ -12,13 +12,22 @@ from typing_extensions import override
 T = TypeVar("T")
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default")
+
+
 class Envelope(BaseModel, Generic[T]):
     """An answer; `status` repeats the HTTP status."""
 
     data: T
     message: str
     status: int
-    success: Literal[True] = True
+    success: Literal[True]
+    test: Literal[True] = Field(
+        default=True,
+        description="only in answers to a key of test mode",
+        json_schema_extra=_without_default,
+    )
 
 
 class FieldError(BaseModel):
@@ -66,8 +75,18 @@ UtcTime = Annotated[
 _JSON: Final = TypeAdapter[Any](Any)
 
 
-class _Answer(JSONResponse):
+class Answer(JSONResponse):
     """Written by pydantic: of all we do for a small answer, Python's own JSON took the most time."""
+
+    def __init__(self, content: dict[str, Any], status: int, headers: dict[str, str] | None) -> None:
+        self._content = content
+        super().__init__(content, status, headers)
+
+    def of_test_mode(self) -> Answer:
+        """Return the same answer, marked as one of test mode."""
+        names = ("content-length", "content-type")
+        headers = {name: value for name, value in self.headers.items() if name not in names}
+        return Answer({**self._content, "test": True}, self.status_code, headers)
 
     @override
     def render(self, content: Any) -> bytes:
@@ -79,4 +98,4 @@ def answer(
 ) -> JSONResponse:
     """Return a good answer; `data` holds JSON types and ViewModels."""
     body = {"data": data, "message": message, "status": status, "success": True}
-    return _Answer(body, status, headers)
+    return Answer(body, status, headers)

@@ -88,7 +88,11 @@ async def create(request: Request, visitor: Member) -> Response:
         error = MailsiftError("bad_option", "Choose at least one thing the key may do.")
         return _form(request, name=name, lifetime=lifetime, error=error)
     minted = await parts.keys.create(
-        visitor.account_id, name=name, scopes=[Scope(scope) for scope in chosen], lifetime=int(lifetime) * DAY
+        visitor.account_id,
+        name=name,
+        scopes=[Scope(scope) for scope in chosen],
+        lifetime=int(lifetime) * DAY,
+        test="test" in form,
     )
     await parts.people.members.note(
         visitor, "key.create", minted.row.hint, name=name, scopes=chosen, ends=LIFETIMES[lifetime].lower()

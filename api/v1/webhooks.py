@@ -273,7 +273,9 @@ def _id_of(view: EndpointView | DeliveryView) -> UUID:
 )
 async def test_webhook(request: Request, wanted: TestRequest, caller: Writer) -> JSONResponse:
     """Send a simulated event once, with the header `webhook-test: true`; it never counts as a failure."""
-    outcome = await parts_of(request).webhooks.test(caller.account_id, wanted.webhook_id, wanted.test_type)
+    outcome = await parts_of(request).webhooks.test(
+        caller.account_id, wanted.webhook_id, wanted.test_type, test_mode=caller.test
+    )
     return answer(TestResponse.model_validate(outcome), "The test event was sent.")
 
 

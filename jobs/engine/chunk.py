@@ -110,11 +110,18 @@ class ChunkWorker:
     """Does chunks, one call each, many at once on one loop."""
 
     def __init__(
-        self, *, database: Database, blobs: Blobs, validator: Validator, work_plan: WorkPlan
+        self,
+        *,
+        database: Database,
+        blobs: Blobs,
+        validator: Validator,
+        test_validator: Validator,
+        work_plan: WorkPlan,
     ) -> None:
         self._database = database
         self._blobs = blobs
         self._validator = validator
+        self._test_validator = test_validator
         self._plan = work_plan
 
     async def work(self, chunk: ClaimedChunk, watch: Stopwatch) -> bool:
@@ -147,16 +154,18 @@ class ChunkWorker:
             deferred = await self._store_deferred(chunk, groups)
         with watch.phase("commit"):
             last = await self._commit(chunk, deferred, result, segment_key)
-        count_verdicts(result.finished)
-        count_waiting(result.waiting)
+        if not chunk.test:
+            count_verdicts(result.finished)
+            count_waiting(result.waiting)
         return last
 
     async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame) -> ValidationResult:
         options = load_options(chunk.options)
+        validator = self._test_validator if chunk.test else self._validator
         if chunk.attempt > self._plan.max_attempts:
             FAILING_CHUNKS.labels("given_up").inc()
-            return self._validator.give_up(frame, options.mode)
-        return await self._validator.validate(frame, self._request(chunk, options))
+            return validator.give_up(frame, options.mode)
+        return await validator.validate(frame, self._request(chunk, options))
 
     def _request(self, chunk: ClaimedChunk, options: JobOptions) -> ValidationRequest:
         return ValidationRequest(

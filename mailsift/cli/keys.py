@@ -50,12 +50,17 @@ def create(
         list[Scope] | None, typer.Option("--scopes", help="What it may do; may be repeated. [default: all]")
     ] = None,
     days: Annotated[float, typer.Option(min=0, help="Days until it ends; 0: never.")] = 0.0,
+    test: Annotated[
+        bool, typer.Option("--test", help="A key of test mode: nobody is asked, nothing is counted.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a key and show it, this once."""
 
     async def make(container: Container, account_id: AccountId) -> Minted:
-        return await container.keys.create(account_id, name=name, scopes=scopes or (), lifetime=days * DAY)
+        return await container.keys.create(
+            account_id, name=name, scopes=scopes or (), lifetime=days * DAY, test=test
+        )
 
     _show_new(_with_keys(account, make), as_json=as_json)
 

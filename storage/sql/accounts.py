@@ -57,6 +57,20 @@ async def remove(connection: Connection, account_id: UUID) -> list[UUID]:
     return jobs
 
 
+async def ensure_test_account(connection: Connection, account_id: UUID) -> UUID:
+    """Return the test account of an account, made when it does not exist."""
+    made = upsert(account).values(id=uuid4(), name=f"test:{account_id}", test_of=account_id)
+    await connection.execute(made.on_conflict_do_nothing())
+    found = await connection.execute(select(account.c.id).where(account.c.test_of == account_id))
+    return UUID(str(found.scalar_one()))
+
+
+async def test_account(connection: Connection, account_id: UUID) -> UUID | None:
+    """Return the test account of an account, if it has one."""
+    found = await connection.execute(select(account.c.id).where(account.c.test_of == account_id))
+    return found.scalar_one_or_none()
+
+
 async def ensure_account(connection: Connection, name: str) -> UUID:
     """Return the id of the account with this name, made when it does not exist."""
     await connection.execute(upsert(account).values(id=uuid4(), name=name).on_conflict_do_nothing())

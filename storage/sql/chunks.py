@@ -77,6 +77,7 @@ class ClaimedChunk:
     subnet: str = ""
     sources: Sequence[str] = ()
     live_sources: int = 1
+    test: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ CLAIM = statement("""
     )
     SELECT leased.job_id, leased.n, leased.lane AS throttle_key, leased.attempt, leased.addresses,
            leased.source_key, leased.source_offset, leased.lease_token, job.account_id, job.options,
-           job.small, coalesce(job.deadline_at <= clock_timestamp(), false) AS deadline_passed,
+           job.small, job.test, coalesce(job.deadline_at <= clock_timestamp(), false) AS deadline_passed,
            leased.subnet, leased.lease_sources AS sources,
            (SELECT count(DISTINCT identity) FROM worker CROSS JOIN LATERAL unnest(sources) s(identity)
             WHERE stopped_at IS NULL AND drain_since IS NULL

@@ -36,6 +36,7 @@ class ClaimedDelivery:
     previous_secret: bytes | None
     previous_until: datetime | None
     body: bytes
+    test_mode: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,8 @@ _CLAIM = text("""
         WHERE endpoint.id = free.id
     )
     SELECT taken.id, taken.event_id, taken.endpoint_id, taken.attempts, taken.round, taken.trigger,
-           taken.lease_token, e.url, e.secret, e.previous_secret, e.previous_until, event.body
+           taken.lease_token, e.url, e.secret, e.previous_secret, e.previous_until, event.body,
+           EXISTS (SELECT FROM account a WHERE a.id = e.account_id AND a.test_of IS NOT NULL) AS test_mode
     FROM taken JOIN endpoint e ON e.id = taken.endpoint_id JOIN event ON event.id = taken.event_id
     ORDER BY taken.created_at, taken.id
 """)

@@ -110,9 +110,10 @@ class VerdictCounts:
 
 _INSERT = text("""
     INSERT INTO job (id, account_id, parent_id, name, state, options, source_name, source_sha256,
-                     source_bytes, deadline_at, expires_at)
+                     source_bytes, test, deadline_at, expires_at)
     VALUES (:id, :account_id, :parent_id, :name, 'uploading', CAST(:options AS jsonb), :source_name,
             :source_sha256, :source_bytes,
+            EXISTS (SELECT FROM account a WHERE a.id = :account_id AND a.test_of IS NOT NULL),
             CASE WHEN :deadline_s > 0 THEN clock_timestamp() + make_interval(secs => :deadline_s) END,
             (SELECT clock_timestamp()
                     + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))

@@ -44,6 +44,9 @@ class KeyRow:
 
 _SHOWN = "id, account_id, name, hint, scopes, created_at, expires_at, last_used_at, revoked_at, rotated_to"
 
+# An account looks after the keys of its test account, too.
+_MINE = "account_id IN (:account_id, (SELECT id FROM account WHERE test_of = :account_id))"
+
 _INSERT = text(f"""
     INSERT INTO api_key (id, account_id, name, hash, pepper_id, hint, scopes, expires_at)
     VALUES (:id, :account_id, :name, :hash, :pepper_id, :hint, :scopes,
@@ -57,21 +60,21 @@ _FIND = text(f"""
       AND (expires_at IS NULL OR expires_at > clock_timestamp())
 """)  # noqa: S608 - a list of column names
 
-_OF_ACCOUNT = text(f"SELECT {_SHOWN} FROM api_key WHERE account_id = :account_id ORDER BY created_at, id")  # noqa: S608 - same
+_OF_ACCOUNT = text(f"SELECT {_SHOWN} FROM api_key WHERE {_MINE} ORDER BY created_at, id")  # noqa: S608 - same
 
-_GET = text(f"SELECT {_SHOWN} FROM api_key WHERE account_id = :account_id AND id = :id")  # noqa: S608 - same
+_GET = text(f"SELECT {_SHOWN} FROM api_key WHERE {_MINE} AND id = :id")  # noqa: S608 - same
 
-_REVOKE = text("""
+_REVOKE = text(f"""
     UPDATE api_key SET revoked_at = coalesce(revoked_at, clock_timestamp())
-    WHERE account_id = :account_id AND id = :id
-""")
+    WHERE {_MINE} AND id = :id
+""")  # noqa: S608 - same
 
-_SUCCEED = text("""
+_SUCCEED = text(f"""
     UPDATE api_key SET rotated_to = :successor,
         expires_at = least(expires_at, clock_timestamp() + make_interval(secs => :overlap))
-    WHERE account_id = :account_id AND id = :id AND revoked_at IS NULL AND rotated_to IS NULL
+    WHERE {_MINE} AND id = :id AND revoked_at IS NULL AND rotated_to IS NULL
       AND (expires_at IS NULL OR expires_at > clock_timestamp())
-""")
+""")  # noqa: S608 - same
 
 # Skipped when somebody else writes the row: it was used a moment ago, then.
 _TOUCH = text("""

@@ -34,7 +34,7 @@ def settings(settings: Settings) -> Settings:
 @pytest.mark.usefixtures("worker")
 async def test_the_session_runs_from_key_to_downloaded_result(api: Api, tmp_path: Path) -> None:
     blocks = [block for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) if "# not run" not in block]
-    assert len(blocks) == 6
+    assert len(blocks) == 11
     environment = {**api.settings.environment(), "PATH": PATH, "MAILSIFT_URL": api.url}
     shell = await asyncio.create_subprocess_exec(
         "bash",
@@ -58,6 +58,8 @@ async def test_the_session_runs_from_key_to_downloaded_result(api: Api, tmp_path
     assert '"status":"completed"' in told
     assert '"message":"The job is deleted."' in told
     assert '{"email":"joe@@example.com","mailsift_reason":' in told
+    assert '"result":"mailbox_full"' in told
+    assert '"test":true' in told
     results = (tmp_path / "results.csv").read_text().splitlines()
     assert [line.split(",")[:2] for line in results[1:]] == [
         ["Jane", "jane@example.com"],

@@ -115,7 +115,8 @@ def test_verdicts_that_nobody_could_look_up_make_a_warning(results: list[str], w
 
 
 def test_the_pipeline_is_told_the_list_and_how_old_a_verdict_may_be() -> None:
-    absent: dict[str, Any] = dict.fromkeys(("database", "blobs", "validator"))  # nobody is asked
+    nobody = ("database", "blobs", "validator", "test_validator")  # is asked
+    absent: dict[str, Any] = dict.fromkeys(nobody)
     worker = ChunkWorker(work_plan=WorkPlan(), **absent)
     chunk = ClaimedChunk(
         JOB, 0, "", 1, 10, "key", 0, UUID(int=1), UUID(int=2), {}, small=False, deadline_passed=False
