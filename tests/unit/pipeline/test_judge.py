@@ -307,3 +307,29 @@ def test_a_tenant_that_accepts_everybody_at_the_edge_is_no_catch_all_and_one_tha
     assert "bounce later" in accepts.reason
     assert judge(edge(answer=Answer.ACCEPTED, catch_all=Known.NO)).result is Result.DELIVERABLE
     assert judge(edge(answer=Answer.NOT_FOUND, catch_all=Known.NO)).result is Result.MAILBOX_NOT_FOUND
+
+
+def _witnesses() -> dict[str, tuple[frozenset[str], ...]]:
+    """What each result of mode deep takes, by trying everything; an empty set where it does not matter."""
+    kinds = (DomainState, Answer, Known)
+    taken: dict[str, tuple[set[str], ...]] = {}
+    for domain, answer, random, blanket in product(*kinds, (False, True)):
+        evidence = Evidence(Mode.DEEP, domain=domain, answer=answer, catch_all=random, blanket=blanket)
+        sets = taken.setdefault(judge(evidence).result, (set(), set(), set()))
+        for known, said in zip(sets, (domain, answer, random), strict=True):
+            known.add(said.value)
+    return {
+        result: tuple(
+            frozenset() if len(s) == len(k) else frozenset(s) for s, k in zip(sets, kinds, strict=True)
+        )
+        for result, sets in taken.items()
+    }
+
+
+def test_the_documented_witnesses_are_those_that_the_judge_takes() -> None:
+    section = _DOC.read_text("utf-8").partition("## Who must have said it")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \|([^|]*)\|([^|]*)\|([^|]*)\|", section, re.MULTILINE)
+    documented = {
+        result: tuple(frozenset(re.findall(r"`(\w+)`", cell)) for cell in cells) for result, *cells in rows
+    }
+    assert documented == _witnesses()
