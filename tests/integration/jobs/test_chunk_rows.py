@@ -349,6 +349,9 @@ async def test_a_late_worker_gives_back_nobody_elses_step(database_url: str) -> 
 
 async def test_a_job_starts_beside_the_others_and_changes_nobodys_turn(database_url: str) -> None:
     async with opened(database_url) as database:
+        idle = await add_job(database, account="idle", slices=some(1))
+        async with database.begin() as connection:
+            assert await jobs.end(connection, idle, JobTransition.CANCEL)
         old = await add_job(database, account="old", slices=some(20))
         for _ in range(9):
             await claim(database)
@@ -363,6 +366,7 @@ async def test_a_job_starts_beside_the_others_and_changes_nobodys_turn(database_
         assert (await vtimes(database))[beside] == (account, 0.0)
         own = await add_job(database, account="old", slices=some(20))
         assert (await vtimes(database))[own] == (account, behind)
+        assert (await vtimes(database))[idle] == before[idle] == (0.0, 0.0)  # until it has something to do
 
 
 async def test_the_end_of_a_job_leaves_its_start_alone(database_url: str) -> None:

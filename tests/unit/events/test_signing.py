@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import secrets
 import time
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 import standardwebhooks
 import svix
 
-from mailsift.events.signing import Vault, signed_headers, write_secret
+from mailsift.events.signing import KEY_BYTES, SECRET_BYTES, Vault, signed_headers, write_secret
 from mailsift.pipeline.errors import MailsiftError
 
 BODY = '{"id":"1","data":{"name":"Zoë"}}'.encode()
@@ -74,3 +75,31 @@ def test_a_sealed_secret_is_opened_by_its_key_for_its_owner_only() -> None:
             vault.open(whose, sealed)
     with pytest.raises(MailsiftError, match="secret_key_missing"):
         Vault({"a": second}, token=secrets.token_bytes).open(owner, sealed)
+
+
+def test_a_sealed_secret_names_its_key_and_begins_with_its_nonce() -> None:
+    asked: list[int] = []
+
+    def token(size: int) -> bytes:
+        asked.append(size)
+        return b"n" * size
+
+    sealed = Vault({"a": b"k" * KEY_BYTES}, token=token).seal(uuid4(), b"s" * SECRET_BYTES)
+    assert asked == [12]  # what AES-GCM is made for (NIST SP 800-38D)
+    assert sealed.startswith(b"a:" + b"n" * 12)
+    assert len(sealed) == 2 + 12 + 32 + 16
+    assert KEY_BYTES == 32  # AES-256; what operators have made with openssl rand
+
+
+def test_the_secret_before_signs_until_its_time_is_over_and_no_longer() -> None:
+    vault, owner = Vault({"a": b"k" * 32}, token=secrets.token_bytes), uuid4()
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    new, old = vault.seal(owner, b"new"), vault.seal(owner, b"old")
+    second = timedelta(seconds=1)
+
+    def signing(previous: bytes | None, until: datetime | None) -> list[bytes]:
+        return vault.signing_secrets(owner, new, previous, until=until, now=now)
+
+    assert signing(old, now + second) == [b"new", b"old"]
+    assert signing(old, now) == signing(old, now - second) == signing(old, None) == [b"new"]
+    assert signing(None, now + second) == signing(None, None) == [b"new"]
