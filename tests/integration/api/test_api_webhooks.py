@@ -38,21 +38,21 @@ async def test_a_rate_is_set_changed_kept_and_given_back(client: httpx.AsyncClie
     assert (await client.get(hook)).json()["data"]["rate_per_second"] is None
 
 
-@pytest.mark.parametrize("rate", ["0", "-1", "0.09", "100.1", "1e999", "NaN", '"2"', "true", "[]"])
-async def test_a_rate_that_is_none_is_refused(client: httpx.AsyncClient, rate: str) -> None:
-    body = f'{{"url": "http://127.0.0.1:9/hook", "rate_per_second": {rate}}}'
-    refused = await client.post(HOOKS, content=body, headers={"content-type": "application/json"})
-    assert refused.status_code in {400, 422}
-    assert refused.json()["code"] in {"bad_request", "invalid_request"}
+async def test_a_rate_that_is_none_is_refused(client: httpx.AsyncClient) -> None:
+    for rate in ("0", "-1", "0.09", "100.1", "1e999", "NaN", '"2"', "true", "[]"):
+        body = f'{{"url": "http://127.0.0.1:9/hook", "rate_per_second": {rate}}}'
+        refused = await client.post(HOOKS, content=body, headers={"content-type": "application/json"})
+        assert refused.status_code in {400, 422}, rate
+        assert refused.json()["code"] in {"bad_request", "invalid_request"}, rate
 
 
-@pytest.mark.parametrize("host", ["api.example.org", "API.example.org", "127.0.0.9"])
-async def test_a_webhook_to_ourselves_is_refused(client: httpx.AsyncClient, host: str) -> None:
-    refused = await client.post(HOOKS, json={"url": f"http://{host}/v1/email/single-validate"})
-    assert (refused.status_code, refused.json()["code"]) == (422, "webhook_url_blocked")
+async def test_a_webhook_to_ourselves_is_refused(client: httpx.AsyncClient) -> None:
     made = (await client.post(HOOKS, json={"url": "http://127.0.0.1:9/hook"})).json()["data"]
-    refused = await client.patch(f"{HOOKS}/{made['id']}", json={"url": f"http://{host}/"})
-    assert (refused.status_code, refused.json()["code"]) == (422, "webhook_url_blocked")
+    for host in ("api.example.org", "API.example.org", "127.0.0.9"):
+        refused = await client.post(HOOKS, json={"url": f"http://{host}/v1/email/single-validate"})
+        assert (refused.status_code, refused.json()["code"]) == (422, "webhook_url_blocked"), host
+        refused = await client.patch(f"{HOOKS}/{made['id']}", json={"url": f"http://{host}/"})
+        assert (refused.status_code, refused.json()["code"]) == (422, "webhook_url_blocked"), host
 
 
 async def test_the_log_says_what_the_receiver_asked_for(client: httpx.AsyncClient) -> None:
@@ -109,8 +109,8 @@ async def test_what_a_webhook_missed_is_sent_when_it_is_asked_for(client: httpx.
     assert (await client.post(f"{hook}/recover", params=since)).json()["data"] == {"count": 2}
 
 
-@pytest.mark.parametrize("since", ["", "yesterday", "1700000000", "2026-01-31T08:00:00"])
-async def test_since_is_a_moment_with_a_zone(client: httpx.AsyncClient, since: str) -> None:
+async def test_since_is_a_moment_with_a_zone(client: httpx.AsyncClient) -> None:
     made = (await client.post(HOOKS, json={"url": "http://127.0.0.1:9/hook"})).json()["data"]
-    answer = await client.post(f"{HOOKS}/{made['id']}/recover", params={"since": since})
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    for since in ("", "yesterday", "1700000000", "2026-01-31T08:00:00"):
+        answer = await client.post(f"{HOOKS}/{made['id']}/recover", params={"since": since})
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), since

@@ -52,21 +52,22 @@ def problem_of(answer: bytes) -> tuple[int, dict[str, Any]]:
     return found["status"], found
 
 
-@pytest.mark.parametrize(
-    "half",
-    [
-        GET,
-        b"GET /heal",
-        POST + b"Content-Length: 40\r\n\r\n",
-        POST + b'Content-Length: 40\r\n\r\n{"email":',
-        POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
-    ],
+HALVES = (
+    GET,
+    b"GET /heal",
+    POST + b"Content-Length: 40\r\n\r\n",
+    POST + b'Content-Length: 40\r\n\r\n{"email":',
+    POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
 )
-async def test_half_a_request_ends_in_time(hurried: Api, half: bytes) -> None:
-    key = await hurried.key("alice")
-    half = half.replace(b"Host: x", f"Host: x\r\nAuthorization: Bearer {key}".encode())
-    status, found = problem_of(await exchange(hurried, half))
-    assert (status, found["code"]) == (408, "request_timeout")
+
+
+async def test_half_a_request_ends_in_time(hurried: Api) -> None:
+    own = f"Host: x\r\nAuthorization: Bearer {await hurried.key('alice')}".encode()
+    for answer in await asyncio.gather(
+        *(exchange(hurried, half.replace(b"Host: x", own)) for half in HALVES)
+    ):
+        status, found = problem_of(answer)
+        assert (status, found["code"]) == (408, "request_timeout")
 
 
 async def test_who_says_nothing_is_left_without_a_word(hurried: Api) -> None:
@@ -104,16 +105,14 @@ async def test_an_answer_may_take_longer_than_a_request(hurried: Api) -> None:
 
 
 @pytest.mark.parametrize("pieces", [1, 7])
-@pytest.mark.parametrize(
-    "large", [b"X-A: " + b"a" * 17_000, b"X-A: b\r\n" * 2_200, b"Cookie: " + b"a" * 100_000]
-)
-async def test_headers_are_bounded(api: Api, large: bytes, pieces: int) -> None:
-    whole = GET + large + b"\r\n\r\n"
-    step = len(whole) // pieces + 1
-    answer = await exchange(api, *(whole[at : at + step] for at in range(0, len(whole), step)))
-    assert answer == b"" or problem_of(answer)[0] == 431  # a reset may overtake the answer
-    if pieces == 1:
-        assert answer
+async def test_headers_are_bounded(api: Api, pieces: int) -> None:
+    for large in (b"X-A: " + b"a" * 17_000, b"X-A: b\r\n" * 2_200, b"Cookie: " + b"a" * 100_000):
+        whole = GET + large + b"\r\n\r\n"
+        step = len(whole) // pieces + 1
+        answer = await exchange(api, *(whole[at : at + step] for at in range(0, len(whole), step)))
+        assert answer == b"" or problem_of(answer)[0] == 431, large[:9]  # a reset may overtake the answer
+        if pieces == 1:
+            assert answer, large[:9]
 
 
 async def test_a_long_url_is_bounded(api: Api) -> None:
@@ -136,18 +135,18 @@ async def test_http_1_0_needs_no_host(api: Api) -> None:
     assert (await exchange(api, b"GET /healthz HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
 
 
-@pytest.mark.parametrize(
-    "garbage",
-    [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"HELO there\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\n bad header\r\n\r\n",
-        b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
-        POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
-        POST + b"Content-Length: -1\r\n\r\n",
-    ],
+NO_HTTP = (
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"HELO there\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\n bad header\r\n\r\n",
+    b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+    POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    POST + b"Content-Length: -1\r\n\r\n",
 )
-async def test_what_is_no_http_is_told_in_json(api: Api, garbage: bytes) -> None:
-    status, found = problem_of(await exchange(api, garbage))
-    assert (status, found["code"]) == (400, "bad_request")
+
+
+async def test_what_is_no_http_is_told_in_json(api: Api) -> None:
+    for garbage in NO_HTTP:
+        status, found = problem_of(await exchange(api, garbage))
+        assert (status, found["code"]) == (400, "bad_request"), garbage

@@ -69,13 +69,18 @@ async def test_one_process_reads_list_after_list_and_is_replaced_after_so_many(
     assert standing(reader) is None
 
 
-@pytest.mark.parametrize("name", BAD)
-async def test_bad_input_ends_with_the_code_it_has_in_a_process_of_its_own(lists: Lists, name: str) -> None:
-    make, code = BAD[name]
-    error = await lists.read(make())
-    assert isinstance(error, MailsiftError)
-    assert (error.code, error.retryable) == (code, False)
-    assert isinstance(await lists.read(), Intake)
+async def test_bad_input_ends_with_its_code_and_the_next_list_is_read(tmp_path: Path) -> None:
+    reader = StandingReader(lists=1_000)
+    lists, before = Lists(reader, tmp_path), psutil.Process().memory_info().rss
+    for name, (make, code) in BAD.items():
+        error = await lists.read(make())
+        assert isinstance(error, MailsiftError), name
+        assert (error.code, error.retryable) == (code, False), name
+        assert "secret" not in str(error), name
+        assert len(error.message) < 300, name
+        assert isinstance(await lists.read(), Intake), name
+    assert psutil.Process().memory_info().rss - before < 2**26
+    await reader.aclose()
 
 
 async def test_a_customers_mistake_keeps_the_process_and_a_limit_ends_it(
