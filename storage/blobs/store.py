@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*", re.ASCII)
 _KEY_LENGTH = 500
+_MARK = ".mailsift"
 _NAMED_DIGEST = re.compile(r"-(x[0-9a-f]{16})\.parquet\Z")
 _DOWNLOAD_CHUNK = 1 << 20
 _AT_ONCE = 16  # blobs that are fetched or deleted
@@ -307,6 +308,7 @@ class Blobs:
 
     async def _delete_one(self, key: str) -> None:
         await self._forget_copy(key)
+        await asyncio.to_thread(_mark, self._root)
         try:
             with self._store_errors():
                 await obstore.delete_async(self._store, key)
@@ -362,6 +364,13 @@ class Blobs:
         ):  # looking through the folder takes longer than a download
             self._unpruned = 0
             await asyncio.to_thread(prune, self._cache, self._cache_bytes)
+
+
+def _mark(root: Path | None) -> None:
+    """Leave a file in a local store: one whose last blob goes would pass for one that is not mounted."""
+    with suppress(OSError):  # a store in trouble says so where it is used
+        if root is not None and not _is_empty(root):
+            (root / _MARK).touch()
 
 
 def _is_empty(root: Path | None) -> bool:

@@ -72,6 +72,15 @@ async def test_a_local_store_that_is_away_is_no_store_without_this_blob(tmp_path
         assert (caught.value.code, caught.value.retryable) == ("blob_store_failed", True)
 
 
+async def test_a_local_store_whose_last_blob_was_deleted_is_none_that_is_away(tmp_path: Path) -> None:
+    blobs = Blobs((tmp_path / "store").as_uri(), tmp_path / "cache")
+    await blobs.put_bytes("jobs/a", b"mine")
+    await blobs.delete("jobs/a")
+    with pytest.raises(MailsiftError, match="blob_not_found"):
+        await blobs.fetch("jobs/a")
+    assert not blobs.trouble
+
+
 async def test_damage_to_a_segment_is_seen_and_that_to_its_copy_is_mended(
     blobs: Blobs, tmp_path: Path
 ) -> None:
