@@ -367,10 +367,10 @@ class Blobs:
 
 
 def _mark(root: Path | None) -> None:
-    """Leave a file in a local store: one whose last blob goes would pass for one that is not mounted."""
+    """Leave a folder in a local store: one whose last blob goes would pass for one that is not mounted."""
     with suppress(OSError):  # a store in trouble says so where it is used
         if root is not None and not _is_empty(root):
-            (root / _MARK).touch()
+            (root / _MARK).mkdir(exist_ok=True)
 
 
 def _is_empty(root: Path | None) -> bool:

@@ -121,14 +121,15 @@ async def engine_on(
 
 
 async def work_until_ended(
-    engine: Engine, service: JobService, account: AccountId, job_id: JobId, *, within: float = 15.0
+    engine: Engine, service: JobService, account: AccountId, job_id: JobId, *, within: float = 60.0
 ) -> JobView:
-    """Drain again and again, as wake-ups would, until the job has ended."""
+    """Drain again and again, as wake-ups would, until the job has ended and all that was under way."""
     limit = time.monotonic() + within
     while (view := await service.get(account, job_id)).finished_at is None:
         assert time.monotonic() < limit, view
         await engine.drain()
         await asyncio.sleep(0.02)
+    await engine.drain()  # whoever ended it may still have to count that
     return view
 
 

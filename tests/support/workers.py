@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import psutil
 from typing_extensions import override
@@ -107,6 +107,17 @@ def kill_children(leader: int) -> int:
         except psutil.NoSuchProcess:
             continue
     return len(children)
+
+
+class Held(subprocess.Popen[bytes]):
+    """A process that is stopped as soon as it has started: it has not ended before somebody has looked.
+
+    It goes on with SIGCONT.
+    """
+
+    def __init__(self, *words: Any, **options: Any) -> None:
+        super().__init__(*words, **options)
+        self.send_signal(signal.SIGSTOP)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from mailsift.settings import Settings
 from mailsift.storage.states import JobState
 from tests.support.installation import until
 from tests.support.ready_jobs import FAST, Gate, Planter, Poisoned, caught, engine_on, work_until_ended
+from tests.support.workers import Held
 
 ADDRESSES = [f"user{n}@example.com" for n in range(7)] + ["no address"]
 SHORT: dict[str, Any] = {"lease_s": 3.0, "heartbeat_s": 0.2, "sweep_s": 0.1}
@@ -238,13 +240,19 @@ async def test_a_step_waits_for_a_store_that_is_away_as_long_as_it_takes(
 
 
 async def test_signals_to_the_process_that_reads_a_list_cost_its_job_nothing(
-    settings: Settings, planter: Planter, service: JobService, tmp_path: Path
+    settings: Settings,
+    planter: Planter,
+    service: JobService,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     account, job = await submitted(service, tmp_path, "email\n" + "a@example.com\n" * 100_000)
     async with engine_on(settings) as engine:
         for number in (signal.SIGKILL, signal.SIGQUIT, signal.SIGKILL, signal.SIGUSR1, signal.SIGINT):
-            draining = asyncio.create_task(engine.drain())
-            await _signal_reader(number)
+            with monkeypatch.context() as patch:
+                patch.setattr(subprocess, "Popen", Held)
+                draining = asyncio.create_task(engine.drain())
+                await _signal_reader(number)
             await draining
             (row,) = await planter.sql("SELECT state, step_attempt, step_token FROM job")
             assert number is signal.SIGINT or [*row.values()] == ["intake", 0, None]
@@ -260,6 +268,7 @@ async def _signal_reader(number: signal.Signals) -> None:
             with suppress(psutil.NoSuchProcess):
                 if "mailsift.jobs.intake.child" in child.cmdline():
                     child.send_signal(number)
+                    child.send_signal(signal.SIGCONT)
                     return
         await asyncio.sleep(0.001)
 

@@ -18,6 +18,7 @@ from mailsift.settings import Settings
 from mailsift.storage.redis.throttle import RedisThrottle
 from mailsift.storage.states import JobState
 from tests.support.installation import settings_for
+from tests.support.ready_jobs import work_until_ended
 
 HELD = "ordinary-host.test"  # the provider of ordinary.sandbox.test
 LIST = "email\nknown1@ordinary.sandbox.test\nnobody1@ordinary.sandbox.test\nknown1@exim.sandbox.test\n"
@@ -71,8 +72,7 @@ async def test_a_deadline_ends_the_waiting_with_probe_blocked(
     sandbox.reset()
     account, job_id = await submit(settings, tmp_path, JobOptions(deadline_s=0.001))
     async with open_service(settings) as service, open_engine(settings) as engine:
-        await engine.drain()
-        view = await service.get(account, job_id)
+        view = await work_until_ended(engine, service, account, job_id)
         async with service.results(account, job_id) as results:
             found = rows_by_result(results)
     assert view.state is JobState.COMPLETED

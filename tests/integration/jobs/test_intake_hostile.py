@@ -17,6 +17,7 @@ from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import take_in
 from mailsift.pipeline.errors import MailsiftError
 from tests.support.hostile_files import BAD, HEADER, LINE
+from tests.support.workers import Held
 
 MIB = 2**20
 OF_EACH_KIND = sorted({code: name for name, (_, code) in BAD.items()}.values())
@@ -91,6 +92,12 @@ async def test_errors_say_where(tmp_path: Path) -> None:
     assert "line 13 " in error.message
 
 
+@pytest.fixture
+def held_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop every child as soon as it has started: none has ended before somebody has looked."""
+    monkeypatch.setattr(subprocess, "Popen", Held)
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 async def test_a_child_goes_on_whoever_asks_it_to_stop(tmp_path: Path, name: str) -> None:
     task = asyncio.create_task(intake(tmp_path, HEADER + LINE * 200_000))
@@ -104,10 +111,12 @@ async def test_a_child_goes_on_whoever_asks_it_to_stop(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGQUIT", "SIGUSR1"])
+@pytest.mark.usefixtures("held_children")
 async def test_a_child_that_was_stopped_from_outside_may_be_tried_again(tmp_path: Path, name: str) -> None:
-    task = asyncio.create_task(intake(tmp_path, HEADER + LINE * 200_000))
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE))
     child = await child_of_this_process()
     child.send_signal(signal.Signals[name])
+    child.send_signal(signal.SIGCONT)
     error = await task
     assert isinstance(error, MailsiftError)
     assert (error.code, error.retryable) == ("intake_crashed", True)
@@ -135,25 +144,30 @@ async def test_a_full_disk_and_a_file_that_is_gone_say_nothing_about_the_list(
         assert (failed.value.code, failed.value.retryable) == ("intake_crashed", True), asked
 
 
+@pytest.mark.usefixtures("held_children")
 async def test_what_is_told_to_our_group_does_not_reach_the_child(tmp_path: Path) -> None:
-    task = asyncio.create_task(intake(tmp_path, HEADER + LINE * 200_000))
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE))
     child = await child_of_this_process()
     assert os.getsid(child.pid) == child.pid != os.getsid(0)
+    child.send_signal(signal.SIGCONT)
     assert isinstance(await task, Intake)
 
 
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT"])
+@pytest.mark.usefixtures("held_children")
 async def test_a_child_that_breaks_over_its_file_is_not_tried_again(tmp_path: Path, name: str) -> None:
-    task = asyncio.create_task(intake(tmp_path, HEADER + LINE * 200_000))
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE))
     child = await child_of_this_process()
     child.send_signal(signal.Signals[name])
+    child.send_signal(signal.SIGCONT)
     error = await task
     assert isinstance(error, MailsiftError)
     assert (error.code, error.retryable) == ("intake_crashed", False)
 
 
+@pytest.mark.usefixtures("held_children")
 async def test_a_cancelled_task_leaves_no_child(tmp_path: Path) -> None:
-    task = asyncio.create_task(intake(tmp_path, HEADER + LINE * 200_000))
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE))
     await child_of_this_process()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -195,13 +209,15 @@ async def child_of_this_process() -> psutil.Process:
     return found[0]
 
 
+@pytest.mark.usefixtures("held_children")
 async def test_the_child_inherits_no_settings_and_its_arguments_name_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAILSIFT_DATABASE_URL", "postgresql://secret")
-    task = asyncio.create_task(intake(tmp_path, HEADER + LINE * 200_000))
+    task = asyncio.create_task(intake(tmp_path, HEADER + LINE))
     child = await child_of_this_process()
-    seen = await asyncio.to_thread(lambda: (child.environ(), child.cmdline()))
+    seen = child.environ(), child.cmdline()
+    child.send_signal(signal.SIGCONT)
     assert isinstance(await task, Intake)
     assert "secret" not in str(seen)
     assert str(tmp_path) not in str(seen[1])
