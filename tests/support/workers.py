@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -118,6 +118,13 @@ class Held(subprocess.Popen[bytes]):
     def __init__(self, *words: Any, **options: Any) -> None:
         super().__init__(*words, **options)
         self.send_signal(signal.SIGSTOP)
+
+
+def signal_held(child: psutil.Process, number: signal.Signals) -> None:
+    """Send a signal to a process that is held, and let it go on, if it can."""
+    child.send_signal(number)
+    with suppress(psutil.NoSuchProcess):
+        child.send_signal(signal.SIGCONT)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from mailsift.settings import Settings
 from mailsift.storage.states import JobState
 from tests.support.installation import until
 from tests.support.ready_jobs import FAST, Gate, Planter, Poisoned, caught, engine_on, work_until_ended
-from tests.support.workers import Held
+from tests.support.workers import Held, signal_held
 
 ADDRESSES = [f"user{n}@example.com" for n in range(7)] + ["no address"]
 SHORT: dict[str, Any] = {"lease_s": 3.0, "heartbeat_s": 0.2, "sweep_s": 0.1}
@@ -267,8 +267,7 @@ async def _signal_reader(number: signal.Signals) -> None:
         for child in psutil.Process().children():
             with suppress(psutil.NoSuchProcess):
                 if "mailsift.jobs.intake.child" in child.cmdline():
-                    child.send_signal(number)
-                    child.send_signal(signal.SIGCONT)
+                    signal_held(child, number)
                     return
         await asyncio.sleep(0.001)
 

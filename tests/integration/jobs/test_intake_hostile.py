@@ -17,7 +17,7 @@ from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import take_in
 from mailsift.pipeline.errors import MailsiftError
 from tests.support.hostile_files import BAD, HEADER, LINE
-from tests.support.workers import Held
+from tests.support.workers import Held, signal_held
 
 MIB = 2**20
 OF_EACH_KIND = sorted({code: name for name, (_, code) in BAD.items()}.values())
@@ -115,8 +115,7 @@ async def test_a_child_goes_on_whoever_asks_it_to_stop(tmp_path: Path, name: str
 async def test_a_child_that_was_stopped_from_outside_may_be_tried_again(tmp_path: Path, name: str) -> None:
     task = asyncio.create_task(intake(tmp_path, HEADER + LINE))
     child = await child_of_this_process()
-    child.send_signal(signal.Signals[name])
-    child.send_signal(signal.SIGCONT)
+    signal_held(child, signal.Signals[name])
     error = await task
     assert isinstance(error, MailsiftError)
     assert (error.code, error.retryable) == ("intake_crashed", True)
@@ -158,8 +157,7 @@ async def test_what_is_told_to_our_group_does_not_reach_the_child(tmp_path: Path
 async def test_a_child_that_breaks_over_its_file_is_not_tried_again(tmp_path: Path, name: str) -> None:
     task = asyncio.create_task(intake(tmp_path, HEADER + LINE))
     child = await child_of_this_process()
-    child.send_signal(signal.Signals[name])
-    child.send_signal(signal.SIGCONT)
+    signal_held(child, signal.Signals[name])
     error = await task
     assert isinstance(error, MailsiftError)
     assert (error.code, error.retryable) == ("intake_crashed", False)
