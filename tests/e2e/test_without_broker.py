@@ -62,7 +62,7 @@ async def test_a_job_completes_exactly_while_redis_is_away(
 KEYS = [f"ms:celery:{name}" for name in ("mailsift", "unacked", "unacked_index", "_kombu.binding.mailsift")]
 
 
-async def test_broker_keys_of_a_wrong_type_are_mended_before_and_after_the_start(
+async def test_a_broker_key_of_a_wrong_type_is_mended(
     tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
     settings = settings_for(tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox={})
