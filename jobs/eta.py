@@ -122,7 +122,7 @@ class EtaLine:
         """Say it in words."""
         name = {TRIAGE_LINE: "not looked at yet", MIXED_LINE: "many small providers"}.get(self.key, self.key)
         said = f"{name}: {self.addresses:,} {'address' if self.addresses == 1 else 'addresses'}"
-        said += ", held by an operator" if not self.rate else f" at {self.rate:.3g}/s"
+        said += ", held by an operator" if not self.rate else f" at {_rate(self.rate)}/s"
         if self.jobs:
             said += f", {self.jobs} other {'job' if self.jobs == 1 else 'jobs'} in line"
         if self.starts_s >= 1:
@@ -211,6 +211,11 @@ def _asked(sources: Sequence[SourceRate], start: float, recipients: float) -> fl
             break
         at, rate, recipients = begins, rate + source.real_rate, recipients - until_then
     return at + recipients / rate if rate else math.inf
+
+
+def _rate(rate: float) -> str:
+    """Write a rate with as many digits as one reads."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _count(batches: Sequence[Batch]) -> int:

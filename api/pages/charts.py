@@ -43,7 +43,7 @@ def columns(series: Sequence[float], *, label: str, titles: Sequence[str] = (), 
         series: in order; none below 0.
         label: says in words what the chart shows, to who cannot see it.
         titles: one a column, shown to who points at it.
-        top: the value at the upper edge; 0 = the largest.
+        top: the value at the upper edge, where higher columns are cut; 0 = the largest.
     """
     highest = top or max(series, default=0.0) or 1.0
     step = _COLUMNS_WIDTH / max(1, len(series))
@@ -54,8 +54,9 @@ def columns(series: Sequence[float], *, label: str, titles: Sequence[str] = (), 
         bars.append(
             Markup(
                 '<g><rect class="c-reach" x="{left}" width="{step}" height="{full}"/>'
-                '<rect class="c-accent" x="{x}" y="{y}" width="{w}" height="{h}"/>{title}</g>'
+                '<rect class="{colour}" x="{x}" y="{y}" width="{w}" height="{h}"/>{title}</g>'
             ).format(
+                colour="c-accent" if value <= highest else "c-cut",
                 left=f"{n * step:.1f}",
                 step=f"{step:.1f}",
                 full=f"{_COLUMNS_HEIGHT:g}",
@@ -110,6 +111,18 @@ def nice_top(value: float) -> float:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
     return next(step * power for step in _STEPS if step * power >= value * (1 - 1e-9))
+
+
+def robust_top(values: Sequence[float]) -> float:
+    """Return the upper edge of a chart that a few spikes do not set: what is above it is cut.
+
+    A spike is more than three times what all but a twentieth of the columns with anything in them reach.
+    """
+    reached = sorted(value for value in values if value > 0)
+    if not reached:
+        return nice_top(0)
+    usual = reached[int(0.95 * (len(reached) - 1))]
+    return nice_top(reached[-1] if reached[-1] <= 3 * usual else 1.2 * usual)
 
 
 class Mixed(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -13,6 +14,7 @@ from markupsafe import Markup
 from mailsift.jobs.admin.models import key_title
 
 NOTHING: Final = "–"
+_MARKED: Final = re.compile(r"(`[^`]+`|\*[^*]+\*)")
 _SIZES: Final = ("bytes", "kB", "MB", "GB", "TB")
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _UNITS: Final = ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"), (1, "second"))
@@ -83,6 +85,19 @@ def size(count: float | None) -> str:
     return f"{count:.0f} {_SIZES[power]}" if power == 0 or count >= 99.95 else f"{count:.1f} {_SIZES[power]}"
 
 
+def code(text: str) -> Markup:
+    """Write a sentence with `names` between backticks and *words* between stars, as documentation does."""
+    parts = _MARKED.split(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part.strip("`"))
+        if part.startswith("`")
+        else Markup("<em>{}</em>").format(part.strip("*"))
+        if part.startswith("*")
+        else part
+        for part in parts
+    )
+
+
 FILTERS: Final[dict[str, Any]] = {
     "key_title": key_title,
     "number": number,
@@ -91,6 +106,7 @@ FILTERS: Final[dict[str, Any]] = {
     "ago": ago,
     "duration": duration,
     "size": size,
+    "code": code,
 }
 
 

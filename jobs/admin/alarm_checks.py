@@ -9,7 +9,7 @@ from mailsift.jobs.admin.alarms import Installation
 from mailsift.pipeline.facts import WaitReason
 from mailsift.pipeline.providers import PROVIDERS
 from mailsift.storage.sql.stats import Snapshot
-from mailsift.storage.sql.workers import Worker
+from mailsift.storage.sql.workers import ProcessHealth, Worker
 
 READY_SECONDS: Final = 60.0
 BEHIND_SECONDS: Final = 900.0
@@ -178,9 +178,14 @@ def disks_are_full(seen: Installation) -> Iterator[str]:
 def disks_are_low(seen: Installation) -> Iterator[str]:
     """There is hardly room, and there is some."""
     full = any(disks_are_full(seen))
-    for free, size in _worst_disk(seen):
-        if not full and free < min(size * LOW_SHARE, LOW_BYTES):
-            yield f"A disk is nearly full: {_size(free)} of {_size(size)} are free where MAILSIFT_HOME is."
+    if not full and any(map(is_low, seen.healths)):
+        free, size = _worst_disk(seen)[0]
+        yield f"A disk is nearly full: {_size(free)} of {_size(size)} are free where MAILSIFT_HOME is."
+
+
+def is_low(seen: ProcessHealth) -> bool:
+    """Say whether a process has hardly room for its files."""
+    return seen.disk_size > 0 and seen.disk_free < min(seen.disk_size * LOW_SHARE, LOW_BYTES)
 
 
 def _worst_disk(seen: Installation) -> list[tuple[int, int]]:
@@ -242,7 +247,7 @@ def versions_differ(seen: Installation) -> Iterator[str]:
 def workers_are_gone(stats: Snapshot) -> Iterator[str]:
     """Processes died and none has taken their place."""
     if count := _unreplaced(stats.workers):
-        yield f"{_count(count, 'process')} gone without a goodbye, and nobody has taken its place."
+        yield f"{_count(count, 'process')} gone without a goodbye and not replaced."
 
 
 def _unreplaced(everybody: Sequence[Worker]) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mailsift.jobs.admin import filters
 from mailsift.jobs.admin.alarm_table import alarms
 from mailsift.jobs.admin.alarms import Alarm
 from mailsift.jobs.admin.models import (
@@ -20,6 +19,7 @@ from mailsift.jobs.admin.models import (
     throttle_rows,
 )
 from mailsift.jobs.admin.reading import InstallationReader
+from mailsift.jobs.admin.timeline import JobHistory
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.rates import ProviderRates
 from mailsift.jobs.service import JobEvent
@@ -43,18 +43,21 @@ from mailsift.storage.sql import (
     sources,
     stats,
     throttle_edits,
+    timelines,
     workers,
 )
-from mailsift.storage.sql.job_search import JobFilter
+from mailsift.storage.sql.job_search import NEWEST, JobFilter
 from mailsift.storage.sql.leases import Lease, TroubledChunk
 from mailsift.storage.sql.people import AuditRow
-from mailsift.storage.sql.stats import EndpointRow, Outbox, ScheduleRow
+from mailsift.storage.sql.stats import EndpointRow, Outbox, ScheduleRow, Step
 from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, ANY_SOURCE, EditBook
 from mailsift.storage.sql.workers import Worker
 
 MOST_COUNTED: Final = 10_000
 STRIP_CELLS: Final = 240
-_SOME: Final = 200
+_SOME: Final = 1_000
+_REASONS: Final = 10
+_DELIVERIES: Final = 40
 _FULLEST: Final = 8
 _LONGEST_NAME: Final = 253  # of a domain, which a provider outside the table is
 
@@ -123,23 +126,32 @@ class Console:
         backlogs = [rated_backlog(row, rates) for row in fullest]
         return Overview(seen.stats, seen.broker, alarms(seen), backlogs, left)
 
+    async def throughput(self, *, step_s: float, steps: int) -> Sequence[Step]:
+        """Return what was done in each of so many steps of time, the last of which is not over."""
+        async with self._database.begin() as connection:
+            return await stats.throughput(connection, step_s=step_s, steps=steps)
+
     async def alarms(self) -> Sequence[Alarm]:
         """Return what is wrong, the worst first; also while the database does not answer."""
         return alarms(await self._reader.read())
 
-    async def jobs(self, wanted: JobFilter, *, limit: int = 50, cursor: str = "") -> JobsPage:
-        """Return matching jobs of all accounts, newest first.
+    async def jobs(
+        self, wanted: JobFilter, *, limit: int = 50, page: int = 1, sort: str = NEWEST
+    ) -> JobsPage:
+        """Return matching jobs of all accounts.
 
-        Raises:
-            MailsiftError: `bad_cursor`.
+        Args:
+            wanted: which ones.
+            limit: how many.
+            page: of so many, from 1.
+            sort: a column of job_search.ORDERS, descending with a minus before it.
         """
-        before = filters.read_cursor(cursor)
         async with self._database.begin() as connection:
-            rows = await job_search.newest(connection, wanted, limit=limit + 1, before=before)
+            rows = await job_search.page(
+                connection, wanted, limit=limit, offset=limit * (page - 1), sort=sort
+            )
             matching = await job_search.count(connection, wanted, most=MOST_COUNTED)
-        shown = [_account_job(row) for row in rows[:limit]]
-        more = filters.write_cursor(shown[-1].view.created_at, shown[-1].view.id) if len(rows) > limit else ""
-        return JobsPage(shown, matching, more)
+        return JobsPage([_account_job(row) for row in rows], matching)
 
     async def job(self, job_id: JobId) -> JobDetails:
         """Return everything about one job.
@@ -165,6 +177,12 @@ class Console:
                 troubled=await leases.troubled(connection, limit=_SOME, job_id=job_id),
                 events=[JobEvent(**event) for event in await jobs.events_of(connection, job_id)],
                 audit=await job_search.audit_of(connection, str(job_id), limit=50),
+                history=JobHistory(
+                    row["step_at"],
+                    await timelines.chunks(connection, job_id, limit=_REASONS),
+                    await timelines.waits(connection, job_id),
+                    await timelines.deliveries(connection, job_id, limit=_DELIVERIES),
+                ),
             )
 
     async def workers(self) -> Sequence[Worker]:
@@ -172,12 +190,12 @@ class Console:
         async with self._database.begin() as connection:
             return await workers.known(connection)
 
-    async def leases(self, *, limit: int = 100) -> Sequence[Lease]:
+    async def leases(self, *, limit: int = _SOME) -> Sequence[Lease]:
         """Return what is leased, what ends first comes first."""
         async with self._database.begin() as connection:
             return await leases.held(connection, limit=limit)
 
-    async def troubled(self, *, limit: int = 100) -> Sequence[TroubledChunk]:
+    async def troubled(self, *, limit: int = _SOME) -> Sequence[TroubledChunk]:
         """Return chunks that were tried more than twice, open ones first."""
         async with self._database.begin() as connection:
             return await leases.troubled(connection, limit=limit)
@@ -247,10 +265,12 @@ class Console:
         """Return what lies in the broker; None while it is gone."""
         return await self._reader.broker()
 
-    async def audit(self, *, limit: int = 100, before: int | None = None) -> Sequence[AuditRow]:
-        """Return what was done by anybody in any account, newest first."""
+    async def audit(
+        self, *, limit: int = 100, before: int | None = None, words: str = ""
+    ) -> Sequence[AuditRow]:
+        """Return what was done by anybody in any account, newest first; with these words in it."""
         async with self._database.begin() as connection:
-            return await people.audited(connection, None, limit=limit, before=before)
+            return await people.audited(connection, None, limit=limit, before=before, words=words)
 
     async def _learned(self) -> Sequence[LearnedRate] | None:
         return await self._lifeline.call(self._throttles.read)

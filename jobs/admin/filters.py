@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
-from uuid import UUID
 
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.pipeline.errors import MailsiftError
@@ -47,30 +46,6 @@ def read_filter(words: Mapping[str, str], *, now: float) -> JobFilter:
         before=before,
         broken_but=LIST_FAULTS if state == BROKEN else None,
     )
-
-
-def read_cursor(cursor: str) -> tuple[datetime, UUID] | None:
-    """Return where a page begins, None for "".
-
-    Raises:
-        MailsiftError: `bad_cursor`.
-    """
-    if not cursor:
-        return None
-    created_at, _, job_id = cursor.partition("~")
-    try:
-        moment = datetime.fromisoformat(created_at)
-        place = moment, UUID(job_id)
-    except ValueError:
-        raise MailsiftError("bad_cursor", "The cursor is not one of this list.") from None
-    if moment.tzinfo is None:
-        raise MailsiftError("bad_cursor", "The cursor is not one of this list.")
-    return place
-
-
-def write_cursor(created_at: datetime, job_id: UUID) -> str:
-    """Return the cursor of what comes after this job."""
-    return f"{created_at.astimezone(UTC).isoformat().replace('+00:00', 'Z')}~{job_id}"
 
 
 def _states(word: str) -> tuple[str, ...]:

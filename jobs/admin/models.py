@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mailsift.jobs.admin.alarms import Alarm
+from mailsift.jobs.admin.timeline import JobHistory
 from mailsift.jobs.eta import Batch, JobLoad, ProviderBacklog, TimeLeft, time_left
 from mailsift.jobs.rates import ProviderRates
 from mailsift.jobs.service import JobEvent
@@ -84,11 +85,10 @@ class AccountJob:
 
 @dataclass(frozen=True, slots=True)
 class JobsPage:
-    """Some jobs, newest first; `matching` counts all that match, up to MOST_COUNTED."""
+    """Some jobs; `matching` counts all that match, up to MOST_COUNTED."""
 
     jobs: Sequence[AccountJob]
     matching: int
-    next_cursor: str
 
 
 _ERRORS: Final[Mapping[str, str]] = {
@@ -121,6 +121,7 @@ class JobDetails:
     troubled: Sequence[TroubledChunk]
     events: Sequence[JobEvent]
     audit: Sequence[AuditRow]
+    history: JobHistory
 
 
 @dataclass(frozen=True, slots=True)

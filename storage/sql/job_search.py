@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from sqlalchemy import Select, Text, cast, exists, func, select, text, tuple_
+from sqlalchemy import ColumnElement, Select, Text, cast, exists, func, select, text
 
 from mailsift.storage.database import Connection, Row
 from mailsift.storage.sql.people import AuditRow
@@ -39,21 +39,43 @@ class JobFilter:
     broken_but: Sequence[str] | None = None
 
 
+ORDERS: Final[Mapping[str, ColumnElement[Any]]] = {
+    "created": job.c.created_at,
+    "ended": job.c.finished_at,
+    "rows": job.c.total,
+    "done": job.c.processed,
+    "open": job.c.chunks_open,
+    "list": job.c.name,
+    "account": account.c.name,
+    "state": job.c.state,
+}
+"""What jobs can be sorted by."""
+NEWEST: Final = "-created"
+
 _SET_PRIORITY = text("""
     UPDATE job SET options = jsonb_set(options, '{priority}', to_jsonb(CAST(:priority AS text)))
     WHERE id = :job_id AND finished_at IS NULL AND options->>'priority' IS DISTINCT FROM :priority
 """)
 
 
-async def newest(
-    connection: Connection, wanted: JobFilter, *, limit: int, before: tuple[datetime, UUID] | None = None
+async def page(
+    connection: Connection, wanted: JobFilter, *, limit: int, offset: int = 0, sort: str = NEWEST
 ) -> Sequence[Row]:
-    """Return matching jobs with `account_name`, newest first, those after (created_at, id) `before`."""
+    """Return matching jobs with `account_name`.
+
+    Args:
+        connection: an open transaction.
+        wanted: which ones.
+        limit: how many.
+        offset: after how many others.
+        sort: one of ORDERS, descending with a minus before it.
+    """
     statement = _matching(select(job, account.c.name.label("account_name")), wanted)
-    if before is not None:
-        statement = statement.where(tuple_(job.c.created_at, job.c.id) < tuple_(*before))
-    statement = statement.order_by(job.c.created_at.desc(), job.c.id.desc()).limit(limit)
-    found = await connection.execute(statement)
+    column = ORDERS[sort.removeprefix("-")]
+    first, then = (
+        (column.desc().nulls_last(), job.c.id.desc()) if sort.startswith("-") else (column, job.c.id)
+    )
+    found = await connection.execute(statement.order_by(first, then).limit(limit).offset(offset))
     return found.mappings().all()
 
 

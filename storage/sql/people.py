@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import delete, insert, select, text, update
+from sqlalchemy import delete, insert, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from mailsift.storage.database import Connection, Row
@@ -191,15 +191,24 @@ async def audit(
 
 
 async def audited(
-    connection: Connection, account_id: UUID | None, *, limit: int, before: int | None = None
+    connection: Connection,
+    account_id: UUID | None,
+    *,
+    limit: int,
+    before: int | None = None,
+    words: str = "",
 ) -> list[AuditRow]:
     """Return lines of the log, newest first; `before` is the id of the last one seen.
 
-    With `account_id` None: those of every account and of the installation.
+    With `account_id` None: those of every account and of the installation. With `words`: those whose actor,
+    action or subject has them.
     """
     statement = select(audit_log).order_by(audit_log.c.id.desc()).limit(limit)
     if account_id is not None:
         statement = statement.where(audit_log.c.account_id == account_id)
     if before is not None:
         statement = statement.where(audit_log.c.id < before)
+    if words:
+        named = (audit_log.c.actor, audit_log.c.action, audit_log.c.subject)
+        statement = statement.where(or_(*(column.icontains(words, autoescape=True) for column in named)))
     return [AuditRow(**row) for row in (await connection.execute(statement)).mappings()]

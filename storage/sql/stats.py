@@ -122,6 +122,15 @@ class Minute:
     leases_expired: int
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What was done in a step of time that began `at`."""
+
+    at: datetime
+    addresses: int
+    chunks: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """What the database says of the whole installation at one moment.
@@ -434,6 +443,22 @@ _MINUTES = text("""
     GROUP BY m.minute ORDER BY m.minute
 """)
 
+# Steps of the same length, those in which nothing was done too; the one that runs is the last.
+_THROUGHPUT = text("""
+    WITH edge AS (
+        SELECT date_bin(make_interval(secs => :step), clock_timestamp(), 'epoch') AS last
+    )
+    SELECT s.at, coalesce(t.addresses, 0)::bigint AS addresses, coalesce(t.chunks, 0)::bigint AS chunks
+    FROM edge, generate_series(edge.last - make_interval(secs => :step * (:steps - 1)), edge.last,
+        make_interval(secs => :step)) AS s(at)
+    LEFT JOIN (
+        SELECT date_bin(make_interval(secs => :step), minute, 'epoch') AS at, sum(addresses) AS addresses,
+            sum(chunks) AS chunks
+        FROM throughput, edge WHERE minute >= edge.last - make_interval(secs => :step * :steps) GROUP BY 1
+    ) t ON t.at = s.at
+    ORDER BY s.at
+""")
+
 # The minute that runs counts for as much of it as is over.
 _RATE = text("""
     SELECT coalesce(sum(addresses), 0) / greatest(extract(epoch FROM clock_timestamp()
@@ -442,7 +467,7 @@ _RATE = text("""
     WHERE minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes)
 """)
 
-# A table of at most two days: the day in UTC is in it.
+# A table of some days: the day in UTC is in it.
 _TODAY = text("""
     SELECT coalesce(sum(valid), 0)::bigint AS valid, coalesce(sum(invalid), 0)::bigint AS invalid,
         coalesce(sum(risky), 0)::bigint AS risky
@@ -617,6 +642,12 @@ async def outbox(connection: Connection) -> Outbox:
     """Return how the deliveries of all accounts stand."""
     levels = [OutboxLevel(**row) for row in (await connection.execute(_OUTBOX)).mappings()]
     return Outbox(levels, **(await connection.execute(_DELIVERED)).mappings().one())
+
+
+async def throughput(connection: Connection, *, step_s: float, steps: int) -> Sequence[Step]:
+    """Return what was done in each of so many steps of time, the last of which is not over."""
+    found = await connection.execute(_THROUGHPUT, {"step": float(step_s), "steps": steps})
+    return [Step(**row) for row in found.mappings()]
 
 
 async def backlogs(

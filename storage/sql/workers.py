@@ -165,7 +165,7 @@ _DRAIN = text("""
 """)
 
 _PURGE = text("DELETE FROM worker WHERE beat_at < clock_timestamp() - interval '1 day'")
-_PURGE_MINUTES = text("DELETE FROM throughput WHERE minute < clock_timestamp() - interval '2 days'")
+_PURGE_MINUTES = text("DELETE FROM throughput WHERE minute < clock_timestamp() - interval '8 days'")
 
 
 async def report(connection: Connection, process: ProcessReport) -> bool:
@@ -211,6 +211,6 @@ async def drain(
 
 
 async def purge(connection: Connection) -> None:
-    """Forget processes that were last heard of a day ago, and minutes of two days ago."""
+    """Forget processes that were last heard of a day ago, and minutes of eight days ago."""
     await connection.execute(_PURGE)
     await connection.execute(_PURGE_MINUTES)

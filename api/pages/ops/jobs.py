@@ -11,14 +11,19 @@ from fastapi.responses import Response
 
 from mailsift.api.pages.charts import cells
 from mailsift.api.pages.forms import choice, id_from, read_form, text
+from mailsift.api.pages.ops.listing import ROWS_A_PAGE, Listed
 from mailsift.api.pages.page import now_of, render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.pages.words import audit_line
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.actions import Applied, JobAction
+from mailsift.jobs.admin.console import MOST_COUNTED
 from mailsift.jobs.admin.filters import BROKEN, read_filter
 from mailsift.jobs.admin.models import JobDetails, describe_trouble
+from mailsift.jobs.admin.timeline import timeline
+from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.views import JobId
+from mailsift.storage.sql.job_search import NEWEST, ORDERS
 from mailsift.storage.sql.stats import ChunkSpan
 from mailsift.storage.states import ENDED, JobState
 
@@ -60,6 +65,7 @@ _DONE: Final = {
     JobAction.LEVEL: "set to normal",
     JobAction.LOWER: "lowered",
 }
+_LAST_PAGE: Final = MOST_COUNTED // ROWS_A_PAGE
 _WORDS: Final = ("state", "account", "text", "age")
 _MIGHT: Final = {
     JobAction.PAUSE: {JobState.QUEUED, JobState.RUNNING},
@@ -81,25 +87,39 @@ _CELL: Final = (
 
 
 @router.get("")
-async def jobs(request: Request, _: Operator, cursor: str = "") -> Response:
+async def jobs(request: Request, _: Operator) -> Response:
     """List jobs that match."""
-    words = {"state": "open", **_words(request.query_params)}
-    page = await parts_of(request).operations.console.jobs(
-        read_filter(words, now=now_of(request).timestamp()), cursor=cursor
+    given = request.query_params
+    words = {"state": "open", **_words(given)}
+    sort = given.get("sort", "")
+    sort = sort if sort.removeprefix("-") in ORDERS else NEWEST
+    number = _page_number(given.get("page", ""))
+    wanted = read_filter(words, now=now_of(request).timestamp())
+    page = await parts_of(request).operations.console.jobs(wanted, page=number, limit=ROWS_A_PAGE, sort=sort)
+    listed = Listed(
+        path="/ops/jobs",
+        rows=page.jobs,
+        matching=page.matching,
+        known=page.matching,
+        page=number,
+        pages=max(1, -(-page.matching // ROWS_A_PAGE)),
+        words={**words, "sort": sort},
+        choices={},
     )
-    asked = urlencode(words)
     return render(
         request,
         "ops/jobs.html",
-        page=page,
+        listed=listed,
         words=words,
         states=STATES,
         ages=AGES,
         actions=ACTIONS,
-        here=f"/ops/jobs?{asked}",
-        more=f"/ops/jobs?{asked}&{urlencode({'cursor': page.next_cursor})}" if page.next_cursor else "",
-        first=f"/ops/jobs?{asked}" if cursor else "",
+        list_faults=LIST_FAULTS,
     )
+
+
+def _page_number(asked: str) -> int:
+    return min(max(1, int(asked)), _LAST_PAGE) if asked.isdecimal() and len(asked) < 6 else 1
 
 
 @router.post("")
@@ -129,6 +149,7 @@ async def job(request: Request, _: Operator, job_id: str) -> Response:
         strip=_strip(seen),
         describe_trouble=describe_trouble,
         audit=[audit_line(row) for row in seen.audit],
+        timeline=timeline(seen.job.view, seen.history),
     )
 
 

@@ -4,80 +4,165 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
-from mailsift.api.pages.charts import columns, nice_top
+from mailsift.api.pages.charts import columns, robust_top
 from mailsift.api.pages.forms import choice, id_from, number_from, read_form
+from mailsift.api.pages.ops.listing import Choice, Listing
 from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.pages.words import audit_line
 from mailsift.api.parts import parts_of
-from mailsift.storage.sql.stats import Minute
+from mailsift.jobs.admin.alarm_checks import SCHEDULE_SECONDS
+from mailsift.jobs.admin.alarm_table import RULES
+from mailsift.storage.sql.stats import EndpointRow, ScheduleRow, Step
 
 router = APIRouter(prefix="/ops", include_in_schema=False)
 _AUDIT_LINES = 100
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 SPANS: Final = {"24": "of 1 day", "72": "of 3 days", "720": "of 30 days"}
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A time the throughput is shown for: so many steps of so many seconds, and what they are called."""
+
+    label: str
+    step_s: float
+    steps: int
+    step: str
+
+
+THROUGHPUT: Final = {
+    "hour": Span("Hour", 60, 60, "minute"),
+    "day": Span("Day", 900, 96, "quarter of an hour"),
+    "week": Span("Week", 7_200, 84, "two hours"),
+}
+_TIMES: Final = {"hour": "%H:%M", "day": "%H:%M", "week": "%a %d %b %H:%M"}
+
+
+@dataclass(frozen=True, slots=True)
 class Throughput:
-    """The last hour as a chart: its upper edge in addresses a second, and the best minute."""
+    """Some time as a chart: its upper edge in addresses a second, and how many columns are cut there."""
 
     drawn: Markup
     top: float
-    best: float
+    cut: int
+
+
+_SCHEDULES: Final[Listing[ScheduleRow]] = Listing(
+    "/ops/schedules",
+    columns={
+        "schedule": lambda one: one.name.lower(),
+        "account": lambda one: one.account,
+        "next": lambda one: one.next_run_at,
+        "last": lambda one: one.last_run_at or _NEVER,
+        "late": lambda one: one.late_s,
+    },
+    filters={
+        "state": {
+            "late": Choice("Late", lambda one: one.late_s > SCHEDULE_SECONDS),
+            "trouble": Choice("With trouble", lambda one: bool(one.last_error)),
+            "on": Choice("On", lambda one: one.enabled),
+            "paused": Choice("Paused", lambda one: not one.enabled),
+        }
+    },
+    text=lambda one: f"{one.name} {one.account} {one.id}",
+)
+_ENDPOINTS: Final[Listing[EndpointRow]] = Listing(
+    "/ops/deliveries",
+    columns={
+        "endpoint": lambda one: one.url,
+        "account": lambda one: one.account,
+        "since": lambda one: one.failing_since or _NEVER,
+        "pending": lambda one: one.pending,
+        "given": lambda one: one.given_up,
+    },
+    filters={
+        "state": {
+            "failing": Choice("Failing", lambda one: one.enabled and one.failures > 0),
+            "disabled": Choice("Disabled", lambda one: not one.enabled),
+            "given-up": Choice("With deliveries given up", lambda one: one.given_up > 0),
+            "pending": Choice("With deliveries pending", lambda one: one.pending > 0),
+        }
+    },
+    text=lambda one: f"{one.url} {one.account}",
+)
 
 
 @router.get("")
 @router.get("/live")
-async def overview(request: Request, _: Operator) -> Response:
+async def overview(request: Request, _: Operator, span: str = "hour") -> Response:
     """Show the overview."""
-    seen = await parts_of(request).operations.console.overview()
+    span = span if span in THROUGHPUT else "hour"
+    console, chosen = parts_of(request).operations.console, THROUGHPUT[span]
+    seen = await console.overview()
+    steps = await console.throughput(step_s=chosen.step_s, steps=chosen.steps + 1)
     return render_live(
         request,
         "ops/overview",
         seen=seen,
         stats=seen.stats,
         left=seen.left,
-        chart=_chart(seen.stats.minutes[:-1]),  # the minute that runs would look like a slump
+        span=span,
+        spans=THROUGHPUT,
+        chart=throughput_chart(steps[:-1], span),  # the step that runs would look like a slump
     )
 
 
-def _chart(minutes: Sequence[Minute]) -> Throughput:
-    rates = [one.addresses / 60 for one in minutes]
-    best = max(rates, default=0.0)
-    top = nice_top(best)
+def throughput_chart(steps: Sequence[Step], span: str) -> Throughput:
+    """Draw what was done, on an axis that one spike does not set."""
+    chosen = THROUGHPUT[span]
+    rates = [one.addresses / chosen.step_s for one in steps]
+    top = robust_top(rates)
     titles = [
-        f"{one.minute:%H:%M} UTC: {one.addresses:,} addresses, {one.chunks:,} chunks" for one in minutes
+        f"{one.at:{_TIMES[span]}} UTC: {one.addresses:,} addresses, {one.chunks:,} chunks" for one in steps
     ]
-    label = f"Addresses a second in each of the last {len(minutes)} minutes, at best {best:,.1f}"
-    return Throughput(columns(rates, label=label, titles=titles, top=top), top, best)
+    best = max(rates, default=0.0)
+    label = (
+        f"Addresses a second in each {chosen.step} of the last {chosen.label.lower()}, at best {best:,.1f}"
+    )
+    cut = sum(rate > top for rate in rates)
+    return Throughput(columns(rates, label=label, titles=titles, top=top), top, cut)
+
+
+@router.get("/runbook")
+async def runbook(request: Request, _: Operator) -> Response:
+    """Show what every alarm means, and which ring."""
+    ringing = {alarm.code for alarm in await parts_of(request).operations.console.alarms()}
+    return render(request, "ops/runbook.html", rules=RULES, ringing=ringing)
 
 
 @router.get("/schedules")
 async def schedules(request: Request, _: Operator) -> Response:
     """List the schedules of all accounts."""
-    return render(
-        request, "ops/schedules.html", schedules=await parts_of(request).operations.console.schedules()
-    )
+    found = await parts_of(request).operations.console.schedules()
+    return render(request, "ops/schedules.html", listed=_SCHEDULES.of(found, request.query_params))
 
 
 @router.get("/audit")
-async def audit(request: Request, _: Operator, before: str = "") -> Response:
+async def audit(request: Request, _: Operator, before: str = "", text: str = "") -> Response:
     """List what was done."""
-    last = number_from(before) if before else None
-    lines = await parts_of(request).operations.console.audit(limit=_AUDIT_LINES + 1, before=last)
-    more = f"/ops/audit?before={lines[_AUDIT_LINES - 1].id}" if len(lines) > _AUDIT_LINES else ""
+    last, words = number_from(before) if before else None, text.strip()[:200]
+    console = parts_of(request).operations.console
+    lines = await console.audit(limit=_AUDIT_LINES + 1, before=last, words=words)
+    first = f"/ops/audit?{urlencode({'text': words})}" if words else "/ops/audit"
+    older = urlencode(
+        {"text": words, "before": lines[_AUDIT_LINES - 1].id} if len(lines) > _AUDIT_LINES else {}
+    )
     return render(
         request,
         "ops/audit.html",
         lines=[(row, audit_line(row)) for row in lines[:_AUDIT_LINES]],
-        more=more,
-        first="/ops/audit" if before else "",
+        words=words,
+        more=f"/ops/audit?{older}" if older else "",
+        first=first if before else "",
     )
 
 
@@ -85,7 +170,9 @@ async def audit(request: Request, _: Operator, before: str = "") -> Response:
 async def deliveries(request: Request, _: Operator) -> Response:
     """Show how the deliveries of all accounts stand."""
     outbox, endpoints = await parts_of(request).operations.console.deliveries()
-    return render(request, "ops/deliveries.html", outbox=outbox, endpoints=endpoints, spans=SPANS)
+    listed = _ENDPOINTS.of(endpoints, request.query_params)
+    failing = sum(one.failures > 0 for one in endpoints)
+    return render(request, "ops/deliveries.html", outbox=outbox, listed=listed, failing=failing, spans=SPANS)
 
 
 @router.post("/deliveries/{endpoint_id}")

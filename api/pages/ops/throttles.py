@@ -13,6 +13,7 @@ from starlette.datastructures import FormData
 
 from mailsift.api.pages.charts import Part, stack
 from mailsift.api.pages.forms import choice, read_form, text
+from mailsift.api.pages.ops.listing import Choice, Listing
 from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
@@ -45,13 +46,39 @@ MEANING: Final = {
 }
 
 
+_THROTTLES: Final[Listing[ThrottleRow]] = Listing(
+    "/ops/throttles",
+    columns={
+        "provider": lambda row: (row.learned.provider, row.learned.source),
+        "state": lambda row: row.state,
+        "rate": lambda row: row.rate,
+        "sessions": lambda row: row.learned.in_use,
+        "waiting": lambda row: row.waiting,
+        "day": lambda row: row.learned.sessions,
+    },
+    filters={
+        "state": {
+            "held": Choice("Held", lambda row: row.state == "held"),
+            "refused": Choice("Refuses us", lambda row: row.state == "refused"),
+            "closed": Choice("Left alone", lambda row: row.state == "closed"),
+            "slowed": Choice("Slowed", lambda row: row.state == "slowed"),
+            "open": Choice("Open", lambda row: row.state == "open"),
+            "waiting": Choice("With addresses waiting", lambda row: row.waiting > 0),
+            "edited": Choice("Changed by operators", lambda row: row.edit is not None),
+        }
+    },
+    text=lambda row: f"{row.learned.provider} {row.learned.source or 'default route'}",
+)
+
+
 @router.get("/throttles")
 @router.get("/throttles/live")
 async def throttles(request: Request, _: Operator) -> Response:
     """List the providers that are asked most, wait, or were edited."""
     rows = await parts_of(request).operations.console.throttles()
-    mixes = [_mix(row) for row in rows or ()]
-    return render_live(request, "ops/throttles", rows=rows, mixes=mixes, meaning=MEANING)
+    listed = None if rows is None else _THROTTLES.of(rows, request.query_params)
+    mixes = [_mix(row) for row in listed.rows] if listed else []
+    return render_live(request, "ops/throttles", listed=listed, mixes=mixes, meaning=MEANING)
 
 
 @router.get("/throttles/edit")

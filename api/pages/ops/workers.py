@@ -2,19 +2,94 @@
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from mailsift.api.pages.forms import choice, id_from, number_from, read_form, text
+from mailsift.api.pages.ops.listing import Choice, Listing
 from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
+from mailsift.jobs.admin.alarm_checks import is_low
 from mailsift.jobs.admin.models import describe_trouble
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS
+from mailsift.storage.sql.leases import Lease, TroubledChunk
+from mailsift.storage.sql.workers import Worker
+from mailsift.storage.states import OPEN_CHUNK
 
 router = APIRouter(prefix="/ops", include_in_schema=False)
 
 _ORDERS = {"drain": True, "undrain": False}
+
+_WORKERS: Final[Listing[Worker]] = Listing(
+    "/ops/workers",
+    columns={
+        "process": lambda one: (one.host, one.pid),
+        "state": lambda one: one.state,
+        "version": lambda one: one.version,
+        "hand": lambda one: one.in_hand,
+        "lag": lambda one: one.lag_s,
+        "memory": lambda one: one.rss_bytes,
+        "beat": lambda one: one.beat_age,
+        "claim": lambda one: math.inf if one.claim_age is None else one.claim_age,
+        "up": lambda one: one.up_s,
+    },
+    filters={
+        "state": {
+            "active": Choice("Active", lambda one: one.state == "active"),
+            "draining": Choice("Draining or drained", lambda one: one.state in {"draining", "drained"}),
+            "gone": Choice("Gone", lambda one: one.gone),
+        },
+        "health": {
+            "port25": Choice("Port 25 closed", lambda one: one.health.port25 in {"closed", "away"}),
+            "resolver": Choice("Resolver in doubt", lambda one: one.health.distrusted > 0),
+            "disk": Choice("Disk nearly full", lambda one: is_low(one.health)),
+            "store": Choice("Store fails", lambda one: bool(one.health.store)),
+        },
+    },
+    text=lambda one: f"{one.host}:{one.pid} {one.version}",
+)
+_LEASES: Final[Listing[Lease]] = Listing(
+    "/ops/leases",
+    columns={
+        "job": lambda one: one.job_name.lower(),
+        "owner": lambda one: one.owner,
+        "addresses": lambda one: one.addresses,
+        "attempt": lambda one: one.attempt,
+        "held": lambda one: one.held_s or 0.0,
+        "ends": lambda one: one.left_s,
+    },
+    filters={
+        "state": {
+            "expired": Choice("Ran out", lambda one: one.left_s < 0),
+            "held": Choice("Held", lambda one: one.left_s >= 0),
+        },
+        "work": {
+            "chunk": Choice("Chunks", lambda one: one.n is not None),
+            "step": Choice("Reading and finishing", lambda one: one.n is None),
+        },
+    },
+    text=lambda one: f"{one.job_name} {one.account} {one.owner} {one.job_id}",
+)
+_TROUBLED: Final[Listing[TroubledChunk]] = Listing(
+    "/ops/failing-chunks",
+    columns={
+        "job": lambda one: one.job_name.lower(),
+        "attempts": lambda one: one.attempt,
+        "addresses": lambda one: one.addresses,
+        "next": lambda one: one.ready_at,
+    },
+    filters={
+        "state": {
+            "open": Choice("Open", lambda one: one.state in OPEN_CHUNK),
+            "ended": Choice("Ended", lambda one: one.state not in OPEN_CHUNK),
+        }
+    },
+    text=lambda one: f"{one.job_name} {one.account} {one.last_error} {one.job_id}",
+)
 
 
 @router.get("/workers")
@@ -22,9 +97,8 @@ _ORDERS = {"drain": True, "undrain": False}
 async def workers(request: Request, _: Operator) -> Response:
     """List the worker processes."""
     console = parts_of(request).operations.console
-    return render_live(
-        request, "ops/workers", workers=await console.workers(), sources=await console.sources()
-    )
+    listed = _WORKERS.of(await console.workers(), request.query_params)
+    return render_live(request, "ops/workers", listed=listed, sources=await console.sources())
 
 
 @router.post("/workers")
@@ -49,7 +123,8 @@ async def drain(request: Request, visitor: Operator) -> Response:
 @router.get("/leases/live")
 async def leases(request: Request, _: Operator) -> Response:
     """List what is leased."""
-    return render_live(request, "ops/leases", leases=await parts_of(request).operations.console.leases())
+    found = await parts_of(request).operations.console.leases()
+    return render_live(request, "ops/leases", listed=_LEASES.of(found, request.query_params))
 
 
 @router.post("/leases")
@@ -88,7 +163,7 @@ async def failing_chunks(request: Request, _: Operator) -> Response:
     return render(
         request,
         "ops/failing_chunks.html",
-        chunks=chunks,
+        listed=_TROUBLED.of(chunks, request.query_params),
         describe_trouble=describe_trouble,
         max_attempts=MAX_ATTEMPTS,
     )

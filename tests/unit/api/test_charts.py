@@ -25,8 +25,9 @@ def test_columns_are_as_high_as_their_values() -> None:
 
 def test_a_small_value_can_still_be_seen_and_a_large_one_stays_inside() -> None:
     chart = drawn(columns([0.0001, 99], label="", top=10))
-    bars = [rect for rect in chart.iter("rect") if rect.get("class") == "c-accent"]
+    bars = [rect for rect in chart.iter("rect") if rect.get("class") in {"c-accent", "c-cut"}]
     assert [float(bar.get("height", "")) for bar in bars] == [1.0, 120.0]
+    assert bars[-1].get("class") == "c-cut"
 
 
 @pytest.mark.parametrize("values", [[], [0.0], [0, 0]])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
 import pytest
 
-from mailsift.jobs.admin.filters import read_cursor, read_filter, write_cursor
+from mailsift.jobs.admin.filters import read_filter
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql.job_search import JobFilter
 from mailsift.storage.states import ENDED, JobState
@@ -56,19 +55,3 @@ def test_what_nobody_can_mean_is_refused(words: dict[str, str]) -> None:
     with pytest.raises(MailsiftError) as refused:
         read_filter(words, now=NOW)
     assert refused.value.code == "bad_filter"
-
-
-def test_a_cursor_comes_back_as_it_was_written() -> None:
-    job_id = uuid4()
-    assert read_cursor(write_cursor(MOMENT, job_id)) == (MOMENT, job_id)
-    assert read_cursor("") is None
-
-
-@pytest.mark.parametrize(
-    "cursor",
-    ["x", "~", "2026-01-01~4ef674f9-5a4d-4c58-aa3a-eb40e6c6eaef", "2026-01-01T00:00:00Z~7", "\x00~\x00"],
-)
-def test_a_cursor_of_nobody_is_refused(cursor: str) -> None:
-    with pytest.raises(MailsiftError) as refused:
-        read_cursor(cursor)
-    assert refused.value.code == "bad_cursor"

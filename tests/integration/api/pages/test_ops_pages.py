@@ -38,6 +38,9 @@ PAGES = (
     "/ops/failing-chunks",
     "/ops/schedules",
     "/ops/audit",
+    "/ops/audit?text=cli",
+    "/ops/runbook",
+    "/ops?span=week",
 )
 HOSTILE = "<script>alert(1)</script>"
 
@@ -90,7 +93,16 @@ async def test_every_page_shows_an_installation_in_full_swing(api: Api, operator
     shown = {
         "/ops": ("Throughput", "1 schedule is late", "google", "Provider rate limit"),
         "/ops/jobs": ("newsletter 1", "running", "globex"),
-        f"/ops/jobs/{job}": ("Chunks", "Greylisting", "Take back", "Pause", "MemoryError"),
+        f"/ops/jobs/{job}": (
+            "Timeline",
+            "Tried again",
+            "addresses wait for greylisting",
+            "Chunks",
+            "Greylisting",
+            "Take back",
+            "Pause",
+            "MemoryError",
+        ),
         f"/ops/jobs/{job}/live": ("Chunks",),
         "/ops/workers": ("worker-0:40", "Draining", "Gone", "Drain"),
         "/ops/leases": ("Chunk 7", "worker-", "Take back"),
@@ -139,8 +151,37 @@ async def test_jobs_go_on_page_by_page(api: Api, operator: httpx.AsyncClient) ->
     found = [set(re.findall(r'href="/ops/jobs/([0-9a-f-]{36})"', page)) for page in (first, second)]
     assert [len(ids) for ids in found] == [50, 50]
     assert not found[0] & found[1]
-    assert (await operator.get("/ops/jobs?cursor=x")).status_code == 422
+    oldest = (await operator.get("/ops/jobs?state=&sort=created")).text
+    assert not found[0] & set(re.findall(r'href="/ops/jobs/([0-9a-f-]{36})"', oldest))
+    assert 'aria-sort="ascending"' in oldest
+    assert (await operator.get("/ops/jobs?page=x&sort=1")).status_code == 200
     assert (await operator.get("/ops/jobs?age=tomorrow")).status_code == 422
+
+
+async def test_lists_are_filtered_sorted_and_found_by_words(api: Api, operator: httpx.AsyncClient) -> None:
+    await fill(api.settings)
+    outcomes = {f"host{n}.example": [SessionOutcome.CLEAN] for n in range(60)}
+    await report_sessions(api.settings, {**outcomes, "google": [SessionOutcome.RATE]})
+
+    async def rows(path: str) -> list[str]:
+        page = (await operator.get(path)).text
+        return re.findall(r'<th scope="row">.*?(?:mono">|">)([^<]+)<', page)
+
+    gone = await rows("/ops/workers?state=gone")
+    assert gone == ["worker-2:48"]
+    assert len(await rows("/ops/workers?text=WORKER-1")) == 3
+    lags = await rows("/ops/workers?sort=-lag")
+    assert lags[:2] == ["worker-2:48", "worker-1:47"]
+    assert (await rows("/ops/throttles?state=closed")) == ["google"]
+    first, second = (
+        await rows("/ops/throttles?sort=provider"),
+        await rows("/ops/throttles?sort=provider&page=2"),
+    )
+    assert (len(first), len(set(first) & set(second)), second[-1]) == (50, 0, "yahoo")
+    assert "Nothing matches" in (await operator.get("/ops/leases?text=nobody%27s")).text
+    assert 'data-swap="/ops/workers/live?state=gone"' in (await operator.get("/ops/workers?state=gone")).text
+    nonsense = await rows("/ops/workers?state=asleep&sort=smell&page=-4")
+    assert len(nonsense) == 9
 
 
 async def test_what_customers_name_is_shown_as_text(api: Api, operator: httpx.AsyncClient) -> None:

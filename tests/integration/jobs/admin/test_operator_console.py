@@ -131,13 +131,12 @@ async def test_jobs_of_all_accounts_are_found_by_what_is_known_of_them(
 
 async def test_pages_follow_one_another_without_a_gap(settings: Settings, desk: Operations) -> None:
     await fill(settings)
-    seen, cursor = list[JobId](), ""
-    while True:
-        page = await desk.console.jobs(JobFilter(), limit=7, cursor=cursor)
-        seen += [one.view.id for one in page.jobs]
-        if not (cursor := page.next_cursor):
-            break
+    pages = [await desk.console.jobs(JobFilter(), limit=7, page=number) for number in range(1, 11)]
+    seen = [one.view.id for page in pages for one in page.jobs]
     assert len(seen) == len(set(seen)) == 60
+    largest = (await desk.console.jobs(JobFilter(), limit=60, sort="-done")).jobs
+    done = [one.view.processed for one in largest]
+    assert done == sorted(done, reverse=True)
 
 
 async def test_a_job_is_shown_with_its_backlogs_chunks_leases_events_and_history(

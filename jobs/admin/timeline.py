@@ -1,0 +1,109 @@
+"""The timeline of one job: read, worked on, waits, retries, the end, and who was told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from mailsift.jobs.views import JobView
+from mailsift.storage.sql.timelines import ChunkHistory, DeliveryHistory, Wait
+from mailsift.storage.states import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened to a job, or will.
+
+    Attributes:
+        at: when.
+        title: what, in a few words.
+        detail: what there is to say beside it, "" for nothing.
+        kind: how it went: `good`, `bad`, `warn`, or "" for neither.
+    """
+
+    at: datetime
+    title: str
+    detail: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobHistory:
+    """What the database knows of the course of a job.
+
+    Attributes:
+        step_at: when its reading or its finish was last begun.
+        chunks: what happened to its chunks.
+        waits: what waits, by reason.
+        deliveries: who was told, and how that went.
+    """
+
+    step_at: datetime | None
+    chunks: ChunkHistory
+    waits: Sequence[Wait]
+    deliveries: Sequence[DeliveryHistory]
+
+
+_WAITS: Final[Mapping[str, str]] = {
+    "throttled": "the rate of a provider",
+    "greylisted": "greylisting",
+    "deferred": "servers that said later",
+    "blocked": "providers that refuse us",
+    "resolver": "a resolver to trust",
+    "our_network": "our network",
+    "slow": "slow hosts",
+    "budget": "their next turn",
+    "error": "an error to pass",
+}
+_ENDS: Final = {
+    JobState.COMPLETED: ("Completed", "good"),
+    JobState.FAILED: ("Failed", "bad"),
+    JobState.CANCELLED: ("Cancelled", "warn"),
+}
+_DELIVERED: Final = {
+    "succeeded": ("Told", "good"),
+    "exhausted": ("Gave up telling", "bad"),
+    "skipped": ("Did not tell", "warn"),
+    "pending": ("Will tell", ""),
+    "delivering": ("Tells", ""),
+}
+
+
+def timeline(view: JobView, history: JobHistory) -> list[Moment]:
+    """Return what happened to a job and what is to come, in the order of time."""
+    return sorted(_moments(view, history), key=lambda moment: moment.at)
+
+
+def _moments(view: JobView, history: JobHistory) -> Iterator[Moment]:
+    chunks = history.chunks
+    yield Moment(view.created_at, "Uploaded", view.name)
+    if history.step_at is not None and view.state is JobState.INTAKE:
+        yield Moment(history.step_at, "Reading began")
+    if chunks.first_at is not None:
+        read = f"{view.total:,} rows, {view.addresses:,} addresses, {view.chunks:,} chunks"
+        yield Moment(chunks.first_at, "Read, and the first chunk begun", read)
+    for failed in chunks.failures:
+        count = f"{failed.chunks:,} {'chunk' if failed.chunks == 1 else 'chunks'}"
+        text = f"{count}, up to {failed.attempts} tries: {failed.error}"
+        yield Moment(failed.last_at or view.created_at, "Tried again", text, "warn")
+    if chunks.last_at is not None and chunks.done:
+        yield Moment(
+            chunks.last_at, "Last chunk begun so far", f"{chunks.done:,} of {view.chunks:,} are done"
+        )
+    for wait in history.waits:
+        what = _WAITS.get(wait.reason, wait.reason.replace("_", " "))
+        yield Moment(wait.until, "Goes on", f"{wait.addresses:,} addresses wait for {what}")
+    if history.step_at is not None and view.state in {JobState.FINALIZING, JobState.COMPLETED}:
+        yield Moment(history.step_at, "Finishing began")
+    if view.finished_at is not None:
+        title, kind = _ENDS[view.state]
+        yield Moment(view.finished_at, title, view.error_detail or view.error_code, kind)
+    yield from map(_delivery, history.deliveries)
+
+
+def _delivery(one: DeliveryHistory) -> Moment:
+    title, kind = _DELIVERED.get(one.state, (one.state, ""))
+    tries = "" if not one.attempts else f", {one.attempts} {'try' if one.attempts == 1 else 'tries'}"
+    return Moment(one.at, f"{title} {one.host}", f"{one.type}{tries}", kind)

@@ -1,0 +1,69 @@
+"""The timeline of a job, from rows as the database tells them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+from mailsift.jobs.admin.timeline import JobHistory, timeline
+from mailsift.jobs.views import JobView
+from mailsift.storage.sql.timelines import ChunkHistory, DeliveryHistory, Failure, Wait
+from mailsift.storage.states import JobState
+
+AT = datetime(2026, 11, 22, 10, tzinfo=UTC)
+
+
+def after(minutes: int) -> datetime:
+    return AT + timedelta(minutes=minutes)
+
+
+def view(**change: Any) -> JobView:
+    usual = {
+        "created_at": AT,
+        "finished_at": None,
+        "state": JobState.RUNNING,
+        "name": "spring.csv",
+        "total": 1_200,
+        "addresses": 1_100,
+        "chunks": 4,
+        "error_code": "",
+        "error_detail": "",
+    }
+    return cast("JobView", SimpleNamespace(**{**usual, **change}))
+
+
+def test_a_job_that_has_not_begun_was_uploaded_and_no_more() -> None:
+    history = JobHistory(None, ChunkHistory(None, None, 0), [], [])
+    assert [one.title for one in timeline(view(), history)] == ["Uploaded"]
+
+
+def test_what_happened_and_what_is_to_come_stand_in_the_order_of_time() -> None:
+    failures = [Failure("builtins.MemoryError", 2, 3, after(4))]
+    history = JobHistory(
+        after(1),
+        ChunkHistory(after(2), after(9), 3, failures),
+        [Wait("greylisted", 40, after(30))],
+        [DeliveryHistory("bulk.validation.completed", "hooks.example", "pending", 2, after(40))],
+    )
+    found = timeline(view(), history)
+    assert [one.title for one in found] == [
+        "Uploaded",
+        "Read, and the first chunk begun",
+        "Tried again",
+        "Last chunk begun so far",
+        "Goes on",
+        "Will tell hooks.example",
+    ]
+    assert [one.at for one in found] == sorted(one.at for one in found)
+    assert found[2].detail == "2 chunks, up to 3 tries: builtins.MemoryError"
+    assert found[4].detail == "40 addresses wait for greylisting"
+
+
+def test_the_end_says_how_it_came() -> None:
+    history = JobHistory(after(8), ChunkHistory(after(2), after(5), 4), [], [])
+    failed = view(state=JobState.FAILED, finished_at=after(9), error_detail="No column holds addresses.")
+    assert timeline(failed, history)[-1].kind == "bad"
+    assert timeline(failed, history)[-1].detail == "No column holds addresses."
+    ended = timeline(view(state=JobState.COMPLETED, finished_at=after(9)), history)
+    assert [one.title for one in ended][-2:] == ["Finishing began", "Completed"]
