@@ -185,6 +185,7 @@ def main() -> None:
     names = [domain.name for domain in world.ranked if domain.behaviour.dns not in PATIENCE]
     providers = Providers.load()
     gc.freeze()  # the world in this process is no part of the measurement
+    gc.set_threshold(20_000, 50, 100)  # as in a worker
     process, alive, server = serve(count)
     try:
         ways: dict[str, Callable[[], Awaitable[int]]] = {

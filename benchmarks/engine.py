@@ -7,10 +7,11 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from benchmarks.measured import Measured, measure
 from benchmarks.naive_medium import LOOPS
@@ -37,10 +38,36 @@ ENGINE_PHASES = ("claim_ms", "read_ms", "store_ms", "commit_ms")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of ours: the job in an installation that is up, and the processes around it."""
+    """One run of ours: the job in an installation that is up, and the processes around it.
+
+    `cpu` holds the CPU seconds of the job by role: workers, the process that reads lists (or whatever else
+    has ended), servers, the process that hands the list in and writes the result.
+    """
 
     seconds: float
     peak_mib: float
+    cpu: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Runs of ours and of others, in turns on the same list."""
+
+    title: str
+    ours: Sequence[Run]
+    others: Mapping[str, Sequence[Measured]]
+
+    def of_ours(self, value: Callable[[Run], float]) -> float:
+        """Return the median of a figure of ours."""
+        return median(map(value, self.ours))
+
+    def of_others(self, name: str, value: Callable[[Measured], float]) -> float:
+        """Return the median of a figure of another one."""
+        return median(map(value, self.others[name]))
+
+    def ratio(self, name: str) -> float:
+        """Return how many times longer another one takes."""
+        return self.of_others(name, lambda run: run.seconds) / self.of_ours(lambda run: run.seconds)
 
 
 @contextmanager
@@ -62,12 +89,12 @@ def home(sandbox: SandboxProcess, **settings: str) -> Iterator[tuple[Path, dict[
         yield Path(folder), environment
 
 
-def run_ours(sandbox: SandboxProcess, source: Path, mode: str) -> Run:
+def run_ours(sandbox: SandboxProcess, source: Path, mode: str, **settings: str) -> Run:
     """Run a job in an installation that is up, from handing in the list to the finished file."""
-    with home(sandbox) as (folder, environment):
+    with home(sandbox, **settings) as (folder, environment):
         done = _installed(folder, environment, source, mode)
     summary = json.loads(done.stdout.splitlines()[-1])
-    return Run(summary["seconds"], done.peak_mib)
+    return Run(summary["seconds"], done.peak_mib, summary["cpu"])
 
 
 def _installed(folder: Path, environment: Mapping[str, str], source: Path, mode: str) -> Measured:
@@ -93,17 +120,22 @@ def engine_share(sandbox: SandboxProcess, source: Path, mode: str) -> float:
     return own / total if total else float("nan")
 
 
-def medium(folder: Path, rows: int, domains: int) -> None:
+def medium(folder: Path, rows: int, rounds: int) -> Compared:
     """(a): medium mode beside the plain loop, in a world where DNS makes nobody wait."""
+    domains = rows * 57 // 1000
     source = write_list(
         SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM), folder / "medium.csv", rows=rows
     )
+    ours: list[Run] = []
+    naive: dict[str, list[Measured]] = {loop: [] for loop in LOOPS}
     with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox:
-        ours = run_ours(sandbox, source, "medium")
+        for _ in range(rounds):
+            ours.append(run_ours(sandbox, source, "medium"))
+            for loop, runs in naive.items():
+                runs.append(_naive_medium(sandbox, loop, source, folder / "naive.csv"))
         share = engine_share(sandbox, source, "medium")
-        naive = {loop: _naive_medium(sandbox, loop, source, folder / "naive.csv") for loop in LOOPS}
-    tell(f"(a) medium, {rows:,} rows, {domains:,} domains", ours, naive)
-    print(f"    engine's own share of the chunks' time: {100 * share:.1f} %")
+    print(f"engine's own share of the chunks' time in medium: {100 * share:.1f} %")
+    return Compared(f"(a) medium, {rows:,} rows, {domains:,} domains", ours, naive)
 
 
 def _naive_medium(sandbox: SandboxProcess, loop: str, source: Path, out: Path) -> Measured:
@@ -114,70 +146,89 @@ def _naive_medium(sandbox: SandboxProcess, loop: str, source: Path, out: Path) -
     )
 
 
-def deep(folder: Path, rows: int, latency_ms: int) -> None:
-    """(b): deep mode beside one connection for each address, with as many sessions a host."""
+def deep(folder: Path, rows: int, latency_ms: int, rounds: int) -> Compared:
+    """(b): deep mode, limits lifted, beside one connection for each address, with as many sessions a host."""
     domains = rows // 10
     source = write_list(
         SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM), folder / "deep.csv", rows=rows
     )
+    ours: list[Run] = []
+    naive: list[Measured] = []
     with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM, latency_ms=latency_ms) as sandbox:
-        ours = run_ours(sandbox, source, "deep")
-        peaks = [max(sandbox.counters()["peak_sessions_by_host"].values())]
-        sandbox.reset()
-        script = [sys.executable, "-m", "benchmarks.naive_deep", str(source), str(folder / "naive.csv")]
-        server, port = sandbox.env["MAILSIFT_DNS_SERVERS"], sandbox.env["MAILSIFT_SMTP_PORT"]
-        naive = measure(
-            [*script, server, port, "500", str(SESSIONS)],
-            environment=os.environ,  # noqa: TID251 - handed on to a child
-        )
-        peaks.append(max(sandbox.counters()["peak_sessions_by_host"].values()))
-    tell(
-        f"(b) deep, {rows:,} rows, {latency_ms} ms a reply, {SESSIONS} sessions a host",
-        ours,
-        {"naive": naive},
+        for _ in range(rounds):
+            sandbox.reset()
+            ours.append(run_ours(sandbox, source, "deep"))
+            peaks = [max(sandbox.counters()["peak_sessions_by_host"].values())]
+            sandbox.reset()
+            naive.append(_naive_deep(sandbox, source, folder / "naive.csv"))
+            peaks.append(max(sandbox.counters()["peak_sessions_by_host"].values()))
+            print(f"most sessions one host saw in deep: mailsift {peaks[0]}, naive {peaks[1]}")
+    title = f"(b) deep, {rows:,} rows, {latency_ms} ms a reply, {SESSIONS} sessions a host, limits lifted"
+    return Compared(title, ours, {"naive": naive})
+
+
+def _naive_deep(sandbox: SandboxProcess, source: Path, out: Path) -> Measured:
+    script = [sys.executable, "-m", "benchmarks.naive_deep", str(source), str(out)]
+    server, port = sandbox.env["MAILSIFT_DNS_SERVERS"], sandbox.env["MAILSIFT_SMTP_PORT"]
+    return measure(
+        [*script, server, port, "500", str(SESSIONS)],
+        environment=os.environ,  # noqa: TID251 - handed on to a child
     )
-    print(f"    most sessions one host saw: mailsift {peaks[0]}, naive {peaks[1]}")
 
 
-def growth(folder: Path, sizes: list[int]) -> None:
+def growth(folder: Path, sizes: Sequence[int], mode: str) -> None:
     """(c): time for each row as the list grows."""
-    print("(c) growth, medium")
+    print(f"(c) growth, {mode}")
     for rows in sizes:
         domains = max(500, rows * 57 // 1000)
         world = SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM)
         source = write_list(world, folder / "growth.csv", rows=rows)
         with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox:
-            done = run_ours(sandbox, source, "medium")
-        each = 1e6 * done.seconds / rows
-        print(
-            f"    {rows:>9,} rows: {done.seconds:6.2f} s, {each:6.2f} us a row, peak {done.peak_mib:.0f} MiB"
+            limits = {"MAILSIFT_MAX_ROWS": str(rows), "MAILSIFT_MAX_BYTES": str(2**31)}
+            done = run_ours(sandbox, source, mode, **limits)
+        each, cpu = 1e6 * done.seconds / rows, 1e6 * sum(done.cpu.values()) / rows
+        line = f"    {rows:>10,} rows: {done.seconds:6.2f} s, {each:6.2f} us a row, {cpu:6.2f} us CPU"
+        print(f"{line}, peak {done.peak_mib:.0f} MiB")
+
+
+def tell(found: Compared) -> None:
+    """Print the medians of all and how many times longer the others took."""
+    seconds, peak = found.of_ours(lambda run: run.seconds), found.of_ours(lambda run: run.peak_mib)
+    cpu = found.of_ours(lambda run: sum(run.cpu.values()))
+    print(f"{found.title}; median of {len(found.ours)}, load {os.getloadavg()[0]:.1f}")
+    print(
+        f"    {'mailsift':11} {seconds:7.2f} s, {cpu:7.2f} s CPU, peak {peak:.0f} MiB, list to result file;"
+    )
+    print("                two worker processes; servers and worker up and warm, no fact known")
+    roles = ", ".join(f"{role} {spent:.1f}" for role, spent in found.ours[-1].cpu.items() if spent >= 0.05)
+    print(f"                CPU of the last run: {roles}")
+    for name, runs in found.others.items():
+        wall, used = (
+            found.of_others(name, lambda run: run.seconds),
+            found.of_others(name, lambda run: run.cpu),
         )
-
-
-def tell(title: str, ours: Run, others: Mapping[str, Measured]) -> None:
-    """Print all runs and how many times longer the others took."""
-    print(title)
-    line = f"    {'mailsift':11} {ours.seconds:7.2f} s from the list to the result file"
-    print(f"{line}, peak {ours.peak_mib:.0f} MiB")
-    for name, other in others.items():
-        ratio = other.seconds / ours.seconds
-        print(f"    {name:11} {other.seconds:7.2f} s, peak {other.peak_mib:.0f} MiB: {ratio:.1f} x")
+        most = max(run.peak_mib for run in runs)
+        line = f"    {name:11} {wall:7.2f} s, {used:7.2f} s CPU, peak {most:.0f} MiB, one process"
+        print(f"{line}: {found.ratio(name):.1f} x")
 
 
 def main() -> None:
     """Run what was asked for; all of it by default."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["medium", "deep", "growth"])
+    parser.add_argument("--only", choices=["medium", "deep", "growth", "long"])
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of (a)")
+    parser.add_argument("--rounds", type=int, default=3, help="of each, in turns; medians are printed")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ms-lists-") as scratch:
         folder = Path(scratch)
         if chosen.only in {None, "medium"}:
-            medium(folder, chosen.rows, chosen.rows * 57 // 1000)
+            tell(medium(folder, chosen.rows, chosen.rounds))
         if chosen.only in {None, "deep"}:
-            deep(folder, 20_000, 20)
+            tell(deep(folder, 20_000, 20, chosen.rounds))
         if chosen.only in {None, "growth"}:
-            growth(folder, [10_000, 100_000, 1_000_000])
+            growth(folder, [10_000, 100_000, 1_000_000], "medium")
+        if chosen.only == "long":  # takes minutes to write the list
+            growth(folder, [1_000_000, 3_000_000, 10_000_000], "fast")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ async def finished(
         if view.finished_at is not None:
             return view
         worker.ensure()
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.2)  # no person looks more often
 
 
 async def time_job(settings: Settings, worker: LocalWorker, source: Path, mode: Mode, out: Path) -> None:

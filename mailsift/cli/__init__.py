@@ -109,14 +109,15 @@ class _Commands(TyperGroup):
         if row is None:
             return None
         if ctx is not None and ctx.meta.get(_LISTING):
-            return TyperCommand(cmd_name, help=row.summary)
+            return TyperCommand(cmd_name, short_help=row.summary)  # whole, not cut off
         module, _, name = row.target.partition(":")
         with _loading():
             found = getattr(import_module(module), name)
         if isinstance(found, typer.Typer):
+            found.rich_markup_mode = None
             command: Any = get_group(found)
         else:
-            alone = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+            alone = typer.Typer(pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
             alone.command(cmd_name)(found)
             command = get_command(alone)
         command.name = cmd_name
@@ -124,7 +125,12 @@ class _Commands(TyperGroup):
 
 
 app = typer.Typer(
-    name="mailsift", cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
+    name="mailsift",
+    cls=_Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,  # help is shown plainly: to load rich takes longer than all else it needs
 )
 
 
