@@ -221,6 +221,64 @@ async def _forward_confirmed(resolver: aiodns.DNSResolver, source: str, helo: st
     return address in {ipaddress.ip_address(host.addr) for host in hosts}
 
 
+NULL_SENDER = (
+    "Probes have the null sender <>, which is how call-outs are told, and block lists name who makes "
+    "them. With a domain of your own, set MAIL_FROM to a mailbox there that is read, and publish SPF for it."
+)
+"""What people are told who have not set a sender."""
+
+
+async def _sender(settings: Settings) -> Finding:
+    """Look at the sender as mail servers do: does its domain take mail, and allow us to send (RFC 7208)?"""
+    domain = settings.mail_from.rpartition("@")[2]
+    if not domain:
+        return Finding("sender", Health.WARNING, NULL_SENDER)
+    sources = [source for source in read_sources(settings) if not source.proxy]
+    addresses = [source.bind or _default_source() for source in sources]
+    async with _dns(settings) as resolver:
+        texts = await _there(resolver, domain, "TXT")
+        takes_mail = await _there(resolver, domain, "MX") or await _there(resolver, domain, "A")
+    problems = [] if takes_mail else [f"{domain} takes no mail, so that servers cannot verify the sender."]
+    if problem := spf_problem(
+        domain, [bytes(text.data).decode("ascii", "replace") for text in texts], addresses
+    ):
+        problems.append(problem)
+    if problems:
+        return Finding("sender", Health.WARNING, " ".join(problems))
+    return Finding("sender", Health.OK, f"{domain} takes mail and has SPF for the addresses we probe from.")
+
+
+def spf_problem(domain: str, texts: Sequence[str], addresses: Sequence[str]) -> str:
+    """Return what is wrong with a domain's SPF (RFC 7208) for these addresses, "" when nothing is seen.
+
+    Only addresses that stand in the record itself are compared; one that speaks of other names or records is
+    given the benefit of the doubt.
+    """
+    records = [text.lower().split()[1:] for text in texts if text.lower().split()[:1] == ["v=spf1"]]
+    if len(records) != 1:
+        return f"{domain} has {'several SPF records' if records else 'no SPF record'}; publish one."
+    (terms,) = records
+    literal = [term.lstrip("+") for term in terms if term.lstrip("+").startswith(("ip4:", "ip6:"))]
+    if any(term.lstrip("+-~?") != "all" and term.lstrip("+") not in literal for term in terms):
+        return ""
+    try:
+        networks = [ipaddress.ip_network(term.partition(":")[2], strict=False) for term in literal]
+    except ValueError:
+        return f"The SPF record of {domain} has an address that is none."
+    missing = [one for one in addresses if not any(ipaddress.ip_address(one) in net for net in networks)]
+    return f"The SPF record of {domain} does not name {', '.join(missing)}." if missing else ""
+
+
+async def _there(resolver: aiodns.DNSResolver, name: str, kind: str) -> list[Any]:
+    """Return the records there are; none where DNS denies them."""
+    try:
+        return await _records(resolver, name, kind)
+    except aiodns.error.DNSError as error:
+        if error.args[0] in {aiodns.error.ARES_ENODATA, aiodns.error.ARES_ENOTFOUND}:
+            return []
+        raise
+
+
 def _default_source() -> str:
     """Return the address the default route would use; nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -244,4 +302,5 @@ CHECKS: dict[str, Check] = {
     "port 25": _port_25,
     "proxies": _proxies,
     "reverse name": _reverse_name,
+    "sender": _sender,
 }

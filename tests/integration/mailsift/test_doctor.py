@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.cli.doctor import DISTRUSTED, Finding, Health, examine
+from mailsift.cli.doctor import DISTRUSTED, NULL_SENDER, Finding, Health, examine, spf_problem
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from tests.support.installation import settings_for
@@ -82,3 +82,32 @@ async def test_a_resolver_that_does_not_know_what_everybody_knows_is_not_trusted
     assert found["resolver"].health is Health.OK
     found = await findings(settings.model_copy(update={"dns_canaries": ("nobody-knows-me.test",)}))
     assert found["resolver"] == Finding("resolver", Health.FAILED, DISTRUSTED)
+
+
+async def test_the_sender_is_looked_at_as_mail_servers_do(settings: Settings) -> None:
+    found = await findings(settings.model_copy(update={"mail_from": ""}))
+    assert found["sender"] == Finding("sender", Health.WARNING, NULL_SENDER)
+    found = await findings(settings.model_copy(update={"mail_from": "probe@ordinary.sandbox.test"}))
+    assert found["sender"].detail == "ordinary.sandbox.test has no SPF record; publish one."
+    found = await findings(settings.model_copy(update={"mail_from": "probe@no-mail.sandbox.test"}))
+    assert found["sender"].detail.startswith("no-mail.sandbox.test takes no mail")
+
+
+@pytest.mark.parametrize(
+    ("texts", "problem"),
+    [
+        (["v=spf1 ip4:203.0.113.0/24 -all", "google-site-verification=x"], ""),
+        (["v=spf1 include:_spf.example.net -all"], ""),
+        (["v=spf1 mx ~all"], ""),
+        (["v=spf1 ip4:198.51.100.1 -all"], "The SPF record of a.example does not name 203.0.113.9."),
+        (["v=spf1 -ip4:203.0.113.9 ip6:2001:db8::/32 -all"], ""),
+        (["v=spf1 -all"], "The SPF record of a.example does not name 203.0.113.9."),
+        (["v=spf1 -all", "v=spf1 mx -all"], "a.example has several SPF records; publish one."),
+        (["v=spf1 ip4:300.1.1.1 -all"], "The SPF record of a.example has an address that is none."),
+        ([], "a.example has no SPF record; publish one."),
+    ],
+)
+def test_an_spf_record_names_the_addresses_we_probe_from_or_leaves_it_to_others(
+    texts: list[str], problem: str
+) -> None:
+    assert spf_problem("a.example", texts, ["203.0.113.9"]) == problem
