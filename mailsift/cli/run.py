@@ -22,7 +22,7 @@ from mailsift.jobs.results.breakdown import rows_by_result
 from mailsift.jobs.results.export import export, format_of
 from mailsift.jobs.service import JobService, check_readable
 from mailsift.jobs.views import AccountId, JobId, JobOptions
-from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.errors import MailsiftError, outage_of
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import Providers
 from mailsift.runtime.installation import LocalWorker, installation
@@ -183,7 +183,7 @@ async def follow(
         raise MailsiftError(view.error_code, view.error_detail)
     try:
         results = await write(service, account, job_id, out)
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except (KeyboardInterrupt, asyncio.CancelledError, MailsiftError):
         _say_how_to_go_on(job_id, out)
         raise
     show_summary(view, results, out)
@@ -192,12 +192,21 @@ async def follow(
 
 
 async def write(service: JobService, account: AccountId, job_id: JobId, out: Path) -> dict[str, int]:
-    """Write the job's results, whole or not at all; returns rows by result code."""
+    """Write the job's results, whole or not at all; returns rows by result code.
+
+    Raises:
+        MailsiftError: `output_not_writable`, and what the service says.
+    """
     partial = out.with_name(f"{out.name}.partial")
     async with service.results(account, job_id) as results:
         try:
             export(results, partial, format=format_of(out))
             partial.replace(out)
+        except Exception as error:
+            if not (outage := outage_of(error)):
+                raise
+            text = f"{out} cannot be written: {os.strerror(outage)}."
+            raise MailsiftError("output_not_writable", text) from error
         finally:
             partial.unlink(missing_ok=True)
         return rows_by_result(results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from uuid import uuid4
 import pytest
 
 from mailsift.cli import run
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.states import JobState
 
 
@@ -68,3 +70,17 @@ async def test_who_interrupts_the_export_is_told_how_to_go_on(
         await run.follow(*everything, as_json=False)
     told = "".join(capsys.readouterr())
     assert f"mailsift jobs resume {job} --output" in told
+
+
+async def test_a_disk_that_fills_up_while_the_result_is_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export(_results: Path, out: Path, **_: object) -> int:
+        out.write_text("email\nhalf of a li")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(run, "export", export)
+    with pytest.raises(MailsiftError) as caught:
+        await run.write(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
+    assert (caught.value.code, names(tmp_path)) == ("output_not_writable", [])
+    assert caught.value.message.endswith("out.csv cannot be written: No space left on device.")
