@@ -66,7 +66,9 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def error_fields(error: Exception) -> dict[str, str]:
-    """Name an error and its place without its words: they may hold an address."""
+    """Name an error (ours by its code) and its place without its words: they may hold an address."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    if isinstance(error, MailsiftError):
+        return {"error": error.code, "at": place}
     return {"error": f"{type(error).__module__}.{type(error).__qualname__}", "at": place}

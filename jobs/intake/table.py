@@ -163,7 +163,8 @@ def _found(first: Sequence[str], shares: Sequence[float]) -> int:
         return best
     if named:
         return named[0][1]
-    raise MailsiftError("no_address_column", "No column is named like one with addresses or holds addresses.")
+    text = "No column is named like one with addresses, and none holds addresses: name it (option column)."
+    raise MailsiftError("no_address_column", text)
 
 
 def _printable(name: str) -> str:

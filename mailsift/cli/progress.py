@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mailsift.jobs.service import JobService
-from mailsift.jobs.views import AccountId, JobId, JobView
+from mailsift.jobs.views import WAITS_FOR_STORAGE, AccountId, JobId, JobView
 from mailsift.storage.states import JobState
 
 console = Console(stderr=True)
@@ -91,6 +91,7 @@ def progress_bar(view: JobView, rate: float) -> Group:
             style="dim",
         )
         for wait in view.waiting[:3]
+        if wait.reason != WAITS_FOR_STORAGE
     ]
     return Group(grid, *_warned(view), *waits)
 
@@ -106,15 +107,22 @@ def _warned(view: JobView) -> list[Text]:
 
 def _line(view: JobView, rate: float) -> Text:
     percent = 100 * view.processed // view.total if view.total else 0
-    line = Text(
-        f"{_DOING.get(view.state, view.state.value)}  {view.processed:,}/{view.total:,}  {percent}%  "
-    )
+    line = Text(f"{_doing(view)}  {view.processed:,}/{view.total:,}  {percent}%  ")
     for status, count in (("valid", view.valid), ("risky", view.risky), ("invalid", view.invalid)):
         line.append(f"{status} {count:,}  ", style=_COLOURS[status])
     if rate > 0:
         line.append(f"{rate:,.0f}/s  ")
     line.append(_eta(view))
     return line
+
+
+def _doing(view: JobView) -> str:
+    """Say what the job does; what it waits for itself, not its addresses, before all else."""
+    for wait in view.waiting:
+        if wait.reason == WAITS_FOR_STORAGE:
+            until = _clock(wait.until)
+            return f"waiting for storage until {until} (is a disk full, or the blob store away?)"
+    return _DOING.get(view.state, view.state.value)
 
 
 def _eta(view: JobView) -> str:

@@ -13,7 +13,7 @@ from rich.console import Console
 from mailsift.cli import progress
 from mailsift.cli.progress import Speed, show_summary, summary_of
 from mailsift.jobs.eta import TimeLeft
-from mailsift.jobs.views import JobView
+from mailsift.jobs.views import WAITS_FOR_STORAGE, JobView
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.states import JobState
 from tests.support.job_views import RUNNING, START
@@ -101,3 +101,11 @@ def test_the_summary_names_the_file_in_one_piece(shown: io.StringIO) -> None:
     assert lines[-1] == f"Result: {out}"
     assert lines[-2] == "2,000 rows, 100 duplicates, 12.3 s (162 rows/s)"
     assert any(line.split() == ["deliverable", "400", "20.0", "%"] for line in lines)
+
+
+def test_a_job_that_waits_for_storage_says_so_and_until_when() -> None:
+    waits = Waiting("", WAITS_FOR_STORAGE, 0, START)
+    said = text(replace(RUNNING, state=JobState.INTAKE, total=0, processed=0, waiting=(waits,)), 0)
+    assert f"waiting for storage until {START.astimezone():%H:%M:%S} (is a disk full" in said
+    assert "reading" not in said
+    assert "addresses" not in said
