@@ -114,7 +114,8 @@ def choose_columns(results: Path, wanted: Sequence[str]) -> list[str]:
         MailsiftError: `unknown_column`.
     """
     ids = read_names(results)
-    ours = [name for name in pl.read_parquet_schema(results) if name not in ids]
+    schema = pl.scan_parquet(results, glob=False).collect_schema()
+    ours = [name for name in schema if name not in ids]
     known = {name.removeprefix(VERDICT_PREFIX): name for name in ours} | {name: name for name in ours}
     known |= {name: id_ for id_, name in reversed(ids.items())}  # of equal names the first is meant
     if not set(wanted) <= set(known):

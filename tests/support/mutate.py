@@ -148,8 +148,8 @@ def _of_python(path: str, source: str) -> Iterator[Breakage]:
 
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.expr | ast.stmt) and node.end_lineno and node.end_col_offset:
-            if lines[node.lineno - 1].startswith("@dataclass"):
-                continue  # frozen or not, nobody changes it
+            if lines[node.lineno - 1].lstrip().startswith(("@dataclass", "@lru_cache")):
+                continue  # frozen or not, nobody changes it; one more or less is remembered
             start, end = place(node.lineno, node.col_offset), place(node.end_lineno, node.end_col_offset)
             if (instead := _broken(node)) is not None:
                 yield _at(path, source, start, end, instead)

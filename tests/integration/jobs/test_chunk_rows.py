@@ -284,6 +284,36 @@ async def test_a_job_whose_providers_are_all_busy_blocks_nobody(database_url: st
         assert found.job_id == free
 
 
+async def test_jobs_that_have_nothing_to_take_hide_nobody_however_many_they_are(database_url: str) -> None:
+    async with opened(database_url) as database:
+        for _ in range(33):
+            await add_job(database, slices=some(1, lane="google", delay=600))
+        ready = await add_job(database, slices=some(1))
+        found = await claim(database)
+        assert found is not None
+        assert found.job_id == ready
+        for _ in range(33):
+            await add_job(database, slices=some(1))
+        looked_at = await add_job(database, slices=some(1, lane="yahoo"))
+        found = await claim(database, triage=False)
+        assert found is not None
+        assert found.job_id == looked_at
+
+
+async def test_what_another_claimer_is_taking_is_neither_waited_for_nor_replaced(database_url: str) -> None:
+    async with opened(database_url) as database:
+        later = NewChunk(10, "blob", 0, "yahoo", "throttled", 600)
+        job = await add_job(database, slices=[*some(1, lane="google"), later])
+        async with asyncio.timeout(60), database.begin() as connection:
+            taken = await chunks.claim(
+                connection, owner="slow", lease=60, job_cap=9, small_only=False, triage=True
+            )
+            assert taken is not None
+            assert await claim(database) is None  # and not the one whose time has not come
+            async with database.begin() as beside:
+                await chunks.hold(beside, job, throttle_key="google", delay=60, waits_for="throttled")
+
+
 async def test_the_job_that_is_furthest_behind_is_served_first_among_many(database_url: str) -> None:
     async with opened(database_url) as database:
         order = [await add_job(database, account=f"a{n}", slices=some(2)) for n in range(6)]
@@ -366,6 +396,11 @@ async def test_a_job_starts_beside_the_others_and_changes_nobodys_turn(database_
         assert (await vtimes(database))[beside] == (account, 0.0)
         own = await add_job(database, account="old", slices=some(20))
         assert (await vtimes(database))[own] == (account, behind)
+        async with database.begin() as connection:
+            raised = text("UPDATE job SET vtime = vtime + 1000 WHERE id = :id")
+            await connection.execute(raised, {"id": old})
+        third = await add_job(database, account="old", slices=some(20))
+        assert (await vtimes(database))[third] == (account, behind)  # beside the one that is furthest behind
         assert (await vtimes(database))[idle] == before[idle] == (0.0, 0.0)  # until it has something to do
 
 

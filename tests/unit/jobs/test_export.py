@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from mailsift.jobs.columns import names_metadata
-from mailsift.jobs.results.export import ExportFormat, export, format_of
+from mailsift.jobs.results.export import ExportFormat, choose_columns, export, format_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.verdict import Status
@@ -222,3 +222,16 @@ def test_jsonl_has_null_for_what_json_has_no_number_for(tmp_path: Path) -> None:
 def test_a_line_end_in_a_columns_name_ends_no_line(tmp_path: Path) -> None:
     rows = read_csv(results(tmp_path, {"a\rb": pl.Series(["x"]), "c\nd": pl.Series(["y"])}))
     assert [row[:2] for row in rows] == [["a'\rb".replace("'", ""), "c\nd"], ["x", "y"]]
+
+
+def test_a_sheet_holds_whole_numbers_as_numbers_as_far_as_they_are_exact(tmp_path: Path) -> None:
+    most = 2**53 - 1
+    path = results(tmp_path, {"n": pl.Series([most, -most, most + 2, -most - 2])})
+    assert [row[0].value for row in sheet(path)[1:]] == [most, -most, str(most + 2), str(-most - 2)]
+
+
+def test_columns_are_chosen_by_their_names_and_ours_with_or_without_the_prefix(tmp_path: Path) -> None:
+    path = results(tmp_path, {"email": pl.Series(["x"]), "email#2": pl.Series(["y"])})
+    assert choose_columns(path, ["score", "email", "mailsift_score"]) == ["mailsift_score", "c0"]
+    with pytest.raises(MailsiftError, match="unknown_column"):
+        choose_columns(path, ["email", "phone"])

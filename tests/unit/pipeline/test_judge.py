@@ -86,6 +86,10 @@ def test_every_score_lies_in_the_band_of_its_status() -> None:
     assert len(_walk()) > 50_000
 
 
+def test_the_bands_part_the_scores_as_the_design_says() -> None:
+    assert BANDS == {Status.VALID: (60, 100), Status.RISKY: (20, 59), Status.INVALID: (0, 19)}
+
+
 def test_invalid_is_said_exactly_where_something_speaks_against_the_address() -> None:
     wrong = [
         (evidence, policy)
@@ -116,6 +120,8 @@ def test_valid_in_deep_needs_an_accepted_mailbox_and_a_refused_random_one() -> N
 
 
 def test_the_flags_repeat_the_evidence() -> None:
+    assert judge(replace(_DEEP, free=True)).is_free
+    assert not judge(_DEEP).is_free
     for evidence, _, verdict in _walk():
         assert verdict.catch_all == (evidence.catch_all is Known.YES)
         assert verdict.mx_valid == (evidence.domain is DomainState.ROUTED)

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mailsift.pipeline.facts import Answer, MailboxFact
-from mailsift.pipeline.probe.breaker import Breaker, RefusalGauge, RefusalJump, RefusalWatch
+from mailsift.pipeline.probe.breaker import BASELINE, Breaker, RefusalGauge, RefusalJump, RefusalWatch
 
 DOMAIN = "big.test"
 
@@ -58,6 +58,11 @@ def test_refusals_since_the_jump_are_doubted_and_those_before_stand() -> None:
 )
 def test_what_is_no_jump_is_believed(answers: str) -> None:
     assert doubted(answers) == []
+
+
+def test_a_past_of_two_hundred_answers_is_enough_and_one_less_is_not() -> None:
+    assert doubted("+" * (BASELINE + 5) + "-" * 45) != []  # 45 of the recent 50
+    assert doubted("+" * (BASELINE + 4) + "-" * 45) == []
 
 
 def test_the_doubt_ends_when_the_provider_is_itself_again() -> None:
