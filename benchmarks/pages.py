@@ -46,7 +46,7 @@ MOST_MS, MOST_BYTES = 100, 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class ServedInstallation:
     """The API, and the settings it runs with."""
 
     url: str
@@ -105,15 +105,15 @@ async def timed(client: httpx.AsyncClient, path: str, times: int) -> Timed:
     return Timed(path, spent, len(answer.content))
 
 
-async def measure(house: House, job: str, times: int) -> list[Timed]:
+async def measure(served: ServedInstallation, job: str, times: int) -> list[Timed]:
     """Fill the installation and look at every page as an owner who is an operator, too."""
     for cleared in ("UPDATE job SET chunks = 0", "DELETE FROM throughput", "DELETE FROM worker"):
-        await sql(house.settings, cleared)  # what the job has left is in the way of what is made up
-    await fill(house.settings, jobs=1_000, chunks=20)
+        await sql(served.settings, cleared)  # what the job has left is in the way of what is made up
+    await fill(served.settings, jobs=1_000, chunks=20)
     move = "UPDATE job SET account_id = (SELECT id FROM account WHERE name = :name)"
-    await sql(house.settings, move, name=ACCOUNT)
-    email = await person(house, operator=True, account=ACCOUNT)
-    async with browser(house) as client:
+    await sql(served.settings, move, name=ACCOUNT)
+    email = await person(served, operator=True, account=ACCOUNT)
+    async with browser(served) as client:
         await sign_in(client, email)
         return [await timed(client, page.format(job=f"/jobs/{job}"), times) for page in PAGES]
 
@@ -128,7 +128,7 @@ def main() -> None:
         settings = settings_of(environment)
         job = asyncio.run(finished_job(settings, Path(folder), chosen.rows))
         with served("mailsift", "api", environment=environment) as server:
-            pages = asyncio.run(measure(House(server.url, settings), str(job), chosen.times))
+            pages = asyncio.run(measure(ServedInstallation(server.url, settings), str(job), chosen.times))
     for page in sorted(pages, key=lambda page: page.ms):
         shown = page.path.replace(str(job), "1m-rows")
         print(f"{page.ms:6.1f} ms  worst {max(page.times):6.1f} ms  {page.size / 1000:6.1f} kB  {shown}")

@@ -43,10 +43,10 @@ class _Handler(logging.StreamHandler[TextIO]):
 
 
 def configure_logs(level: int = logging.WARNING) -> None:
-    """Send the house's events, and the warnings of libraries and of Python, to stderr.
+    """Send Mailsift's events, and the warnings of libraries and of Python, to stderr.
 
     Args:
-        level: of the house's events; libraries tell warnings and worse.
+        level: of Mailsift's events; libraries tell warnings and worse.
     """
     structlog.configure(
         processors=[*_PROCESSORS, _plain, _json],

@@ -1,4 +1,4 @@
-"""The one error root of the house."""
+"""The one root of Mailsift's errors."""
 
 from __future__ import annotations
 

@@ -37,11 +37,13 @@ class CompressionMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "http":
-            send = _Answer(send, accepted=accepts_gzip(Headers(scope=scope).get("accept-encoding", ""))).send
+            send = _Compressor(
+                send, accepted=accepts_gzip(Headers(scope=scope).get("accept-encoding", ""))
+            ).send
         await self._app(scope, receive, send)
 
 
-class _Answer:
+class _Compressor:
     """An answer on its way out."""
 
     def __init__(self, send: Send, *, accepted: bool) -> None:

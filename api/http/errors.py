@@ -271,7 +271,7 @@ class RefusedError(MailsiftError):
 
 
 def install_error_handlers(app: FastAPI, error_page: ErrorPage) -> None:
-    """Give the application the house's answers to errors, and to people a page of them."""
+    """Give the application Mailsift's answers to errors, and to people a page of them."""
     app.state.error_page = error_page
     app.add_exception_handler(MailsiftError, _on_mailsift_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)

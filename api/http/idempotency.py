@@ -26,7 +26,7 @@ from typing_extensions import override
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.errors import STATUS_OF, RefusedError, error_headers, error_response, is_test
 from mailsift.api.http.inputs import StrictRoute
-from mailsift.api.http.responses import Answer
+from mailsift.api.http.responses import EnvelopeResponse
 from mailsift.events.signing import Vault
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.storage.database import Database
@@ -140,7 +140,7 @@ class AnswerStore:
             await idempotency.finish(connection, wanted, token, sealed, _job_in(kept.body) or job_id)
         return response
 
-    def _again(self, wanted: idempotency.Request, known: idempotency.Known | None) -> Response:
+    def _again(self, wanted: idempotency.Request, known: idempotency.KnownRequest | None) -> Response:
         if known is not None and known.fingerprint != wanted.fingerprint:
             text = "This Idempotency-Key was used with another request."
             raise MailsiftError("idempotency_key_reused", text)
@@ -204,7 +204,11 @@ def _marking(handler: Handler) -> Handler:
 
     async def handle(request: Request) -> Response:
         response = await handler(request)
-        return response.of_test_mode() if isinstance(response, Answer) and is_test(request) else response
+        return (
+            response.of_test_mode()
+            if isinstance(response, EnvelopeResponse) and is_test(request)
+            else response
+        )
 
     return handle
 

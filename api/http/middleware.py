@@ -69,7 +69,7 @@ class RequestMiddleware:
             exchange.log(span, self._log)
 
 
-def _told(error: Exception) -> MailsiftError:
+def _public_error(error: Exception) -> MailsiftError:
     """Return what is said of an error nobody expected: that the disk is full, or nothing."""
     if is_full(error):
         text = (
@@ -131,7 +131,7 @@ class _Exchange:
             where = f"{place.tb_frame.f_code.co_qualname}:{place.tb_lineno}" if place is not None else ""
             _log.error("request.broken", error=type(error).__qualname__, where=where)
             if not self._status:
-                await self.answer(_told(error))
+                await self.answer(_public_error(error))
 
     async def answer(self, error: MailsiftError) -> None:
         """Send an error."""

@@ -75,18 +75,18 @@ UtcTime = Annotated[
 _JSON: Final = TypeAdapter[Any](Any)
 
 
-class Answer(JSONResponse):
+class EnvelopeResponse(JSONResponse):
     """Written by pydantic: of all we do for a small answer, Python's own JSON took the most time."""
 
     def __init__(self, content: dict[str, Any], status: int, headers: dict[str, str] | None) -> None:
         self._content = content
         super().__init__(content, status, headers)
 
-    def of_test_mode(self) -> Answer:
+    def of_test_mode(self) -> EnvelopeResponse:
         """Return the same answer, marked as one of test mode."""
         names = ("content-length", "content-type")
         headers = {name: value for name, value in self.headers.items() if name not in names}
-        return Answer({**self._content, "test": True}, self.status_code, headers)
+        return EnvelopeResponse({**self._content, "test": True}, self.status_code, headers)
 
     @override
     def render(self, content: Any) -> bytes:
@@ -98,4 +98,4 @@ def answer(
 ) -> JSONResponse:
     """Return a good answer; `data` holds JSON types and ViewModels."""
     body = {"data": data, "message": message, "status": status, "success": True}
-    return Answer(body, status, headers)
+    return EnvelopeResponse(body, status, headers)

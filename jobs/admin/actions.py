@@ -213,7 +213,7 @@ class JobActions:
                 done += 1
             except MailsiftError as error:
                 refused[error.code] += 1
-        await self._tell(actor, action, wanted, done)
+        await self._audit_bulk(actor, action, wanted, done)
         await self._waker.wake(min(done, 4))
         return Applied(done, dict(refused))
 
@@ -234,7 +234,7 @@ class JobActions:
         if action is JobAction.CANCEL:
             JOBS_ENDED.labels(JobTransition.CANCEL.target).inc()
 
-    async def _tell(self, actor: str, action: JobAction, wanted: JobFilter, done: int) -> None:
+    async def _audit_bulk(self, actor: str, action: JobAction, wanted: JobFilter, done: int) -> None:
         asked = {
             "states": list(wanted.states),
             "account": wanted.account,

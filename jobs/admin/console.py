@@ -19,7 +19,7 @@ from mailsift.jobs.admin.models import (
     throttle_rows,
 )
 from mailsift.jobs.admin.reading import InstallationReader
-from mailsift.jobs.admin.timeline import JobHistory
+from mailsift.jobs.admin.timeline import JobTimeline
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.rates import ProviderRates
 from mailsift.jobs.service import JobEvent
@@ -177,7 +177,7 @@ class Console:
                 troubled=await leases.troubled(connection, limit=_SOME, job_id=job_id),
                 events=[JobEvent(**event) for event in await jobs.events_of(connection, job_id)],
                 audit=await job_search.audit_of(connection, str(job_id), limit=50),
-                history=JobHistory(
+                history=JobTimeline(
                     row["step_at"],
                     await timelines.chunks(connection, job_id, limit=_REASONS),
                     await timelines.waits(connection, job_id),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mailsift.jobs.admin.alarms import Alarm
-from mailsift.jobs.admin.timeline import JobHistory
+from mailsift.jobs.admin.timeline import JobTimeline
 from mailsift.jobs.eta import Batch, JobLoad, ProviderBacklog, TimeLeft, time_left
 from mailsift.jobs.rates import ProviderRates
 from mailsift.jobs.service import JobEvent
@@ -121,7 +121,7 @@ class JobDetails:
     troubled: Sequence[TroubledChunk]
     events: Sequence[JobEvent]
     audit: Sequence[AuditRow]
-    history: JobHistory
+    history: JobTimeline
 
 
 @dataclass(frozen=True, slots=True)

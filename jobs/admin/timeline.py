@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from mailsift.jobs.views import JobView
-from mailsift.storage.sql.timelines import ChunkHistory, DeliveryHistory, Wait
+from mailsift.storage.sql.timelines import ChunkHistory, DeliveryHistory, ObservedWait
 from mailsift.storage.states import JobState
 
 
@@ -30,7 +30,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class JobHistory:
+class JobTimeline:
     """What the database knows of the course of a job.
 
     Attributes:
@@ -42,7 +42,7 @@ class JobHistory:
 
     step_at: datetime | None
     chunks: ChunkHistory
-    waits: Sequence[Wait]
+    waits: Sequence[ObservedWait]
     deliveries: Sequence[DeliveryHistory]
 
 
@@ -71,12 +71,12 @@ _DELIVERED: Final = {
 }
 
 
-def timeline(view: JobView, history: JobHistory) -> list[Moment]:
+def timeline(view: JobView, history: JobTimeline) -> list[Moment]:
     """Return what happened to a job and what is to come, in the order of time."""
     return sorted(_moments(view, history), key=lambda moment: moment.at)
 
 
-def _moments(view: JobView, history: JobHistory) -> Iterator[Moment]:
+def _moments(view: JobView, history: JobTimeline) -> Iterator[Moment]:
     chunks = history.chunks
     yield Moment(view.created_at, "Uploaded", view.name)
     if history.step_at is not None and view.state is JobState.INTAKE:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars.datatypes import DataTypeClass
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, column_id, names_metadata
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read_json import read_json
-from mailsift.jobs.intake.read_parquet import read_parquet
 from mailsift.jobs.intake.read_text import read_text
 from mailsift.jobs.intake.read_xlsx import read_xlsx
 from mailsift.jobs.intake.sniff import (
@@ -24,6 +24,7 @@ from mailsift.jobs.intake.sniff import (
     encoding_of,
     gunzip,
     looks_like_json,
+    too_many_columns,
     too_many_rows,
 )
 from mailsift.jobs.intake.table import (
@@ -77,7 +78,7 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
         case FileContainer.ZIP:
             return read_xlsx(source, limits)
         case FileContainer.PARQUET:
-            return read_parquet(source, limits)
+            return _read_parquet(source, limits)
         case FileContainer.GZIP:
             source, packed = workdir / "unpacked", source
             gunzip(packed, source, limits)
@@ -90,6 +91,36 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
     if kind := looks_like_json(head.decode(encoding, errors="replace")):
         return read_json(source, encoding, array=kind == "json", limits=limits)
     return read_text(source, encoding, workdir, limits)
+
+
+def _read_parquet(path: Path, limits: IntakeLimits) -> SourceTable:
+    """Read a Parquet file; columns keep their types.
+
+    Raises:
+        MailsiftError: `bad_parquet` among those of `take_in`.
+    """
+    try:
+        frame = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        schema = frame.collect_schema()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
+        raise MailsiftError("bad_parquet", "The Parquet file is damaged or of an unknown kind.") from None
+    if len(schema) > limits.columns:
+        raise too_many_columns(limits.columns)
+    for place, dtype in enumerate(schema.dtypes(), start=1):
+        if _cannot_travel(dtype):
+            text = f"Column {place} is of a type that no other format can carry."
+            raise MailsiftError("bad_parquet", text)
+    ids = {name: column_id(index) for index, name in enumerate(schema)}
+    return SourceTable(frame.rename(ids), tuple(schema), "parquet")
+
+
+def _cannot_travel(dtype: pl.DataType | DataTypeClass, *, inside: bool = False) -> bool:
+    """Say whether a type is opaque, or has bytes inside other values, which JSON text cannot show."""
+    if isinstance(dtype, pl.List | pl.Array):
+        return _cannot_travel(dtype.inner, inside=True)
+    if isinstance(dtype, pl.Struct):
+        return any(_cannot_travel(inner, inside=True) for inner in dtype.to_schema().values())
+    return dtype in {pl.Object, pl.Unknown} or (inside and dtype == pl.Binary)
 
 
 def _head(path: Path) -> bytes:

@@ -136,7 +136,7 @@ class Browser:
     async def _breakdown(self, row: Row) -> Breakdown:
         job_id = JobId(row["id"])
         if row["state"] == JobState.COMPLETED:
-            return await self._kept(job_id)
+            return await self._final_breakdown(job_id)
         running = await self._so_far(row)
         breakdown = running.breakdown
         if breakdown is None or self._monotonic() >= running.again_at:
@@ -148,7 +148,7 @@ class Browser:
             running.breakdown = breakdown
         return breakdown
 
-    async def _kept(self, job_id: JobId) -> Breakdown:
+    async def _final_breakdown(self, job_id: JobId) -> Breakdown:
         """Return the breakdown of a complete job; one that has none is counted up now."""
         kept = await self._if_there(JobBlobs(job_id).breakdown)
         if kept is not None:

@@ -311,8 +311,6 @@ ABSENT = any_of(
     rf"(?:recipients )?{BOX}\b",
     rf"\bno {_KIND}{{0,2}}{BOX} (?:set up|configured|matche?s|matching|associated|defined|corresponds)\b",
 )
-_AT_ONCE = r"^(?:(?:the-address|sorry|error|this|the|recipient address rejected)[ .,:;-]*){0,4}"
-"""The start of a reply that comes to its point without a word about anything else."""
 
 _CLOSED = (
     r"(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated"
@@ -344,8 +342,6 @@ CLOSED_BOX = (
     rf"{BOX}\b"
 )
 CLOSED = any_of(BOX_CLOSED, CLOSED_BOX)
-CLOSED_AT_ONCE = rf"{_AT_ONCE}{CLOSED}"
-ABSENT_AT_ONCE = rf"{_AT_ONCE}{ABSENT}"
 
 FULL = any_of(
     r"\bquota\b",

@@ -25,7 +25,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownRequest:
     """What is known of a key.
 
     Attributes:
@@ -102,11 +102,13 @@ async def begin(connection: Connection, request: Request, token: UUID, *, lease:
     return (await connection.execute(_BEGIN, values)).rowcount == 1
 
 
-async def known(connection: Connection, request: Request) -> Known | None:
+async def known(connection: Connection, request: Request) -> KnownRequest | None:
     """Return what is known of the request's key."""
     values = {"account_id": request.account_id, "key": request.key}
     row = (await connection.execute(_FOUND, values)).one_or_none()
-    return Known(row.fingerprint, bytes(row.answer) if row.answer is not None else None) if row else None
+    if row is None:
+        return None
+    return KnownRequest(row.fingerprint, None if row.answer is None else bytes(row.answer))
 
 
 async def renew(connection: Connection, request: Request, token: UUID, *, lease: float) -> None:

@@ -33,7 +33,7 @@ class ChunkHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class ObservedWait:
     """Addresses that wait, why, and until when the first of them does."""
 
     reason: str
@@ -86,9 +86,9 @@ async def chunks(connection: Connection, job_id: UUID, *, limit: int) -> ChunkHi
     return ChunkHistory(**row, failures=[Failure(**one) for one in found.mappings()])
 
 
-async def waits(connection: Connection, job_id: UUID) -> list[Wait]:
+async def waits(connection: Connection, job_id: UUID) -> list[ObservedWait]:
     """Return what waits of a job, what goes on first comes first."""
-    return [Wait(**row) for row in (await connection.execute(_WAITS, {"job_id": job_id})).mappings()]
+    return [ObservedWait(**row) for row in (await connection.execute(_WAITS, {"job_id": job_id})).mappings()]
 
 
 async def deliveries(connection: Connection, job_id: UUID, *, limit: int) -> list[DeliveryHistory]:

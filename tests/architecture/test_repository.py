@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,12 @@ def folders() -> list[str]:
 def test_every_folder_at_the_top_is_imported_from_below_mailsift(folder: str) -> None:
     assert (ROOT / "mailsift" / folder).readlink() == Path("..", folder)
     assert (ROOT / "mailsift" / folder).resolve() == ROOT / folder
+
+
+def test_no_two_classes_have_one_name() -> None:
+    sources = (path.read_text() for path in tracked(*(f"{folder}/*.py" for folder in folders())))
+    names = Counter(name for source in sources for name in re.findall(r"^class (\w+)", source, re.MULTILINE))
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_the_lock_pins_every_package_with_hashes_and_names_no_address() -> None:

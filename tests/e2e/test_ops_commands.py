@@ -26,7 +26,7 @@ def settings(short_tmp: Path, shared_servers: Callable[[], Urls]) -> Settings:
     return made
 
 
-def told(keyboard: Keyboard, settings: Settings, *words: object) -> list[dict[str, Any]]:
+def printed(keyboard: Keyboard, settings: Settings, *words: object) -> list[dict[str, Any]]:
     typed = keyboard.type(settings, "ops", *words, "--json")
     assert typed.status == 0, typed.err
     return [json.loads(line) for line in typed.out.splitlines()]
@@ -48,7 +48,7 @@ def test_top_shows_one_picture_of_everything(settings: Settings, keyboard: Keybo
 
 
 def test_top_for_machines_is_one_object_with_the_same_numbers(settings: Settings, keyboard: Keyboard) -> None:
-    (seen,) = told(keyboard, settings, "top")
+    (seen,) = printed(keyboard, settings, "top")
     assert seen["backlog"]["ready"] + seen["backlog"]["waiting"] + seen["backlog"]["leased"] == 240 * 900
     assert seen["slots"]["all"] == 35
     assert seen["jobs"]["running"] == 8
@@ -69,16 +69,16 @@ def test_top_goes_on_until_it_is_stopped(settings: Settings) -> None:
 
 
 def test_jobs_are_filtered_by_state_account_text_and_age(settings: Settings, keyboard: Keyboard) -> None:
-    everything = told(keyboard, settings, "jobs", "--state", "", "--limit", 1000)
+    everything = printed(keyboard, settings, "jobs", "--state", "", "--limit", 1000)
     assert len(everything) == 60
-    assert {one["state"] for one in told(keyboard, settings, "jobs", "--state", "ended")} <= {
+    assert {one["state"] for one in printed(keyboard, settings, "jobs", "--state", "ended")} <= {
         "completed",
         "failed",
         "cancelled",
     }
-    (one,) = told(keyboard, settings, "jobs", "--state", "", "--text", "newsletter 17")
+    (one,) = printed(keyboard, settings, "jobs", "--state", "", "--text", "newsletter 17")
     assert (one["name"], one["total"]) == ("newsletter 17", 20000)
-    old = told(keyboard, settings, "jobs", "--state", "", "--age", ">8h", "--limit", 1000)
+    old = printed(keyboard, settings, "jobs", "--state", "", "--age", ">8h", "--limit", 1000)
     assert 0 < len(old) < 10
     typed = keyboard.type(settings, "ops", "jobs", "--limit", 2)
     assert "newsletter 1" in typed.out
@@ -91,10 +91,10 @@ def test_a_filter_nobody_can_mean_is_refused(settings: Settings, keyboard: Keybo
 
 
 def test_workers_are_shown_and_drained_by_name(settings: Settings, keyboard: Keyboard) -> None:
-    assert len(told(keyboard, settings, "workers")) == 9
+    assert len(printed(keyboard, settings, "workers")) == 9
     typed = keyboard.type(settings, "ops", "workers", "--drain", "worker-0")
     assert (typed.status, "3 processes drain" in typed.err) == (0, True)
-    assert {one["state"] for one in told(keyboard, settings, "workers") if one["host"] == "worker-0"} <= {
+    assert {one["state"] for one in printed(keyboard, settings, "workers") if one["host"] == "worker-0"} <= {
         "draining",
         "drained",
         "gone",
@@ -106,11 +106,11 @@ def test_workers_are_shown_and_drained_by_name(settings: Settings, keyboard: Key
 
 
 def test_a_provider_is_held_and_let_go_of(settings: Settings, keyboard: Keyboard) -> None:
-    rows = told(keyboard, settings, "throttles", "--hold", "google")
+    rows = printed(keyboard, settings, "throttles", "--hold", "google")
     held = {one["source"]: one for one in rows if one["provider"] == "google"}
     assert (held[""]["state"], held["*"]["state"], held[""]["edited_by"]) == ("held", "held", "cli")
     assert held[""]["mix"] == {"clean": 3, "rate": 1}
-    again = told(keyboard, settings, "throttles", "--let-go", "google", "--reset", "google")
+    again = printed(keyboard, settings, "throttles", "--let-go", "google", "--reset", "google")
     assert {one["state"] for one in again if one["provider"] == "google"} == {"open"}
     assert "google" in keyboard.type(settings, "ops", "throttles").out
 
@@ -120,11 +120,11 @@ def test_an_order_asks_first_and_reaches_all_that_match(settings: Settings, keyb
     refused = keyboard.type(settings, *words, stdin=b"n\n")
     assert refused.status == 1
     assert "Go on?" in refused.err
-    before = len(told(keyboard, settings, "jobs", "--state", "running", "--account", "globex"))
+    before = len(printed(keyboard, settings, "jobs", "--state", "running", "--account", "globex"))
     assert before > 0
     done = keyboard.type(settings, *words, "--yes")
     assert done.err.strip() == f"pause: {before} jobs."
-    assert told(keyboard, settings, "jobs", "--state", "running", "--account", "globex") == []
+    assert printed(keyboard, settings, "jobs", "--state", "running", "--account", "globex") == []
     lines = asyncio.run(sql(settings, "SELECT actor, action FROM audit WHERE action LIKE 'job%'"))
     assert [(line["actor"], line["action"]) for line in lines] == [("cli", "job.pause")] * before + [
         ("cli", "jobs.pause")

@@ -35,18 +35,18 @@ def ask(provider: str = "slow", wanted: int = 1, address: str = "192.0.2.1", sou
     return Ask(provider, source, address, wanted)
 
 
-async def one(throttle: Throttle, wish: Ask) -> Grant:
-    (grant,) = await throttle.grant([wish])
+async def one(throttle: Throttle, asked: Ask) -> Grant:
+    (grant,) = await throttle.grant([asked])
     return grant
 
 
 async def end(
-    throttle: Throttle, wish: Ask, grant: Grant, outcome: SessionOutcome = SessionOutcome.CLEAN
+    throttle: Throttle, asked: Ask, grant: Grant, outcome: SessionOutcome = SessionOutcome.CLEAN
 ) -> None:
-    await throttle.report([Report(wish, grant.lease, outcome)])
+    await throttle.report([Report(asked, grant.lease, outcome)])
 
 
-async def session(throttle: Throttle, wish: Ask, outcome: SessionOutcome = SessionOutcome.CLEAN) -> Grant:
-    grant = await one(throttle, wish)
-    await end(throttle, wish, grant, outcome)
+async def session(throttle: Throttle, asked: Ask, outcome: SessionOutcome = SessionOutcome.CLEAN) -> Grant:
+    grant = await one(throttle, asked)
+    await end(throttle, asked, grant, outcome)
     return grant

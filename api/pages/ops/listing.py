@@ -13,7 +13,7 @@ ROWS_A_PAGE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Generic[T]):
+class ListFilter(Generic[T]):
     """One value a filter may have: what it is called, and which rows it leaves."""
 
     label: str
@@ -77,7 +77,7 @@ class Listing(Generic[T]):
 
     path: str
     columns: Mapping[str, Callable[[T], Any]] = field(default_factory=dict)
-    filters: Mapping[str, Mapping[str, Choice[T]]] = field(default_factory=dict)
+    filters: Mapping[str, Mapping[str, ListFilter[T]]] = field(default_factory=dict)
     text: Callable[[T], str] | None = None
 
     def of(self, rows: Sequence[T], asked: Mapping[str, str]) -> Listed[T]:

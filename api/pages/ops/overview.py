@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from mailsift.api.pages.charts import columns, robust_top
 from mailsift.api.pages.forms import choice, id_from, number_from, read_form
-from mailsift.api.pages.ops.listing import Choice, Listing
+from mailsift.api.pages.ops.listing import ListFilter, Listing
 from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.pages.words import audit_line
@@ -67,10 +67,10 @@ _SCHEDULES: Final[Listing[ScheduleRow]] = Listing(
     },
     filters={
         "state": {
-            "late": Choice("Late", lambda one: one.late_s > SCHEDULE_SECONDS),
-            "trouble": Choice("With trouble", lambda one: bool(one.last_error)),
-            "on": Choice("On", lambda one: one.enabled),
-            "paused": Choice("Paused", lambda one: not one.enabled),
+            "late": ListFilter("Late", lambda one: one.late_s > SCHEDULE_SECONDS),
+            "trouble": ListFilter("With trouble", lambda one: bool(one.last_error)),
+            "on": ListFilter("On", lambda one: one.enabled),
+            "paused": ListFilter("Paused", lambda one: not one.enabled),
         }
     },
     text=lambda one: f"{one.name} {one.account} {one.id}",
@@ -86,10 +86,10 @@ _ENDPOINTS: Final[Listing[EndpointRow]] = Listing(
     },
     filters={
         "state": {
-            "failing": Choice("Failing", lambda one: one.enabled and one.failures > 0),
-            "disabled": Choice("Disabled", lambda one: not one.enabled),
-            "given-up": Choice("With deliveries given up", lambda one: one.given_up > 0),
-            "pending": Choice("With deliveries pending", lambda one: one.pending > 0),
+            "failing": ListFilter("Failing", lambda one: one.enabled and one.failures > 0),
+            "disabled": ListFilter("Disabled", lambda one: not one.enabled),
+            "given-up": ListFilter("With deliveries given up", lambda one: one.given_up > 0),
+            "pending": ListFilter("With deliveries pending", lambda one: one.pending > 0),
         }
     },
     text=lambda one: f"{one.url} {one.account}",

@@ -13,7 +13,7 @@ from starlette.datastructures import FormData
 
 from mailsift.api.pages.charts import Part, stack
 from mailsift.api.pages.forms import choice, read_form, text
-from mailsift.api.pages.ops.listing import Choice, Listing
+from mailsift.api.pages.ops.listing import ListFilter, Listing
 from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
@@ -58,13 +58,13 @@ _THROTTLES: Final[Listing[ThrottleRow]] = Listing(
     },
     filters={
         "state": {
-            "held": Choice("Held", lambda row: row.state == "held"),
-            "refused": Choice("Refuses us", lambda row: row.state == "refused"),
-            "closed": Choice("Left alone", lambda row: row.state == "closed"),
-            "slowed": Choice("Slowed", lambda row: row.state == "slowed"),
-            "open": Choice("Open", lambda row: row.state == "open"),
-            "waiting": Choice("With addresses waiting", lambda row: row.waiting > 0),
-            "edited": Choice("Changed by operators", lambda row: row.edit is not None),
+            "held": ListFilter("Held", lambda row: row.state == "held"),
+            "refused": ListFilter("Refuses us", lambda row: row.state == "refused"),
+            "closed": ListFilter("Left alone", lambda row: row.state == "closed"),
+            "slowed": ListFilter("Slowed", lambda row: row.state == "slowed"),
+            "open": ListFilter("Open", lambda row: row.state == "open"),
+            "waiting": ListFilter("With addresses waiting", lambda row: row.waiting > 0),
+            "edited": ListFilter("Changed by operators", lambda row: row.edit is not None),
         }
     },
     text=lambda row: f"{row.learned.provider} {row.learned.source or 'default route'}",

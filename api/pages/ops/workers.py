@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from mailsift.api.pages.forms import choice, id_from, number_from, read_form, text
-from mailsift.api.pages.ops.listing import Choice, Listing
+from mailsift.api.pages.ops.listing import ListFilter, Listing
 from mailsift.api.pages.page import render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
@@ -39,15 +39,15 @@ _WORKERS: Final[Listing[Worker]] = Listing(
     },
     filters={
         "state": {
-            "active": Choice("Active", lambda one: one.state == "active"),
-            "draining": Choice("Draining or drained", lambda one: one.state in {"draining", "drained"}),
-            "gone": Choice("Gone", lambda one: one.gone),
+            "active": ListFilter("Active", lambda one: one.state == "active"),
+            "draining": ListFilter("Draining or drained", lambda one: one.state in {"draining", "drained"}),
+            "gone": ListFilter("Gone", lambda one: one.gone),
         },
         "health": {
-            "port25": Choice("Port 25 closed", lambda one: one.health.port25 in {"closed", "away"}),
-            "resolver": Choice("Resolver in doubt", lambda one: one.health.distrusted > 0),
-            "disk": Choice("Disk nearly full", lambda one: is_low(one.health)),
-            "store": Choice("Store fails", lambda one: bool(one.health.store)),
+            "port25": ListFilter("Port 25 closed", lambda one: one.health.port25 in {"closed", "away"}),
+            "resolver": ListFilter("Resolver in doubt", lambda one: one.health.distrusted > 0),
+            "disk": ListFilter("Disk nearly full", lambda one: is_low(one.health)),
+            "store": ListFilter("Store fails", lambda one: bool(one.health.store)),
         },
     },
     text=lambda one: f"{one.host}:{one.pid} {one.version}",
@@ -64,12 +64,12 @@ _LEASES: Final[Listing[Lease]] = Listing(
     },
     filters={
         "state": {
-            "expired": Choice("Ran out", lambda one: one.left_s < 0),
-            "held": Choice("Held", lambda one: one.left_s >= 0),
+            "expired": ListFilter("Ran out", lambda one: one.left_s < 0),
+            "held": ListFilter("Held", lambda one: one.left_s >= 0),
         },
         "work": {
-            "chunk": Choice("Chunks", lambda one: one.n is not None),
-            "step": Choice("Reading and finishing", lambda one: one.n is None),
+            "chunk": ListFilter("Chunks", lambda one: one.n is not None),
+            "step": ListFilter("Reading and finishing", lambda one: one.n is None),
         },
     },
     text=lambda one: f"{one.job_name} {one.account} {one.owner} {one.job_id}",
@@ -84,8 +84,8 @@ _TROUBLED: Final[Listing[TroubledChunk]] = Listing(
     },
     filters={
         "state": {
-            "open": Choice("Open", lambda one: one.state in OPEN_CHUNK),
-            "ended": Choice("Ended", lambda one: one.state not in OPEN_CHUNK),
+            "open": ListFilter("Open", lambda one: one.state in OPEN_CHUNK),
+            "ended": ListFilter("Ended", lambda one: one.state not in OPEN_CHUNK),
         }
     },
     text=lambda one: f"{one.job_name} {one.account} {one.last_error} {one.job_id}",

@@ -18,7 +18,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.verdict import Status
 from mailsift.settings import Settings
-from mailsift.storage.blobs.store import JobBlobs
+from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.states import JobState
 from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended
 
@@ -52,9 +52,14 @@ def ticks() -> Ticks:
 
 
 @pytest.fixture
-async def browser(settings: Settings, ticks: Ticks) -> AsyncIterator[Browser]:
+def blobs(settings: Settings) -> Blobs:
+    return open_blobs(settings)
+
+
+@pytest.fixture
+async def browser(settings: Settings, blobs: Blobs, ticks: Ticks) -> AsyncIterator[Browser]:
     database = open_database(settings)
-    yield Browser(database=database, blobs=open_blobs(settings), monotonic=ticks)
+    yield Browser(database=database, blobs=blobs, monotonic=ticks)
     await database.aclose()
 
 
@@ -95,18 +100,20 @@ async def test_a_job_that_runs_shows_the_rows_it_has_and_then_all(
 
 @pytest.mark.parametrize("look", ["page", "breakdown", "row"])
 async def test_a_job_that_completes_while_somebody_reads_is_read_again(
+    *,
     look: str,
     settings: Settings,
     planter: Planter,
     service: JobService,
     browser: Browser,
+    blobs: Blobs,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     account, job_id = await planter.plant(ADDRESSES, chunk=4)
     await planter.sql(LATER)
     async with engine_on(settings) as engine:
         await engine.drain()
-        fetch = browser._blobs.fetch
+        fetch = blobs.fetch
 
         async def slow(key: str) -> Path:
             path = await fetch(key)
@@ -116,7 +123,7 @@ async def test_a_job_that_completes_while_somebody_reads_is_read_again(
             assert not path.exists(), "the segments go when the job is complete"
             return path
 
-        monkeypatch.setattr(browser._blobs, "fetch", slow)
+        monkeypatch.setattr(blobs, "fetch", slow)
         if look == "page":
             assert await seen(browser, account, job_id) == ADDRESSES
         elif look == "row":

@@ -47,7 +47,7 @@ async def reader(
         await redis.aclose()
 
 
-async def shown(found: InstallationGauges) -> Exposed:
+async def exposed(found: InstallationGauges) -> Exposed:
     page = await asyncio.to_thread(generate_latest, found)
     return Exposed(page.decode())
 
@@ -56,7 +56,7 @@ async def test_an_empty_installation_shows_every_gauge_at_rest(
     tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
     async with reader(tmp_path, database_url, redis_url) as found:
-        page = await shown(found)
+        page = await exposed(found)
     assert page.value("mailsift_gauges_up") == 2
     names = {family.name for gauge in gauges.METRICS for family in gauge.describe()}
     ratios = {
@@ -75,7 +75,7 @@ async def test_what_cannot_be_read_is_left_out_and_said(
 ) -> None:
     urls = database_url if database_up else GONE, redis_url if redis_up else "redis://127.0.0.1:1"
     async with reader(tmp_path, *urls) as found:
-        page = await shown(found)
+        page = await exposed(found)
     assert page.value("mailsift_gauges_up", source="database") == database_up
     assert page.value("mailsift_gauges_up", source="redis") == redis_up
     assert page.value("mailsift_alarm", alarm="database_gone") == (not database_up)
@@ -91,10 +91,10 @@ async def test_wake_ups_in_the_queue_are_counted_once_in_three_seconds_at_most(
     await waker.wake(3)
     moments = iter([0.0, 0.0, 2.9, 3.0, 3.0])
     async with reader(tmp_path, database_url, redis_url, lambda: next(moments)) as found:
-        assert (await shown(found)).value("mailsift_broker_queue_len") == 3
+        assert (await exposed(found)).value("mailsift_broker_queue_len") == 3
         await waker.wake(2)
-        assert (await shown(found)).value("mailsift_broker_queue_len") == 3
-        assert (await shown(found)).value("mailsift_broker_queue_len") == 5
+        assert (await exposed(found)).value("mailsift_broker_queue_len") == 3
+        assert (await exposed(found)).value("mailsift_broker_queue_len") == 5
 
 
 async def test_a_provider_that_asked_for_less_is_shown_and_a_customers_mail_host_is_not(
@@ -107,7 +107,7 @@ async def test_a_provider_that_asked_for_less_is_shown_and_a_customers_mail_host
     await session(throttle, ask("outlook"))
     await redis.aclose()
     async with reader(tmp_path, database_url, redis_url) as found:
-        page = await shown(found)
+        page = await exposed(found)
     assert 25 < page.value("mailsift_throttle_penalty_seconds", provider="google", source="192.0.2.7") < 40
     assert page.value("mailsift_throttle_pace_ratio", provider="google") == 0.5
     assert page.value("mailsift_throttle_pace_ratio", provider="outlook", source="default") == 1

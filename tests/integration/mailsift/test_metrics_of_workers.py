@@ -98,14 +98,14 @@ def worker(settings: Settings, log: Path) -> Iterator[psutil.Process]:
         process.wait()
 
 
-async def shown(settings: Settings) -> Exposed:
+async def exposed(settings: Settings) -> Exposed:
     assert settings.metrics_port is not None
     return await scraped(settings.metrics_port)
 
 
 async def both_up(settings: Settings) -> bool:
     try:
-        return (await shown(settings)).value("mailsift_worker_up") == 2
+        return (await exposed(settings)).value("mailsift_worker_up") == 2
     except httpx.TransportError:
         return False
 
@@ -137,11 +137,11 @@ async def test_what_a_killed_process_has_counted_stays_and_its_successor_counts_
     with worker(settings, tmp_path / "worker.log") as master:
         await until(lambda: both_up(settings), within=60)
         await work(settings, tmp_path, "first")
-        assert (await shown(settings)).value("mailsift_addresses_total") == ADDRESSES
+        assert (await exposed(settings)).value("mailsift_addresses_total") == ADDRESSES
         await kill_children(settings, master)
-        assert (await shown(settings)).value("mailsift_addresses_total") == ADDRESSES
+        assert (await exposed(settings)).value("mailsift_addresses_total") == ADDRESSES
         await work(settings, tmp_path, "second")
-        after = await shown(settings)
+        after = await exposed(settings)
     assert after.value("mailsift_addresses_total") == 2 * ADDRESSES
     assert after.value("mailsift_chunk_claim_seconds_count") >= 2 * ADDRESSES / 10
     assert after.value("mailsift_worker_slots", kind="all") == 2 * settings.chunk_slots
@@ -160,7 +160,7 @@ async def test_a_worker_whose_master_was_killed_leaves_its_port_to_the_next_one(
         master.wait()
         with worker(settings, tmp_path / "next.log"):
             await until(lambda: both_up(settings), within=60)
-            fresh = await shown(settings)
+            fresh = await exposed(settings)
     assert fresh.value("mailsift_addresses_total") == 0
 
 
@@ -198,10 +198,10 @@ def test_all_processes_of_a_worker_are_shown_as_one_and_no_count_dies_with_its_p
     assert done.stdout, done.stderr
     assert not earlier.exists()
     one, both, after = (Exposed(text) for text in json.loads(done.stdout))
-    for shown, counted, alive, lag in ((one, 1, 1, 1.0), (both, 3, 2, 2.0), (after, 3, 1, 1.0)):
-        assert shown.value("mailsift_chunk_attempts_total", outcome="done") == counted
-        assert shown.value("mailsift_worker_up") == alive
-        assert shown.value("mailsift_worker_loop_lag_seconds") == lag
+    for exposed, counted, alive, lag in ((one, 1, 1, 1.0), (both, 3, 2, 2.0), (after, 3, 1, 1.0)):
+        assert exposed.value("mailsift_chunk_attempts_total", outcome="done") == counted
+        assert exposed.value("mailsift_worker_up") == alive
+        assert exposed.value("mailsift_worker_loop_lag_seconds") == lag
     assert after.value("mailsift_chunk_claim_seconds_count") == 2
     assert after.value("mailsift_chunk_claim_seconds_sum") == pytest.approx(0.06)
     assert after.value("mailsift_sweeper_last_tick_timestamp_seconds") == 200

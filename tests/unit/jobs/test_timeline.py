@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
-from mailsift.jobs.admin.timeline import JobHistory, timeline
+from mailsift.jobs.admin.timeline import JobTimeline, timeline
 from mailsift.jobs.views import JobView
-from mailsift.storage.sql.timelines import ChunkHistory, DeliveryHistory, Failure, Wait
+from mailsift.storage.sql.timelines import ChunkHistory, DeliveryHistory, Failure, ObservedWait
 from mailsift.storage.states import JobState
 
 AT = datetime(2026, 11, 22, 10, tzinfo=UTC)
@@ -34,16 +34,16 @@ def view(**change: Any) -> JobView:
 
 
 def test_a_job_that_has_not_begun_was_uploaded_and_no_more() -> None:
-    history = JobHistory(None, ChunkHistory(None, None, 0), [], [])
+    history = JobTimeline(None, ChunkHistory(None, None, 0), [], [])
     assert [one.title for one in timeline(view(), history)] == ["Uploaded"]
 
 
 def test_what_happened_and_what_is_to_come_stand_in_the_order_of_time() -> None:
     failures = [Failure("builtins.MemoryError", 2, 3, after(4))]
-    history = JobHistory(
+    history = JobTimeline(
         after(1),
         ChunkHistory(after(2), after(9), 3, failures),
-        [Wait("greylisted", 40, after(30))],
+        [ObservedWait("greylisted", 40, after(30))],
         [DeliveryHistory("bulk.validation.completed", "hooks.example", "pending", 2, after(40))],
     )
     found = timeline(view(), history)
@@ -61,7 +61,7 @@ def test_what_happened_and_what_is_to_come_stand_in_the_order_of_time() -> None:
 
 
 def test_the_end_says_how_it_came() -> None:
-    history = JobHistory(after(8), ChunkHistory(after(2), after(5), 4), [], [])
+    history = JobTimeline(after(8), ChunkHistory(after(2), after(5), 4), [], [])
     failed = view(state=JobState.FAILED, finished_at=after(9), error_detail="No column holds addresses.")
     assert timeline(failed, history)[-1].kind == "bad"
     assert timeline(failed, history)[-1].detail == "No column holds addresses."

@@ -27,7 +27,7 @@ def _as_before() -> Iterator[None]:
         yield
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+def logged(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     said = capsys.readouterr()
     assert said.out == ""
     return [json.loads(line) for line in said.err.splitlines()]
@@ -36,7 +36,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 def test_an_event_is_one_json_line_with_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(logging.INFO)
     structlog.get_logger().info("chunk.done", chunk=7)
-    (line,) = told(capsys)
+    (line,) = logged(capsys)
     assert (line["event"], line["chunk"], line["level"]) == ("chunk.done", 7, "info")
     assert line["timestamp"].endswith("Z")
 
@@ -45,7 +45,7 @@ def test_a_command_shows_warnings_only(capsys: pytest.CaptureFixture[str]) -> No
     configure_logs()
     structlog.get_logger().info("chunk.done")
     structlog.get_logger().warning("wake_up.lost")
-    assert [line["event"] for line in told(capsys)] == ["wake_up.lost"]
+    assert [line["event"] for line in logged(capsys)] == ["wake_up.lost"]
 
 
 @pytest.mark.parametrize(("level", "shown"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
@@ -56,7 +56,7 @@ def test_a_server_shows_what_its_level_says(
     log = structlog.get_logger()
     for tell in (log.debug, log.info, log.warning, log.error):
         tell("something")
-    assert len(told(capsys)) == shown
+    assert len(logged(capsys)) == shown
 
 
 def test_the_addresses_of_webhooks_are_not_logged_by_the_http_client() -> None:
@@ -71,7 +71,7 @@ def test_a_library_writes_the_same_lines_with_the_ids_of_who_is_worked_for(
     with bound_contextvars(job="1234"):
         logging.getLogger("kombu.connection").warning("%s is away\nand more", "the broker")
     logging.getLogger("kombu.connection").info("what libraries chat about")
-    (line,) = told(capsys)
+    (line,) = logged(capsys)
     assert (line["event"], line["logger"], line["level"], line["job"]) == (
         "the broker is away",
         "kombu.connection",
@@ -93,7 +93,7 @@ def test_an_exception_is_told_by_its_class_and_its_places_but_not_its_words(
         log.warning("it went wrong: %s", error)
         log.warning("it went wrong: %(why)s", {"why": error})
         log.error(error)  # noqa: TRY400 - same
-    house, quoting, *others = told(capsys)
+    house, quoting, *others = logged(capsys)
     assert house["error"] == quoting["error"] == "builtins.ValueError"
     assert house["places"] == quoting["places"] == [house["places"][0]]
     assert house["places"][0].startswith("test_logs.py:")
@@ -116,7 +116,7 @@ async def test_a_task_that_nobody_waited_for_tells_no_more_than_that(
     loop.call_exception_handler(
         {"message": "Task exception was never retrieved", "future": task, "exception": error}
     )
-    (line,) = told(capsys)
+    (line,) = logged(capsys)
     assert (line["event"], line["error"]) == ("Task exception was never retrieved", "builtins.ValueError")
     assert "Jane" not in json.dumps(line)
 
@@ -128,7 +128,7 @@ def test_a_warning_of_python_is_a_line_too(capsys: pytest.CaptureFixture[str]) -
         logging.captureWarnings(capture=False)
         logging.captureWarnings(capture=True)
         warnings.warn(f"about {SECRET}", stacklevel=1)
-    (line,) = told(capsys)
+    (line,) = logged(capsys)
     assert line["logger"] == "py.warnings"
     assert line["event"].endswith("UserWarning: about [address] paid with [secret]")
 
@@ -149,7 +149,7 @@ def test_what_nobody_catches_in_a_server_is_a_line_without_its_words(
         broken()
     except ValueError as error:
         sys.excepthook(type(error), error, error.__traceback__)
-    lines = told(capsys)
+    lines = logged(capsys)
     assert [(line["event"], line["error"]) for line in lines] == [("uncaught", "builtins.ValueError")] * 2
     assert "jane" not in json.dumps(lines)
 
@@ -158,7 +158,7 @@ def test_a_record_that_cannot_be_formatted_tells_who_wrote_it(capsys: pytest.Cap
     logging.getLogger().handlers = []  # the test runner's own would raise
     configure_logs(logging.INFO)
     logging.getLogger("library").warning("two %s %s", SECRET)  # noqa: PLE1206 - that is the point
-    (line,) = told(capsys)
+    (line,) = logged(capsys)
     assert line["event"] == "log.broken"
     assert line["source"] == "library"
 
@@ -166,7 +166,7 @@ def test_a_record_that_cannot_be_formatted_tells_who_wrote_it(capsys: pytest.Cap
 def test_an_address_in_any_field_is_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(logging.INFO)
     structlog.get_logger().info(SECRET, who=SECRET, more={"deep": [SECRET, {SECRET: 1}]}, raw=SECRET.encode())
-    (line,) = told(capsys)
+    (line,) = logged(capsys)
     clean = "[address] paid with [secret]"
     assert (line["event"], line["who"], line["raw"]) == (clean, clean, clean)
     assert line["more"] == {"deep": [clean, {clean: 1}]}

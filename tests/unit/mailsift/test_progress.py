@@ -22,7 +22,7 @@ DONE = replace(RUNNING, state=JobState.COMPLETED, finished_at=START + timedelta(
 
 
 @pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What the console gets, which is no terminal and 40 columns wide."""
     said = io.StringIO()
     monkeypatch.setattr(progress, "console", Console(file=said, width=40))
@@ -94,10 +94,10 @@ def test_what_makes_verdicts_poorer_is_said_loudly() -> None:
     )
 
 
-def test_the_summary_names_the_file_in_one_piece(shown: io.StringIO) -> None:
+def test_the_summary_names_the_file_in_one_piece(printed: io.StringIO) -> None:
     out = Path("/a/rather/long/[red]folder[/red]/with a name/that/does/not/fit/results.csv")
     show_summary(DONE, {"deliverable": 400, "catch_all": 40, "syntax_error": 60}, out)
-    lines = shown.getvalue().splitlines()
+    lines = printed.getvalue().splitlines()
     assert lines[-1] == f"Result: {out}"
     assert lines[-2] == "2,000 rows, 100 duplicates, 12.3 s (162 rows/s)"
     assert any(line.split() == ["deliverable", "400", "20.0", "%"] for line in lines)

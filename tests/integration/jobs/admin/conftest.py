@@ -1,4 +1,4 @@
-"""An installation on real servers, its desk, and jobs whose lists have been taken in already."""
+"""An installation on real servers, what operators have of it, and jobs whose lists have been taken in."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def settings(tmp_path: Path, database_url: str, redis_url: str, sandbox: Sandbox
 
 
 @pytest.fixture
-async def desk(settings: Settings) -> AsyncIterator[Operations]:
+async def ops(settings: Settings) -> AsyncIterator[Operations]:
     async with open_container(settings) as container:
         opened = container.operations
         yield opened

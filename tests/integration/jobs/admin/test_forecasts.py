@@ -82,7 +82,7 @@ async def test_greylisting_is_waited_for(settings: Settings, planter: Planter) -
 
 
 async def test_an_edit_and_a_hold_count_at_once(
-    settings: Settings, planter: Planter, desk: Operations
+    settings: Settings, planter: Planter, ops: Operations
 ) -> None:
     await worker(planter)
     account, job = await at_google(planter)
@@ -90,10 +90,10 @@ async def test_an_edit_and_a_hold_count_at_once(
         "INSERT INTO throttle_edit (provider, source, rate, edited_by) VALUES ('google', '*', 1.0, 'olga')"
     )
     assert await seconds(settings, account, job) == 100.0
-    assert (await desk.console.overview()).left.seconds == 100.0
-    await desk.throttles.hold("olga", "google", "*", seconds=0)
+    assert (await ops.console.overview()).left.seconds == 100.0
+    await ops.throttles.hold("olga", "google", "*", seconds=0)
     assert await seconds(settings, account, job) is None
-    left = (await desk.console.overview()).left
+    left = (await ops.console.overview()).left
     assert (left.seconds, left.reason) == (None, "google: 100 addresses, held by an operator")
 
 

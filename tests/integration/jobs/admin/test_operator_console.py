@@ -26,8 +26,8 @@ from tests.support.ready_jobs import FAST, Planter, engine_on, work_until_ended
 ADDRESSES = [f"user{n}@example.com" for n in range(6)] + ["no address"]
 
 
-async def test_an_empty_installation_has_a_picture_too(desk: Operations) -> None:
-    seen = await desk.console.overview()
+async def test_an_empty_installation_has_a_picture_too(ops: Operations) -> None:
+    seen = await ops.console.overview()
     assert (seen.stats.rate, seen.left.seconds, seen.stats.today, dict(seen.stats.jobs)) == (
         0.0,
         0.0,
@@ -36,19 +36,19 @@ async def test_an_empty_installation_has_a_picture_too(desk: Operations) -> None
     )
     assert [alarm.code for alarm in seen.alarms] == ["no_workers"]
     assert len(seen.stats.minutes) == 61
-    assert (await desk.console.jobs(JobFilter())).jobs == []
+    assert (await ops.console.jobs(JobFilter())).jobs == []
 
 
 async def test_what_was_done_is_counted_once_by_the_commit_itself(
-    settings: Settings, desk: Operations, planter: Planter, service: JobService
+    settings: Settings, ops: Operations, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES, chunk=2)
-    before = await desk.console.overview()
+    before = await ops.console.overview()
     assert (before.stats.addresses("ready"), before.stats.chunk_count("ready")) == (7, 4)
     assert before.left.seconds is None  # nobody is there to work
     async with engine_on(settings) as engine:
         await work_until_ended(engine, service, account, job)
-    seen = await desk.console.overview()
+    seen = await ops.console.overview()
     minutes = seen.stats.minutes
     assert sum(one.chunks for one in minutes) == 4
     assert sum(one.addresses for one in minutes) == 7
@@ -59,31 +59,31 @@ async def test_what_was_done_is_counted_once_by_the_commit_itself(
     assert seen.stats.drift == []
 
 
-async def test_a_counter_that_disagrees_with_the_chunks_is_found(desk: Operations, planter: Planter) -> None:
+async def test_a_counter_that_disagrees_with_the_chunks_is_found(ops: Operations, planter: Planter) -> None:
     _, job = await planter.plant(ADDRESSES, chunk=2)
-    assert (await desk.console.overview()).stats.drift == []
+    assert (await ops.console.overview()).stats.drift == []
     await planter.sql("DELETE FROM chunk WHERE n = 3")
-    seen = await desk.console.overview()
+    seen = await ops.console.overview()
     assert [(one.job_id, one.chunks_open) for one in seen.stats.drift] == [(job, 1)]
     assert "counter_drift" in {alarm.code for alarm in seen.alarms}
 
 
 async def test_jobs_that_are_paused_are_no_backlog(
-    desk: Operations, planter: Planter, service: JobService
+    ops: Operations, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
     await service.pause(account, job)
-    assert (await desk.console.overview()).stats.backlog == 0
+    assert (await ops.console.overview()).stats.backlog == 0
 
 
-async def test_a_busy_installation_is_told_in_full(settings: Settings, desk: Operations) -> None:
+async def test_a_busy_installation_is_told_in_full(settings: Settings, ops: Operations) -> None:
     await fill(settings)
     await report_sessions(
         settings,
         {"google": [SessionOutcome.CLEAN, SessionOutcome.RATE], "yahoo": [SessionOutcome.BLOCKED] * 5},
     )
     await strand_messages(settings, queued=3, unacked=2)
-    seen = await desk.console.overview()
+    seen = await ops.console.overview()
     backlogs = {one.row.throttle_key: one for one in seen.backlogs}
     assert seen.stats.chunk_count("ready", "waiting", "leased") == 240  # 12 jobs run or wait
     assert seen.stats.chunk_count("leased") == sum(worker.chunks for worker in seen.stats.workers) > 0
@@ -92,25 +92,25 @@ async def test_a_busy_installation_is_told_in_full(settings: Settings, desk: Ope
     assert {"schedules_late", "provider_closed", "worker_gone", "broker_stranded"} <= {
         alarm.code for alarm in seen.alarms
     }
-    outbox, endpoints = await desk.console.deliveries()
+    outbox, endpoints = await ops.console.deliveries()
     assert (outbox.pending > 0, outbox.exhausted > 0, outbox.due) == (True, True, 0)
     assert endpoints[0].failures == 4
-    schedules = await desk.console.schedules()
+    schedules = await ops.console.schedules()
     assert [(one.late_s > 400, one.last_error) for one in schedules] == [
         (True, ""),
         (False, "missed"),
         (False, ""),
     ]
-    broker = await desk.console.broker()
+    broker = await ops.console.broker()
     assert broker is not None
     assert (broker.queued, broker.unacked) == (3, 2)
 
 
 async def test_jobs_of_all_accounts_are_found_by_what_is_known_of_them(
-    settings: Settings, desk: Operations
+    settings: Settings, ops: Operations
 ) -> None:
     await fill(settings)
-    jobs = desk.console.jobs
+    jobs = ops.console.jobs
     everything = await jobs(JobFilter(), limit=1_000)
     assert (len(everything.jobs), everything.matching) == (60, 60)
     assert [seen.view.name for seen in everything.jobs[:2]] == ["newsletter 1", "newsletter 2"]
@@ -129,18 +129,18 @@ async def test_jobs_of_all_accounts_are_found_by_what_is_known_of_them(
     assert ((await jobs(young)).matching, (await jobs(old)).matching) == (4, 56)
 
 
-async def test_pages_follow_one_another_without_a_gap(settings: Settings, desk: Operations) -> None:
+async def test_pages_follow_one_another_without_a_gap(settings: Settings, ops: Operations) -> None:
     await fill(settings)
-    pages = [await desk.console.jobs(JobFilter(), limit=7, page=number) for number in range(1, 11)]
+    pages = [await ops.console.jobs(JobFilter(), limit=7, page=number) for number in range(1, 11)]
     seen = [one.view.id for page in pages for one in page.jobs]
     assert len(seen) == len(set(seen)) == 60
-    largest = (await desk.console.jobs(JobFilter(), limit=60, sort="-done")).jobs
+    largest = (await ops.console.jobs(JobFilter(), limit=60, sort="-done")).jobs
     done = [one.view.processed for one in largest]
     assert done == sorted(done, reverse=True)
 
 
 async def test_a_job_is_shown_with_its_backlogs_chunks_leases_events_and_history(
-    desk: Operations, planter: Planter, service: JobService
+    ops: Operations, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES, chunk=1, options=replace(FAST, name="spring"))
     await planter.sql(
@@ -151,8 +151,8 @@ async def test_a_job_is_shown_with_its_backlogs_chunks_leases_events_and_history
         "UPDATE chunk SET lane = 'google', waits_for = 'throttled',"
         " ready_at = clock_timestamp() + interval '1 h' WHERE n = 3"
     )
-    await desk.jobs.one("olga", JobAction.RAISE, job)
-    seen = await desk.console.job(job)
+    await ops.jobs.one("olga", JobAction.RAISE, job)
+    seen = await ops.console.job(job)
     assert (seen.job.account, seen.priority) == ("tests", "high")
     assert {
         one.row.throttle_key: (one.row.ready, one.row.leased, one.row.waiting) for one in seen.backlogs
@@ -170,17 +170,17 @@ async def test_a_job_is_shown_with_its_backlogs_chunks_leases_events_and_history
     assert [(lease.n, lease.owner) for lease in seen.leases] == [(2, "w")]
     assert [(line.action, line.actor) for line in seen.audit] == [("job.priority_high", "olga")]
     await service.cancel(account, job)
-    (event,) = (await desk.console.job(job)).events
+    (event,) = (await ops.console.job(job)).events
     assert (event.type, event.deliveries) == ("bulk.validation.failed", {})
     with pytest.raises(MailsiftError) as refused:
-        await desk.console.job(JobId(uuid4()))
+        await ops.console.job(JobId(uuid4()))
     assert refused.value.code == "job_not_found"
 
 
-async def test_a_strip_has_a_bounded_number_of_cells(settings: Settings, desk: Operations) -> None:
+async def test_a_strip_has_a_bounded_number_of_cells(settings: Settings, ops: Operations) -> None:
     await fill(settings, jobs=1, chunks=1_000, running=1)
-    (job,) = (await desk.console.jobs(JobFilter())).jobs
-    strip = (await desk.console.job(job.view.id)).strip
+    (job,) = (await ops.console.jobs(JobFilter())).jobs
+    strip = (await ops.console.job(job.view.id)).strip
     assert len(strip) == 240
     assert sum(span.ready + span.leased + span.waiting for span in strip) == 1_000
     assert (strip[0].first, strip[-1].last) == (0, 999)
@@ -198,17 +198,17 @@ async def test_while_redis_is_gone_everything_that_the_database_knows_is_shown(
         sandbox={},
     )
     async with open_container(alone) as container:
-        desk = container.operations
-        seen = await desk.console.overview()
+        ops = container.operations
+        seen = await ops.console.overview()
         assert "redis_gone" in {alarm.code for alarm in seen.alarms}
         assert seen.stats.backlog > 0
-        assert await desk.console.throttles() is None
-        assert await desk.console.broker() is None
-        assert await desk.console.facts("example.com") is None
-        assert (await desk.console.throttle("google", "")).state == "open"
+        assert await ops.console.throttles() is None
+        assert await ops.console.broker() is None
+        assert await ops.console.facts("example.com") is None
+        assert (await ops.console.throttle("google", "")).state == "open"
         for order in (
-            desk.throttles.reset("olga", "google", ""),
-            desk.throttles.forget("olga", "example.com"),
+            ops.throttles.reset("olga", "google", ""),
+            ops.throttles.forget("olga", "example.com"),
         ):
             with pytest.raises(MailsiftError) as refused:
                 await order

@@ -25,12 +25,12 @@ from tests.support.ready_jobs import Planter, engine_on, work_until_ended
 ADDRESSES = [f"user{n}@example.com" for n in range(6)] + ["no address"]
 
 
-async def test_an_order_reaches_all_that_match_and_only_those(settings: Settings, desk: Operations) -> None:
+async def test_an_order_reaches_all_that_match_and_only_those(settings: Settings, ops: Operations) -> None:
     await fill(settings)
     acme = JobFilter(account="acme", states=("running", "queued"))
-    before = (await desk.console.jobs(acme)).matching
+    before = (await ops.console.jobs(acme)).matching
     assert before > 1
-    paused = await desk.jobs.all_matching("olga", JobAction.PAUSE, acme)
+    paused = await ops.jobs.all_matching("olga", JobAction.PAUSE, acme)
     assert (paused.done, dict(paused.refused)) == (before, {})
     states = await sql(
         settings,
@@ -39,10 +39,10 @@ async def test_an_order_reaches_all_that_match_and_only_those(settings: Settings
     )
     assert {row["state"] for row in states if row["name"] == "acme"} == {"paused"}
     assert {row["state"] for row in states if row["name"] != "acme"} == {"running", "queued"}
-    resumed = await desk.jobs.all_matching("olga", JobAction.RESUME, JobFilter(account="acme"))
+    resumed = await ops.jobs.all_matching("olga", JobAction.RESUME, JobFilter(account="acme"))
     assert resumed.done >= before
     assert set(resumed.refused) == {"job_state_conflict"}
-    lines = await desk.console.audit(limit=500)
+    lines = await ops.console.audit(limit=500)
     assert sum(line.action == "job.pause" for line in lines) == before
     (whole,) = [line for line in lines if line.action == "jobs.pause"]
     assert (whole.detail["jobs"], whole.detail["account"], whole.account_id) == (before, "acme", None)
@@ -50,62 +50,62 @@ async def test_an_order_reaches_all_that_match_and_only_those(settings: Settings
 
 
 async def test_cancelled_by_an_operator_a_job_keeps_its_verdicts_and_tells_its_owner(
-    desk: Operations, planter: Planter, service: JobService
+    ops: Operations, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES, chunk=2)
-    await desk.jobs.one("olga", JobAction.CANCEL, job)
+    await ops.jobs.one("olga", JobAction.CANCEL, job)
     view = await service.get(account, job)
     assert (view.state, view.error_code) == (JobState.CANCELLED, "cancelled")
     (event,) = await planter.events(job)
     assert event["data"]["error"].startswith("cancelled: The job was cancelled by an operator")
     assert {row["state"] for row in await planter.sql("SELECT state FROM chunk")} == {"cancelled"}
     with pytest.raises(MailsiftError) as refused:
-        await desk.jobs.one("olga", JobAction.CANCEL, job)
+        await ops.jobs.one("olga", JobAction.CANCEL, job)
     assert refused.value.code == "job_state_conflict"
 
 
 async def test_a_change_and_its_line_in_the_log_happen_together_or_not_at_all(
-    desk: Operations, planter: Planter, service: JobService
+    ops: Operations, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
     await planter.sql("ALTER TABLE audit ADD CONSTRAINT nothing_today CHECK (action <> 'job.pause')")
     with pytest.raises(Exception, match="nothing_today"):
-        await desk.jobs.one("olga", JobAction.PAUSE, job)
+        await ops.jobs.one("olga", JobAction.PAUSE, job)
     assert (await service.get(account, job)).state is JobState.QUEUED
 
 
 async def test_a_priority_counts_from_the_next_claim_on_and_is_set_once(
-    desk: Operations, planter: Planter
+    ops: Operations, planter: Planter
 ) -> None:
     _, job = await planter.plant(ADDRESSES)
-    await desk.jobs.one("olga", JobAction.LOWER, job)
+    await ops.jobs.one("olga", JobAction.LOWER, job)
     (row,) = await planter.sql("SELECT options->>'priority' AS priority, options->>'mode' AS mode FROM job")
     assert (row["priority"], row["mode"]) == ("low", "fast")
     with pytest.raises(MailsiftError) as refused:
-        await desk.jobs.one("olga", JobAction.LOWER, job)
+        await ops.jobs.one("olga", JobAction.LOWER, job)
     assert refused.value.code == "job_state_conflict"
 
 
-async def test_an_order_that_would_reach_too_many_does_nothing(settings: Settings, desk: Operations) -> None:
+async def test_an_order_that_would_reach_too_many_does_nothing(settings: Settings, ops: Operations) -> None:
     await fill(settings)
     with pytest.raises(MailsiftError) as refused:
-        await desk.jobs.all_matching("olga", JobAction.RETRY, JobFilter())
+        await ops.jobs.all_matching("olga", JobAction.RETRY, JobFilter())
     assert refused.value.code == "too_many_jobs"
     assert AT_ONCE[JobAction.RETRY] == 50
-    assert await desk.console.audit() == []
+    assert await ops.console.audit() == []
 
 
 async def test_a_retry_starts_a_new_job_for_the_same_account(
-    settings: Settings, desk: Operations, planter: Planter, service: JobService
+    settings: Settings, ops: Operations, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
     async with engine_on(settings) as engine:
         await work_until_ended(engine, service, account, job)
-    done = await desk.jobs.all_matching("olga", JobAction.RETRY, JobFilter())
+    done = await ops.jobs.all_matching("olga", JobAction.RETRY, JobFilter())
     assert (done.done, dict(done.refused)) == (0, {"nothing_to_retry": 1})
 
 
-async def test_a_domain_is_looked_up_and_forgotten(settings: Settings, desk: Operations) -> None:
+async def test_a_domain_is_looked_up_and_forgotten(settings: Settings, ops: Operations) -> None:
     redis = open_redis(settings)
     cache = RedisFactCache(redis)
     dns = DomainFact("example.com", DomainState.ROUTED, (MxHost("mx.example.com", 10, ("192.0.2.1",)),), "mx")
@@ -113,32 +113,32 @@ async def test_a_domain_is_looked_up_and_forgotten(settings: Settings, desk: Ope
     await cache.put(FactKind.DOMAIN, [CacheEntry("example.com", encode_domain(dns), 100)])
     await cache.put(FactKind.CATCH_ALL, [CacheEntry("example.com", pack_catch_all(catch_all, ""), 500)])
     await redis.aclose()
-    found = await desk.console.facts("anna@Example.COM")
+    found = await ops.console.facts("anna@Example.COM")
     assert found is not None
     assert (found.domain, found.dns, found.catch_all) == ("example.com", dns, catch_all)
     assert 90 < found.dns_left_s <= 100 < found.catch_all_left_s <= 500
-    assert await desk.throttles.forget("olga", "example.com") == 2
-    again = await desk.console.facts("example.com")
+    assert await ops.throttles.forget("olga", "example.com") == 2
+    again = await ops.console.facts("example.com")
     assert again is not None
     assert again.empty
-    (line,) = await desk.console.audit()
+    (line,) = await ops.console.audit()
     assert (line.action, line.subject) == ("facts.forget", "example.com")
 
 
-async def test_what_was_given_up_is_sent_again(settings: Settings, desk: Operations) -> None:
+async def test_what_was_given_up_is_sent_again(settings: Settings, ops: Operations) -> None:
     await fill(settings)
-    _, endpoints = await desk.console.deliveries()
+    _, endpoints = await ops.console.deliveries()
     failing = next(one for one in endpoints if one.failures)
     disabled = next(one for one in endpoints if not one.enabled)
     assert failing.given_up > 0
-    assert await desk.actions.replay("olga", failing.id, hours=24) == failing.given_up
-    _, after = await desk.console.deliveries()
+    assert await ops.actions.replay("olga", failing.id, hours=24) == failing.given_up
+    _, after = await ops.console.deliveries()
     again = next(one for one in after if one.id == failing.id)
     assert (again.given_up, again.pending) == (0, failing.pending + failing.given_up)
     for endpoint_id, code in ((disabled.id, "webhook_disabled"), (uuid4(), "webhook_not_found")):
         with pytest.raises(MailsiftError) as refused:
-            await desk.actions.replay("olga", UUID(str(endpoint_id)), hours=24)
+            await ops.actions.replay("olga", UUID(str(endpoint_id)), hours=24)
         assert refused.value.code == code
-    (line,) = await desk.console.audit()
+    (line,) = await ops.console.audit()
     assert (line.action, line.detail["deliveries"]) == ("delivery.replay", failing.given_up)
     assert line.account_id is not None

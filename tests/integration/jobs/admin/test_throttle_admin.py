@@ -100,14 +100,14 @@ def held(line: str) -> bool:
 
 
 async def test_a_hold_reaches_every_process_within_seconds_and_survives_an_emptied_redis(
-    settings: Settings, desk: Operations
+    settings: Settings, ops: Operations
 ) -> None:
     assert settings.redis_url is not None
     with Asker(settings) as first, Asker(settings) as second:
         for asker in (first, second):
             asker.until(granted)
         began = time.monotonic()
-        await desk.throttles.hold("olga", PROVIDER, ANY_SOURCE, seconds=0, note="asked to")
+        await ops.throttles.hold("olga", PROVIDER, ANY_SOURCE, seconds=0, note="asked to")
         for asker in (first, second):
             asker.until(held)
         assert time.monotonic() - began < PATIENCE / 2
@@ -115,10 +115,10 @@ async def test_a_hold_reaches_every_process_within_seconds_and_survives_an_empti
             await client.flushall()
         for asker in (first, second):
             assert set(asker.next(20)) == {"held"}
-        assert await desk.throttles.let_go("olga", PROVIDER, ANY_SOURCE)
+        assert await ops.throttles.let_go("olga", PROVIDER, ANY_SOURCE)
         for asker in (first, second):
             asker.until(granted)
-    assert not await desk.throttles.let_go("olga", PROVIDER, ANY_SOURCE)
+    assert not await ops.throttles.let_go("olga", PROVIDER, ANY_SOURCE)
 
 
 async def test_a_hold_holds_while_redis_is_gone(
@@ -130,12 +130,12 @@ async def test_a_hold_holds_while_redis_is_gone(
     with Asker(settings) as asker:
         asker.until(granted)
         async with open_container(settings) as container:
-            desk = container.operations
-            await desk.throttles.hold("olga", PROVIDER, ANY_SOURCE, seconds=3600)
+            ops = container.operations
+            await ops.throttles.hold("olga", PROVIDER, ANY_SOURCE, seconds=3600)
             asker.until(held)
             redis_server.kill()
             assert set(asker.next(20)) == {"held"}
-            await desk.throttles.let_go("olga", PROVIDER, ANY_SOURCE)  # its wake-up is lost; the rest is not
+            await ops.throttles.let_go("olga", PROVIDER, ANY_SOURCE)  # its wake-up is lost; the rest is not
             asker.until(granted)
 
 
@@ -150,17 +150,17 @@ async def test_edited_limits_reach_every_process_and_a_raise_acts_as_fast_as_a_c
         overrides="[limits]\nrate = 10\nburst = 5\n",
     )
     async with open_container(settings) as container:
-        desk = container.operations
+        ops = container.operations
         with Asker(settings) as first, Asker(settings) as second:
             for asker in (first, second):
                 asker.until(granted)
-            await desk.throttles.edit_limits("olga", PROVIDER, "", ProviderLimits(rate=0.001, sessions=1))
+            await ops.throttles.edit_limits("olga", PROVIDER, "", ProviderLimits(rate=0.001, sessions=1))
             for asker in (first, second):  # once the burst that is left has gone
                 asker.until_in_a_row("denied", 30)
-            (row,) = [row for row in await desk.console.throttles() or () if row.edit]
+            (row,) = [row for row in await ops.console.throttles() or () if row.edit]
             assert (row.now.rate, row.now.sessions, row.base.rate) == (0.001, 1, 10.0)
             began = time.monotonic()
-            await desk.throttles.edit_limits("olga", PROVIDER, "", ProviderLimits(rate=None, sessions=None))
+            await ops.throttles.edit_limits("olga", PROVIDER, "", ProviderLimits(rate=None, sessions=None))
             for asker in (first, second):
                 asker.until(granted)
             assert time.monotonic() - began < PATIENCE / 2
@@ -168,12 +168,12 @@ async def test_edited_limits_reach_every_process_and_a_raise_acts_as_fast_as_a_c
 
 
 async def test_a_held_provider_is_not_asked_its_addresses_wait_and_go_on_when_let_go(
-    settings: Settings, desk: Operations, sandbox: SandboxProcess, tmp_path: Path
+    settings: Settings, ops: Operations, sandbox: SandboxProcess, tmp_path: Path
 ) -> None:
     sandbox.reset()
     source = tmp_path / "list.csv"
     source.write_text(LIST)
-    await desk.throttles.hold("olga", PROVIDER, ANY_SOURCE, seconds=3600)
+    await ops.throttles.hold("olga", PROVIDER, ANY_SOURCE, seconds=3600)
     async with open_service(settings) as service, open_engine(settings) as engine:
         account = await service.account("tests")
         job = await service.submit(account, source, JobOptions())
@@ -183,11 +183,11 @@ async def test_a_held_provider_is_not_asked_its_addresses_wait_and_go_on_when_le
         assert [(wait.reason, wait.addresses) for wait in view.waiting] == [("throttled", 1)]
         assert PROVIDER not in sandbox.counters()["rcpts_by_provider"]
         await sql(settings, "UPDATE chunk SET lane = :lane WHERE state = 'ready'", lane=PROVIDER)
-        picture = await desk.console.job(job)
+        picture = await ops.console.job(job)
         (backlog,) = picture.backlogs
         assert (backlog.row.throttle_key, backlog.held) == (PROVIDER, True)
         assert backlog.seconds == pytest.approx(3600, abs=60)
-        await desk.throttles.let_go("olga", PROVIDER, ANY_SOURCE)  # what waits is ready at once
+        await ops.throttles.let_go("olga", PROVIDER, ANY_SOURCE)  # what waits is ready at once
         limit = time.monotonic() + PATIENCE
         while (view := await service.get(account, job)).finished_at is None:
             assert time.monotonic() < limit, view
@@ -206,26 +206,24 @@ async def test_a_held_provider_is_not_asked_its_addresses_wait_and_go_on_when_le
         (ProviderLimits(rate=None, sessions=0), "bad_limit"),
     ],
 )
-async def test_no_edit_goes_above_twice_the_table(
-    desk: Operations, limits: ProviderLimits, code: str
-) -> None:
+async def test_no_edit_goes_above_twice_the_table(ops: Operations, limits: ProviderLimits, code: str) -> None:
     with pytest.raises(MailsiftError) as refused:
-        await desk.throttles.edit_limits("olga", "google", "", limits)
+        await ops.throttles.edit_limits("olga", "google", "", limits)
     assert refused.value.code == code
-    assert await desk.console.audit() == []
+    assert await ops.console.audit() == []
 
 
-async def test_what_is_written_past_the_form_is_bounded_too(settings: Settings, desk: Operations) -> None:
+async def test_what_is_written_past_the_form_is_bounded_too(settings: Settings, ops: Operations) -> None:
     await sql(
         settings,
         "INSERT INTO throttle_edit (provider, source, rate, sessions, edited_by)"
         " VALUES ('google', '*', 1e9, 9999, 'psql')",
     )
-    row = await desk.console.throttle("google", "")
+    row = await ops.console.throttle("google", "")
     assert (row.now.rate, row.now.sessions) == (10_000.0, 10)
 
 
-async def test_nobody_holds_what_does_not_exist(desk: Operations) -> None:
+async def test_nobody_holds_what_does_not_exist(ops: Operations) -> None:
     for provider, source, seconds, code in (
         ("", "*", 0.0, "bad_provider"),
         ("google", "192.0.2.99", 0.0, "unknown_source"),
@@ -233,29 +231,29 @@ async def test_nobody_holds_what_does_not_exist(desk: Operations) -> None:
         ("google", "*", 1e9, "bad_limit"),
     ):
         with pytest.raises(MailsiftError) as refused:
-            await desk.throttles.hold("olga", provider, source, seconds=seconds)
+            await ops.throttles.hold("olga", provider, source, seconds=seconds)
         assert refused.value.code == code
 
 
-async def test_a_hold_ends_by_itself_and_limits_outlive_it(settings: Settings, desk: Operations) -> None:
-    await desk.throttles.edit_limits("olga", "google", "*", ProviderLimits(rate=1.0, sessions=None))
-    await desk.throttles.hold("olga", "google", "*", seconds=3600)
-    row = await desk.console.throttle("google", "")
+async def test_a_hold_ends_by_itself_and_limits_outlive_it(settings: Settings, ops: Operations) -> None:
+    await ops.throttles.edit_limits("olga", "google", "*", ProviderLimits(rate=1.0, sessions=None))
+    await ops.throttles.hold("olga", "google", "*", seconds=3600)
+    row = await ops.console.throttle("google", "")
     assert (row.state, row.now.rate) == ("held", 1.0)
     await sql(settings, "UPDATE throttle_edit SET held_until = clock_timestamp() - interval '1 s'")
-    row = await desk.console.throttle("google", "")
+    row = await ops.console.throttle("google", "")
     assert (row.state, row.now.rate, row.edit is not None) == ("open", 1.0, True)
 
 
-async def test_what_was_learned_is_forgotten_at_once(settings: Settings, desk: Operations) -> None:
+async def test_what_was_learned_is_forgotten_at_once(settings: Settings, ops: Operations) -> None:
     await report_sessions(settings, {"google": [SessionOutcome.RATE], "yahoo": [SessionOutcome.BLOCKED] * 5})
-    before = {row.learned.provider: row for row in await desk.console.throttles() or ()}
+    before = {row.learned.provider: row for row in await ops.console.throttles() or ()}
     assert (before["google"].state, before["google"].learned.share) == ("closed", 0.5)
     assert (before["yahoo"].state, before["yahoo"].learned.blocks) == ("refused", 5)
-    assert await desk.throttles.reset("olga", "google", ANY_SOURCE) == 1
-    assert await desk.throttles.reset("olga", "yahoo", "") == 1
-    assert await desk.throttles.reset("olga", "yahoo", "") == 0
-    after = [row.state for row in await desk.console.throttles() or ()]
+    assert await ops.throttles.reset("olga", "google", ANY_SOURCE) == 1
+    assert await ops.throttles.reset("olga", "yahoo", "") == 1
+    assert await ops.throttles.reset("olga", "yahoo", "") == 0
+    after = [row.state for row in await ops.console.throttles() or ()]
     assert after == ["open", "open"]
-    actions = [(line.action, line.subject) for line in await desk.console.audit()]
+    actions = [(line.action, line.subject) for line in await ops.console.audit()]
     assert actions[-1] == ("throttle.reset", "google at every source")

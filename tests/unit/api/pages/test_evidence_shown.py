@@ -26,7 +26,7 @@ from tests.unit.pipeline.test_verdicts import frame
 HOSTS = (MxHost("mx.a.test", 10, ("192.0.2.1", "2001:db8::1")), MxHost("mx2.a.test", 20, ("192.0.2.2",)))
 
 
-def told(findings: Findings, **row: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def explained(findings: Findings, **row: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Let the pipeline judge one row; returns the verdict and the evidence it writes."""
     judged: pl.DataFrame = judge_frame(frame(row), findings, evidence=True)
     found = judged.row(0, named=True)
@@ -74,7 +74,7 @@ def test_every_stage_is_told_with_its_facts() -> None:
         cached=True,
     )
     probe = CatchAllFact("a.test", Known.NO, 550, "No such user", learned_at=1e9, expires_at=1e9 + 60)
-    verdict, evidence = told(findings(domain=routed, mailbox=accepted, catch_all=probe), role=True)
+    verdict, evidence = explained(findings(domain=routed, mailbox=accepted, catch_all=probe), role=True)
     found = facts(verdict, evidence)
     assert list(found) == ["Address", "Domain", "Mailbox", "Random probe"]
     assert found["Address"]["Role address"] == "yes"
@@ -95,7 +95,7 @@ def test_every_stage_is_told_with_its_facts() -> None:
 
 @pytest.mark.parametrize("answer", list(Answer))
 def test_every_answer_of_a_mail_server_can_be_shown(answer: Answer) -> None:
-    verdict, evidence = told(findings(mailbox=MailboxFact(answer, blanket=True)), answer=answer.value)
+    verdict, evidence = explained(findings(mailbox=MailboxFact(answer, blanket=True)), answer=answer.value)
     assert facts(verdict, evidence)["Mailbox"]["The server"]
     assert sum(part.points for part in points(evidence)) == verdict["score"]
 
@@ -103,23 +103,23 @@ def test_every_answer_of_a_mail_server_can_be_shown(answer: Answer) -> None:
 @pytest.mark.parametrize("state", list(DomainState))
 def test_every_state_of_a_domain_can_be_shown(state: DomainState) -> None:
     fact = DomainFact("a.test", state, detail="SERVFAIL")
-    verdict, evidence = told(findings(Mode.MEDIUM, domain=fact), domain_state=state.value)
+    verdict, evidence = explained(findings(Mode.MEDIUM, domain=fact), domain_state=state.value)
     found = facts(verdict, evidence)
     assert found["Domain"]["DNS answer"] == "SERVFAIL"
     assert "Mailbox" not in found
 
 
 def test_what_was_not_asked_is_said() -> None:
-    verdict, evidence = told(findings(Mode.FAST), suggested_domain="b.test", domain_state="not_asked")
+    verdict, evidence = explained(findings(Mode.FAST), suggested_domain="b.test", domain_state="not_asked")
     found = facts(verdict, evidence)
     assert found["Domain"] == {"DNS": "not asked in fast mode"}
     assert found["Address"]["Probably meant"] == "b.test"
-    broken, evidence = told(findings(), rule="no_at", domain_state="not_asked")
+    broken, evidence = explained(findings(), rule="no_at", domain_state="not_asked")
     assert facts(broken, evidence)["Address"]["Syntax"] == "The address has no @ sign. (no_at)"
 
 
 def test_without_evidence_the_verdict_speaks_alone() -> None:
-    verdict, _ = told(findings(), free=True)
+    verdict, _ = explained(findings(), free=True)
     assert facts(verdict, {}) == {
         "Address": {"Role address": "no", "Free provider": "yes", "Throw-away domain": "no"}
     }

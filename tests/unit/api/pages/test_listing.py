@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from mailsift.api.pages.charts import nice_top, robust_top
-from mailsift.api.pages.ops.listing import Choice, Listing
+from mailsift.api.pages.ops.listing import ListFilter, Listing
 
 NUMBERS: Listing[int] = Listing(
     "/numbers",
     columns={"size": lambda one: one, "digit": lambda one: one % 10},
-    filters={"kind": {"even": Choice("Even", lambda one: one % 2 == 0)}},
+    filters={"kind": {"even": ListFilter("Even", lambda one: one % 2 == 0)}},
     text=str,
 )
 ALL = list(range(120))
