@@ -1,0 +1,153 @@
+"""The plan for a very long list: what it takes of PostgreSQL, Valkey, workers, blobs, DNS and sources.
+
+    python -m benchmarks.scale [--rows N] [--mix google=0.35,microsoft365=0.15,...] [--sources N] [--cores N]
+    python -m benchmarks.scale --measure [--sample N]
+
+The second command measures what an address costs on this machine, on the sandbox, and prints the table below
+(`MEASURED`) anew; the first multiplies. Rates are those of the provider table, `--mix` the shares of the
+addresses at providers of that table; what is left over is the tail, where each host is small.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from benchmarks.engine import SEED, home
+from benchmarks.measured import measure
+from mailsift.pipeline.providers import Providers
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.listing import write_list
+from mailsift.sandbox.world import SandboxWorld, WorldMix
+
+DAY: Final = 86_400.0
+MIX: Final = "google=0.35,microsoft365=0.15,outlook=0.05,yahoo=0.08"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What one address of a mode costs: CPU microseconds by role, and bytes of blobs."""
+
+    cpu_us: Mapping[str, float]
+    blob_bytes: float
+
+
+MEASURED: Final[Mapping[str, Unit]] = {
+    "medium": Unit({"intake": 0.0, "workers": 0.0, "PostgreSQL": 0.0, "Valkey": 0.0, "submitter": 0.0}, 0.0),
+    "deep": Unit({"intake": 0.0, "workers": 0.0, "PostgreSQL": 0.0, "Valkey": 0.0, "submitter": 0.0}, 0.0),
+}
+"""By `python -m benchmarks.scale --measure` on two cores; a busy machine makes it 10 to 40 % too high."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be planned.
+
+    Attributes:
+        rows: distinct addresses.
+        mix: their shares at providers of the table.
+        domains: distinct ones.
+        known: the share that needs no probe: a verdict that is young enough, bad syntax, no mail server.
+        sources: source addresses.
+        cores: of all machines together, for the workers.
+    """
+
+    rows: float
+    mix: Mapping[str, float] = field(default_factory=dict)
+    domains: float = 1e7
+    known: float = 0.2
+    sources: int = 54
+    cores: int = 8
+
+
+def source_days(question: Question, providers: Providers) -> dict[str, float]:
+    """Return the days one source would ask each provider whose answers mean something."""
+    probes = question.rows * (1 - question.known)
+    return {
+        key: probes * share / providers.row(key).rate / DAY
+        for key, share in question.mix.items()
+        if providers.row(key).informative
+    }
+
+
+def plan(question: Question, units: Mapping[str, Unit], providers: Providers) -> Iterator[str]:
+    """Yield the lines of the plan."""
+    days = source_days(question, providers)
+    silent = [key for key in question.mix if key not in days]
+    asked = question.rows * (1 - question.known) * (1 - sum(question.mix[key] for key in silent))
+    yield f"{question.rows:,.0f} addresses, {question.domains:,.0f} domains, {asked:,.0f} probes"
+    yield "sources"
+    for key, found in sorted(days.items(), key=lambda one: -one[1]):
+        took = found / question.sources
+        about = f"{found:>10,.0f} source-days at {providers.row(key).rate:g}/s"
+        yield f"  {key:<14}{about}: {took:,.1f} days with {question.sources}"
+    wall = max(days.values(), default=0.0) / question.sources
+    yield f"  asked nothing: {', '.join(silent) or 'nobody'} (answers mean nothing)"
+    yield "processors"
+    for role in units["medium"].cpu_us:
+        first = question.rows * units["medium"].cpu_us[role]
+        probed = asked * max(0.0, units["deep"].cpu_us[role] - units["medium"].cpu_us[role])
+        hours = (first + probed) / 1e6 / 3600
+        share = hours * 3600 / (wall * DAY) if wall else 0.0
+        yield f"  {role:<14}{hours:>10,.1f} core-hours, {100 * share:.1f} % of a core over those days"
+    rest = question.rows * units["medium"].blob_bytes
+    probed_bytes = asked * max(0.0, units["deep"].blob_bytes - units["medium"].blob_bytes)
+    yield f"blobs         {(rest + probed_bytes) / 1e9:>12,.0f} GB"
+    compute = question.rows * sum(units["medium"].cpu_us.values()) / 1e6 / question.cores
+    yield f"without probes (medium): {compute / 3600:,.1f} h on {question.cores} cores"
+    yield f"the whole: {max(wall, compute / DAY):,.1f} days, {asked / max(1.0, wall * DAY):,.0f} probes/s"
+
+
+def measure_unit(mode: str, rows: int) -> Unit:
+    """Run a list of so many rows on the sandbox, limits lifted, and return what one of them cost."""
+    domains = max(50, rows * 57 // 1000)
+    world = SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM)
+    with (
+        tempfile.TemporaryDirectory(prefix="ms-scale-") as name,
+        SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox,
+        home(sandbox) as (folder, environment),
+    ):
+        source = write_list(world, Path(name) / "list.csv", rows=rows)
+        command = [sys.executable, "-m", "benchmarks.installed", str(source), mode, str(folder / "out.csv")]
+        done = measure(command, environment=environment, servers=folder / "home")
+        stored = sum(path.stat().st_size for path in (folder / "home/blobs").rglob("*") if path.is_file())
+    cpu = json.loads(done.stdout.splitlines()[-1])["cpu"]
+    return Unit(
+        {role: round(1e6 * cpu.get(role, 0.0) / rows, 1) for role in MEASURED[mode].cpu_us},
+        round(stored / rows, 1),
+    )
+
+
+def main() -> None:
+    """Print the plan, or measure the units."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
+    parser.add_argument("--rows", type=float, default=1e9)
+    parser.add_argument("--mix", default=MIX)
+    parser.add_argument("--domains", type=float, default=1e7)
+    parser.add_argument("--known", type=float, default=0.2, help="share that needs no probe")
+    parser.add_argument("--sources", type=int, default=54)
+    parser.add_argument("--cores", type=int, default=8)
+    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--sample", type=int, default=100_000, help="rows of --measure; a fifth in deep")
+    told = parser.parse_args()
+    if told.measure:
+        for mode, rows in (("medium", told.sample), ("deep", told.sample // 5)):
+            unit = measure_unit(mode, rows)
+            print(f'    "{mode}": Unit({json.dumps(dict(unit.cpu_us))}, {unit.blob_bytes}),', flush=True)
+        return
+    shares = (one.partition("=") for one in told.mix.split(",") if one)
+    mix = {key.strip(): float(share) for key, _, share in shares}
+    if sum(mix.values()) > 1:
+        parser.error("the shares of --mix are more than all")
+    question = Question(told.rows, mix, told.domains, told.known, told.sources, told.cores)
+    print("\n".join(plan(question, MEASURED, Providers.load())))
+
+
+if __name__ == "__main__":
+    main()
