@@ -66,7 +66,13 @@ _STEP = {"owner": "me", "lease": 60.0, "small_bytes": SMALL_BYTES, "small_only":
 _STATEMENTS: dict[str, tuple[Any, dict[str, object]]] = {
     "a chunk": (
         chunks.CLAIM,
-        {**_CHUNK, "triage_key": TRIAGE_KEY, "shared_keys": list(SHARED_KEYS), "cost": CLAIM_COST},
+        {
+            **_CHUNK,
+            **chunks.source_values(["192.0.2.1"]),
+            "triage_key": TRIAGE_KEY,
+            "shared_keys": list(SHARED_KEYS),
+            "cost": CLAIM_COST,
+        },
     ),
     "a step in turn": (jobs.CLAIM_STEP, {**_STEP, "in_turn": True, "cost": STEP_COST}),
     "a step": (jobs.CLAIM_STEP, {**_STEP, "in_turn": False, "cost": STEP_COST}),

@@ -112,13 +112,15 @@ class _Sampler(threading.Thread):
 
 
 def pids_of(root: int, servers: Path | None) -> set[int]:
-    """Return a process, all below it, and the daemons whose command line names a folder, with theirs."""
+    """Return a process, all below it, and the daemons that name or work in a folder, with theirs."""
     roots = [root]
     if servers is not None:
         roots += [
             process.pid
-            for process in psutil.process_iter(["cmdline"])
-            if any(str(servers) in part for part in process.info["cmdline"] or ())
+            for process in psutil.process_iter(["cmdline", "cwd"])
+            if any(
+                str(servers) in part for part in (*(process.info["cmdline"] or ()), process.info["cwd"] or "")
+            )
         ]
     return {pid for one in roots for pid in _tree(one)}
 

@@ -38,7 +38,7 @@ _LONGEST: Final = 3_600.0
 
 def overrides(rate: float) -> str:
     """Return an overrides file: everybody may be asked so many times a second from each source."""
-    return f"[limits]\nrate = {rate}\nburst = {max(1, round(rate / 4))}\nrecipients = 50\nsessions = 10\n"
+    return f"[limits]\nrate = {rate}\nburst = {max(20, round(rate / 4))}\nrecipients = 20\nsessions = 10\n"
 
 
 @contextmanager
