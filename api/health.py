@@ -17,6 +17,7 @@ from mailsift.api.parts import parts_of
 
 router = APIRouter(tags=["health"], generate_unique_id_function=operation_id)
 _VERSION = version("mailsift")
+_NO_KEY: dict[str, Any] = {"security": []}
 _NO_SCRIPTS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 }
@@ -41,7 +42,13 @@ class Liveness(BaseModel):
     version: str = Field(description="The release that runs here.")
 
 
-@router.get("/healthz", summary="Alive?", response_model=Envelope[Liveness])
+@router.get(
+    "/healthz",
+    summary="Alive?",
+    response_model=Envelope[Liveness],
+    responses={405: error_responses()[405]},
+    openapi_extra=_NO_KEY,
+)
 async def healthz() -> JSONResponse:
     """Say that this process answers, and which release it is."""
     return answer({"version": _VERSION}, "Alive.")
@@ -51,7 +58,8 @@ async def healthz() -> JSONResponse:
     "/readyz",
     summary="Ready?",
     response_model=Envelope[None],
-    responses={503: error_responses()[503]},
+    responses={status: error_responses()[status] for status in (405, 503)},
+    openapi_extra=_NO_KEY,
 )
 async def readyz(request: Request) -> JSONResponse:
     """Say whether requests can be served: the database answers and has this release's schema."""

@@ -15,6 +15,7 @@ from mailsift.api.http.errors import PROBLEM_TYPE, STATUS_OF, error_body
 from mailsift.api.http.idempotency import KEY_HEADER, KEY_SCHEMA
 from mailsift.api.http.responses import Problem
 from mailsift.api.http.uploads import JsonList
+from mailsift.api.http.webhook_events import webhooks_openapi
 
 _UNUSED: Final = ("HTTPValidationError", "ValidationError")
 _ALWAYS: Final = (
@@ -42,6 +43,15 @@ _KEY_PARAMETER: Final = {
     "required": False,
     "description": "with the same key within 24 hours this is done once, and answered as the first time",
     "schema": KEY_SCHEMA,
+}
+_TAGS: Final = {
+    "email": "One address or some, now.",
+    "jobs": "Lists: they come in, are watched, stopped, repeated, compared and fetched.",
+    "schedules": "Lists that run again by the clock.",
+    "webhooks": "Where events are sent, and what came of it.",
+    "events": "What happened, to look for what was missed.",
+    "usage": "What the account used.",
+    "health": "Is it there, is it ready; without a key.",
 }
 _SCHEMA: Final = {"$ref": f"#/components/schemas/{Problem.__name__}"}
 
@@ -120,9 +130,17 @@ def build_openapi(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI description, made once."""
     if app.openapi_schema is None:
         made = get_openapi(
-            title=app.title, version=app.version, description=app.description, routes=app.routes
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+            servers=[{"url": "/", "description": "this installation"}],
+            tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
+            contact={"name": "The operator of this installation"},
+            license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         )
         _add_models(made)
+        made["webhooks"] = webhooks_openapi()
         _add_keys(made)
         _add_nulls(made)
         _add_links(made)

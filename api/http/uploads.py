@@ -34,6 +34,7 @@ _YEAR: Final = 366 * 86_400.0
 _PIECE: Final = 1 << 20
 _FORM: Final = "multipart/form-data"
 _JSON: Final = "application/json"
+_RAW: Final = "application/octet-stream"
 RAW_TYPES: Final = (
     "text/csv",
     "text/plain",
@@ -41,7 +42,7 @@ RAW_TYPES: Final = (
     "application/x-ndjson",
     "application/jsonl",
     "application/gzip",
-    "application/octet-stream",
+    _RAW,
     "application/vnd.apache.parquet",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 )
@@ -162,8 +163,14 @@ UPLOAD_OPENAPI: Final = {
         "content": {
             "application/json": {"schema": {"$ref": "#/components/schemas/JsonList"}},
             "multipart/form-data": _form(),
-            **{
-                kind: {"schema": {"type": "string", "format": "binary", "minLength": 1}} for kind in RAW_TYPES
+            _RAW: {
+                "schema": {
+                    "type": "string",
+                    "format": "binary",
+                    "minLength": 1,
+                    "description": "the file itself; its own media type is taken, too: "
+                    + ", ".join(kind for kind in RAW_TYPES if kind != _RAW),
+                }
             },
         },
     },

@@ -12,6 +12,7 @@ ROUTERS: Final = (
     jobs.router,
     schedules.router,
     webhooks.router,
+    webhooks.deliveries_router,
     events.router,
     usage.router,
 )

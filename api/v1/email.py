@@ -20,8 +20,9 @@ from mailsift.api.http.responses import Envelope, answer
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.judge.table import MEANINGS
 from mailsift.pipeline.single import SingleOptions, SingleValidator
-from mailsift.pipeline.verdict import Status
+from mailsift.pipeline.verdict import Result, Status
 
 LONGEST_MS: Final = 60_000
 MOST: Final = 100
@@ -62,6 +63,11 @@ class SingleRequest(BaseModel):
     repair: StrictBool = _REPAIR
 
 
+_RESULTS: Final = "\n".join(
+    ("why, as a stable code:", *(f"- `{one.value}`: {text}" for one, text in MEANINGS.items()))
+)
+
+
 class FullVerdict(BaseModel):
     """The 13 fields; none is ever null."""
 
@@ -73,7 +79,7 @@ class FullVerdict(BaseModel):
     mx_valid: bool
     syntax_valid: bool
     reason: str
-    result: str
+    result: Result = Field(description=_RESULTS)
     suggestion: str
     score: int = Field(ge=0, le=100)
     smtp_code: int = Field(description="0 when no mail server answered")

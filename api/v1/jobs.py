@@ -50,6 +50,12 @@ _WAIT_LOOK_SECONDS: Final = 0.25
 _FOLLOW_LOOK_SECONDS: Final = 0.5
 _OF_PAGES: Final = ("sort", "limit", "cursor")
 _CURSOR: Final = re.compile(r"([0-9a-f]{12})\.([0-9]{1,10})", re.ASCII)
+_STREAM: Final = {
+    "type": "string",
+    "description": "Server-sent events (WHATWG HTML, section 9.2): `progress` and `end`, whose `data` is a"
+    " JobResponse as JSON; lines that begin with a colon keep the connection alive.",
+    "examples": ['event: end\ndata: {"job_id": "7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11"}\n\n'],
+}
 _QUIET_LOOKS: Final = 30  # then a comment keeps the connection alive
 
 
@@ -308,7 +314,10 @@ async def _watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) 
     summary="Follow a job",
     response_class=StreamingResponse,
     responses={
-        200: {"content": {"text/event-stream": {}}, "description": "`progress` as it changes, `end` once."},
+        200: {
+            "content": {"text/event-stream": {"schema": _STREAM}},
+            "description": "`progress` as it changes, `end` once.",
+        },
         **error_responses("job_not_found"),
     },
 )

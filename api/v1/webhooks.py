@@ -52,6 +52,13 @@ router = APIRouter(
     generate_unique_id_function=operation_id,
 )
 
+deliveries_router = APIRouter(
+    prefix="/v1/deliveries",
+    tags=["webhooks"],
+    route_class=OnceRoute,
+    generate_unique_id_function=operation_id,
+)
+
 Reader = Annotated[Caller, Depends(RequireScope(Scope.WEBHOOKS_READ))]
 Writer = Annotated[Caller, Depends(RequireScope(Scope.WEBHOOKS_WRITE))]
 _FIELD_ERRORS: Final = (
@@ -279,8 +286,9 @@ async def test_webhook(request: Request, wanted: TestRequest, caller: Writer) ->
     return answer(TestResponse.model_validate(outcome), "The test event was sent.")
 
 
-@router.get(
-    "/deliveries/{delivery_id:uuid}",
+@router.get("/deliveries/{delivery_id:uuid}", include_in_schema=False)  # old; gone with the next release
+@deliveries_router.get(
+    "/{delivery_id:uuid}",
     summary="Look at a delivery",
     response_model=Envelope[DeliveryLogResponse],
     responses=error_responses("delivery_not_found"),
@@ -293,8 +301,9 @@ async def get_delivery(request: Request, caller: Reader, delivery_id: UUID) -> J
     return answer(DeliveryLogResponse.model_validate({**asdict(view), "log": log}))
 
 
-@router.post(
-    "/deliveries/{delivery_id:uuid}/redeliver",
+@router.post("/deliveries/{delivery_id:uuid}/redeliver", status_code=202, include_in_schema=False)  # the same
+@deliveries_router.post(
+    "/{delivery_id:uuid}/redeliver",
     status_code=202,
     summary="Send an event again",
     response_model=Envelope[DeliveryResponse],

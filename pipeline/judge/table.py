@@ -195,6 +195,9 @@ ROWS = (
 )
 # fmt: on
 
+MEANINGS = {row.result: row.reason or "The address breaks a rule of its syntax." for row in reversed(ROWS)}
+"""What each result says, in the words of the first row that leads to it."""
+
 SENTENCES = {
     "empty": "The cell is empty.",
     "no_at": "The address has no @ sign.",

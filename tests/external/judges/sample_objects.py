@@ -51,6 +51,7 @@ def plant(client: httpx.Client) -> dict[str, list[str]]:
         "hooks": hooks,
         "doomed_hooks": doomed_hooks,
         "deliveries": _deliveries(client, hooks),
+        "events": [event["id"] for event in client.get("/v1/events").json()["data"]["events"][:_COPIES]],
         "schedules": schedules,
         "doomed_schedules": doomed_schedules,
     }

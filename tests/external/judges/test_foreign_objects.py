@@ -16,7 +16,7 @@ MAKERS = ("create_job", "create_webhook", "test_webhook", "create_schedule")
 READERS = {
     "get_job": "GET /v1/bulk/jobs/{job_id}",
     "get_webhook": "GET /v1/webhooks/{webhook_id}",
-    "get_delivery": "GET /v1/webhooks/deliveries/{delivery_id}",
+    "get_delivery": "GET /v1/deliveries/{delivery_id}",
     "get_schedule": "GET /v1/bulk/schedules/{schedule_id}",
 }
 CONFIG = """\

@@ -1,0 +1,91 @@
+"""What webhooks are sent, as OpenAPI describes it: three events with exactly the fields of the contract."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from mailsift.events.payloads import EventType, SimulatedEvent, envelope, simulated_event
+
+_EVENT_ID: Final = UUID("0192f1a4-5b6c-4d7e-8f90-a1b2c3d4e5f6")
+_JOB_ID: Final = UUID("7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11")
+_AT: Final = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
+_SAYS: Final = {
+    EventType.TEST: (SimulatedEvent.WEBHOOK, "A webhook was tested"),
+    EventType.COMPLETED: (SimulatedEvent.SUCCESS, "A job is completed"),
+    EventType.FAILED: (SimulatedEvent.FAILED, "A job failed or was cancelled"),
+}
+_FORMATS: Final = {"job_id": "uuid", "started_at": "date-time", "completed_at": "date-time"}
+_TEXT: Final = {"type": "string"}
+_HEADERS: Final = {
+    "webhook-id": "the event's id: the same at every attempt",
+    "webhook-timestamp": "seconds since the epoch: of this attempt",
+    "webhook-signature": "`v1,` and base64, one for each secret that signs (Standard Webhooks)",
+}
+
+
+def webhooks_openapi() -> dict[str, Any]:
+    """Return the `webhooks` of an OpenAPI 3.1 description."""
+    return {kind.value: {"post": _operation(kind)} for kind in EventType}
+
+
+def _operation(kind: EventType) -> dict[str, Any]:
+    simulated, summary = _SAYS[kind]
+    data = simulated_event(simulated, _JOB_ID, _AT)[1]
+    example = json.loads(envelope(_EVENT_ID, kind, _AT, data))
+    return {
+        "operationId": f"on_{kind.value.replace('.', '_')}",
+        "tags": ["webhooks"],
+        "summary": summary,
+        "description": "Signed by Standard Webhooks. Any 2xx within 15 seconds is success.",
+        "security": [],
+        "parameters": [
+            {
+                "name": name,
+                "in": "header",
+                "required": True,
+                "description": text,
+                "schema": _TEXT,
+            }
+            for name, text in _HEADERS.items()
+        ],
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": _schema(kind, data), "example": example}},
+        },
+        "responses": {
+            "2XX": {"description": "It arrived."},
+            "410": {"description": "Disable this webhook."},
+        },
+    }
+
+
+def _schema(kind: EventType, data: dict[str, Any]) -> dict[str, Any]:
+    """Describe an event; its data has exactly the members that the service sends."""
+    return _closed(
+        {
+            "id": {"type": "string", "format": "uuid"},
+            "type": {"const": kind.value},
+            "created_at": {"type": "string", "format": "date-time"},
+            "data": _closed({name: _member(name, value) for name, value in data.items()}),
+        }
+    )
+
+
+def _closed(members: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": list(members),
+        "additionalProperties": False,
+        "properties": members,
+    }
+
+
+def _member(name: str, value: object) -> dict[str, Any]:
+    if name == "status":
+        return {"const": value}
+    if isinstance(value, int):
+        return {"type": "integer", "minimum": 0}
+    return {"type": "string", **({"format": _FORMATS[name]} if name in _FORMATS else {})}
