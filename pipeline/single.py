@@ -97,6 +97,11 @@ class SingleValidator:
             self._count(verdict["status"], verdict["result"])
         return [with_repair(one, repaired[email]) for one, email in zip(verdicts, emails, strict=True)]
 
+    def judged(self, email: str, *, repair: bool) -> str:
+        """Return the canonical address that a verdict on this text is about, "" where it holds none."""
+        parsed = parse_cell((self._lists.repaired(email) if repair else "") or email)
+        return "" if parsed.rule else parsed.address
+
     async def _opened(self) -> Validator:
         async with self._opening:
             if self._validator is None:

@@ -46,9 +46,11 @@ async def validate_one(request: Request, visitor: Member) -> HTMLResponse:
     started = time.monotonic()
     repair = "repair" in form
     options = SingleOptions(mode, _DEADLINE, owner=str(visitor.account_id), evidence=True, repair=repair)
-    verdict = await parts_of(request).single.validate(email, options)
+    single = parts_of(request).single
+    verdict = await single.validate(email, options)
     evidence = json.loads(verdict.pop("evidence") or "{}")
-    detail = verdict_detail(email, verdict, evidence, seconds=time.monotonic() - started)
+    judged, seconds = single.judged(email, repair=repair), time.monotonic() - started
+    detail = verdict_detail(email, verdict, evidence, judged=judged, seconds=seconds)
     if FRAGMENT in request.headers:
         return render(request, "verdict.html", detail=detail)
     return _page(request, await _drafts(request, visitor), mode=mode, repair=repair, detail=detail)

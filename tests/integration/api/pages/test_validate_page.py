@@ -107,7 +107,9 @@ async def test_what_clearly_means_an_address_is_repaired_where_that_was_ticked(a
         plain = await post(client, "/", page="/", **typed)
         repaired = await post(client, "/", page="/", **typed, repair="on")
     assert "Did you mean info@shop.example?" in words(plain.text)
+    assert "Judged as" not in words(plain.text)
     assert "Validated as info@shop.example." in words(repaired.text)
+    assert "Judged as info@shop.example" in words(repaired.text)
 
 
 async def test_a_script_gets_the_verdict_alone_and_errors_as_json(api: Api) -> None:
