@@ -209,7 +209,12 @@ def _screen(terminal: Console, *, once: bool) -> Iterator[Callable[[RenderableTy
 
 
 async def _top(operations: Operations) -> RenderableType:
-    seen, now = await operations.console.overview(), system_clock()
+    try:
+        seen, now = await operations.console.overview(), system_clock()
+    except MailsiftError as error:
+        if error.code != "database_unavailable":
+            raise
+        return ops_output.alarm_list(await operations.console.alarms())
     page = await operations.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
     sources = await operations.console.sources()
     return ops_output.top_picture(seen, page.jobs, seen.stats.workers, sources, now=now)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +18,7 @@ from mailsift.storage.sql.stats import Minute, Snapshot
 from mailsift.storage.sql.workers import Worker
 
 _BARS: Final = " ▁▂▃▄▅▆▇█"
+_MOST_WORKERS: Final = 12
 _BAR_MINUTES: Final = 30  # fit into a line of 80 characters
 _COLOURS: Final = {
     "running": "cyan",
@@ -45,11 +47,18 @@ def top_picture(
     now: float,
 ) -> RenderableType:
     """Return everything one looks at first; `now` is in seconds since the epoch."""
-    parts: list[RenderableType] = [_figures(seen), Text()]
-    parts += [_alarm(alarm) for alarm in seen.alarms] or [Text("No alarm.", style="green")]
-    parts += [Text(), job_table(jobs, now=now), Text(), worker_table(workers)]
+    parts: list[RenderableType] = [alarm_list(seen.alarms), Text(), _figures(seen)]
+    parts += [Text(), job_table(jobs, now=now), Text(), worker_table(workers[:_MOST_WORKERS])]
+    if len(workers) > _MOST_WORKERS:
+        parts.append(Text(f"and {len(workers) - _MOST_WORKERS} more: mailsift ops workers", style="dim"))
     parts += [Text(), source_table(sources)] if sources else []
     return Group(*parts)
+
+
+def alarm_list(alarms: Sequence[Alarm]) -> RenderableType:
+    """Return what is wrong, and what to do about what is critical."""
+    lines = [line for alarm in alarms for line in _alarm(alarm)]
+    return Group(*lines) if lines else Text("No alarm.", style="green")
 
 
 def job_table(jobs: Iterable[AccountJob], *, now: float) -> Table:
@@ -187,9 +196,12 @@ def _backlog(stats: Snapshot) -> str:
     return counts + (f", {stats.steps} lists or results to do" if stats.steps else "")
 
 
-def _alarm(alarm: Alarm) -> Text:
+def _alarm(alarm: Alarm) -> list[RenderableType]:
     style = "bold red" if alarm.level is Level.CRITICAL else "yellow"
-    return Text.assemble((f"{alarm.level.value}: ", style), alarm.text)
+    said = Text.assemble((f"{alarm.level.value}: ", style), alarm.text)
+    if alarm.level is not Level.CRITICAL:
+        return [said]
+    return [said, Padding(Text(alarm.rule.action.replace("`", ""), style="dim"), (0, 0, 0, 2))]
 
 
 def _state(state: str) -> Text:
@@ -199,7 +211,7 @@ def _state(state: str) -> Text:
 def _table(columns: Iterable[_Column]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name, justify in columns:
-        named = name in {"account", "list", "provider"}  # these give way where there is no room
+        named = name in {"account", "list", "provider", "worker"}  # these give way where there is no room
         table.add_column(name, justify=justify, no_wrap=True, min_width=6 if named else len(name))
     return table
 
