@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import polars as pl
-from polars.exceptions import PanicException, PolarsError
 
 from mailsift.jobs.engine.commit import close_chunk
 from mailsift.jobs.metrics import FAILING_CHUNKS, count_verdicts, count_waiting
@@ -238,7 +237,7 @@ def read_slice(path: object, offset: int, length: int) -> pl.DataFrame:
     """
     try:
         frame = pl.scan_parquet(str(path), glob=False).slice(offset, length).collect()
-    except (PolarsError, PanicException) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise _damaged() from error
     if len(frame) != length:
         raise _damaged()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 import polars as pl
-from polars.exceptions import PanicException, PolarsError
 
 from mailsift.jobs.engine.chunk import counts_of, to_parquet
 from mailsift.jobs.engine.commit import redo_lost
@@ -82,7 +81,7 @@ def _without_verdict(addresses: Path, segments: Sequence[Path]) -> tuple[pl.Data
     try:
         known = pl.read_parquet(addresses, glob=False)
         found = verdicts.collect(engine="streaming")
-    except (PolarsError, PanicException) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise MailsiftError("blob_damaged", "The job's list of addresses is damaged.") from error
     fresh = known.with_columns(pl.lit(0, WAITING["tries"]).alias("tries")).select(*WAITING)
     lost = fresh.join(found, on="n", how="anti", maintain_order="left")

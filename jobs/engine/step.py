@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import polars as pl
 import structlog
 
+from mailsift.jobs.disk import check_room
 from mailsift.jobs.engine.commit import LeaseLostError, end_job, plan_job
 from mailsift.jobs.engine.redo import redo, sound_segments
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
@@ -180,5 +182,9 @@ async def write_results(blobs: Blobs, step: ClaimedStep, segments: Sequence[Path
     with tempfile.TemporaryDirectory(dir=scratch, prefix="finish-") as folder:
         out = Path(folder) / "results.parquet"
         evidence = load_options(step.options).evidence
-        await asyncio.to_thread(join_results, rows, segments, out, evidence=evidence)
+        try:
+            await asyncio.to_thread(join_results, rows, segments, out, evidence=evidence)
+        except pl.exceptions.PolarsError:
+            await asyncio.to_thread(check_room, out.parent)
+            raise
         await blobs.put_file(JobBlobs(step.job_id).results, out)

@@ -12,6 +12,7 @@ import polars as pl
 from polars.datatypes import DataTypeClass
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, column_id, names_metadata
+from mailsift.jobs.disk import check_room
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read_json import read_json
 from mailsift.jobs.intake.read_text import read_text
@@ -51,16 +52,20 @@ def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: In
     """Do what `take_in` promises, in this process."""
     check_size(source, limits)
     table = open_table(source, workdir, limits)
-    with _blaming(table):
+    with _blaming(table, workdir):
         return _split(table, workdir, options=options, limits=limits)
 
 
 @contextmanager
-def _blaming(table: SourceTable) -> Iterator[None]:
-    """Take what goes wrong in polars for the file's fault; what it says may quote the file."""
+def _blaming(table: SourceTable, workdir: Path) -> Iterator[None]:
+    """Take what goes wrong in polars for the file's fault, unless the disk is full.
+
+    What it says may quote the file; of a full disk it may say no more than that writing failed.
+    """
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        check_room(workdir)
         if isinstance(error, pl.exceptions.PanicException) and table.format != "parquet":
             raise  # only there does a foreign parser see the file first
         text = f"The file could not be read as {table.format}."
@@ -304,7 +309,7 @@ def inspect_list(source: Path, workdir: Path, limits: IntakeLimits) -> dict[str,
     """
     check_size(source, limits)
     table = open_table(source, workdir, limits)
-    with _blaming(table):
+    with _blaming(table, workdir):
         sample = first_rows(table)
         rows = int(table.frame.select(pl.len()).collect(engine="streaming").item())
     choice, guess = _choice(sample, table.names)

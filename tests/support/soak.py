@@ -157,12 +157,13 @@ class Api:
                 continue
             code = "" if answer.is_success else _code(answer)
             self._findings.answers[f"{answer.status_code} {code}".strip()] += 1
-            if answer.status_code not in TRY_AGAIN:
+            if answer.status_code not in TRY_AGAIN and code != "idempotency_key_in_use":
                 self._findings.check(
                     answer.status_code < 500, f"{method} {path}: {answer.status_code} {code}"
                 )
                 return answer
-            self._findings.check("retry-after" in answer.headers, f"{code} without Retry-After")
+            told = "retry-after" in answer.headers or answer.status_code == 409
+            self._findings.check(told, f"{code} without Retry-After")
             await asyncio.sleep(0.5)
         raise TimeoutError(f"{method} {path}: no answer in {within} s")
 

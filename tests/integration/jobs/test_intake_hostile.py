@@ -132,6 +132,18 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.needs("root")
+@pytest.mark.parametrize("room", [0, 4, 8, 16])
+async def test_a_small_list_is_not_blamed_for_a_full_disk(tmp_path: Path, full_disk: Path, room: int) -> None:
+    """Where not even the head of a file can be written, polars does not say why."""
+    source = tmp_path / "list.csv"
+    source.write_bytes(HEADER + b"".join(b"%d,a%d@example.com,%d\n" % (n, n, n * n) for n in range(2_000)))
+    (full_disk / "ballast").write_bytes(bytes((32 - room) * 1024))
+    with pytest.raises(MailsiftError) as failed:
+        await take_in(source, full_disk, options=IntakeOptions(), limits=IntakeLimits(seconds=60))
+    assert (failed.value.code, failed.value.retryable) == ("intake_crashed", True)
+
+
+@pytest.mark.needs("root")
 async def test_a_full_disk_and_a_file_that_is_gone_say_nothing_about_the_list(
     tmp_path: Path, full_disk: Path
 ) -> None:
