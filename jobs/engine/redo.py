@@ -12,7 +12,7 @@ import polars as pl
 from mailsift.jobs.engine.chunk import counts_of, to_parquet
 from mailsift.jobs.engine.commit import redo_lost
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.frames import SEGMENT, WAITING
+from mailsift.pipeline.frames import ADDRESSES, SEGMENT, WAITING
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks
@@ -83,6 +83,8 @@ def _without_verdict(addresses: Path, segments: Sequence[Path]) -> tuple[pl.Data
         found = verdicts.collect(engine="streaming")
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise MailsiftError("blob_damaged", "The job's list of addresses is damaged.") from error
-    fresh = known.with_columns(pl.lit(0, WAITING["tries"]).alias("tries")).select(*WAITING)
+    more = {name: dtype for name, dtype in WAITING.items() if name not in ADDRESSES}
+    nothing = [pl.lit("" if dtype == pl.String else 0, dtype).alias(name) for name, dtype in more.items()]
+    fresh = known.with_columns(nothing).select(*WAITING)
     lost = fresh.join(found, on="n", how="anti", maintain_order="left")
     return lost, counts_of(known.select("n", "rows").join(found, on="n"))
