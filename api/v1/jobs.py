@@ -50,12 +50,7 @@ _WAIT_LOOK_SECONDS: Final = 0.25
 _FOLLOW_LOOK_SECONDS: Final = 0.5
 _OF_PAGES: Final = ("sort", "limit", "cursor")
 _CURSOR: Final = re.compile(r"([0-9a-f]{12})\.([0-9]{1,10})", re.ASCII)
-_STREAM: Final = {
-    "type": "string",
-    "description": "Server-sent events (WHATWG HTML, section 9.2): `progress` and `end`, whose `data` is a"
-    " JobResponse as JSON; lines that begin with a colon keep the connection alive.",
-    "examples": ['event: end\ndata: {"job_id": "7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11"}\n\n'],
-}
+_STREAM: Final = 'event: end\ndata: {"job_id": "7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11"}\n\n'
 _QUIET_LOOKS: Final = 30  # then a comment keeps the connection alive
 
 
@@ -315,8 +310,9 @@ async def _watched(parts: ApiParts, caller: Caller, job_id: JobId, wait: float) 
     response_class=StreamingResponse,
     responses={
         200: {
-            "content": {"text/event-stream": {"schema": _STREAM}},
-            "description": "`progress` as it changes, `end` once.",
+            "content": {"text/event-stream": {"example": _STREAM}},
+            "description": "Server-sent events (WHATWG HTML, 9.2): `progress` as it changes, `end` once."
+            " `data` is a JobResponse as JSON; lines that begin with a colon keep the connection alive.",
         },
         **error_responses("job_not_found"),
     },

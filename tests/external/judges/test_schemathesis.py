@@ -44,7 +44,15 @@ BEYOND_SCHEMA: Mapping[str, set[str]] = {
     "GET /v1/bulk/schedules/{schedule_id}/runs": {"bad_cursor"},
     "GET /v1/webhooks": {"bad_cursor"},
     "GET /v1/webhooks/{webhook_id}/deliveries": {"bad_cursor"},
-    "GET /v1/bulk/jobs/{job_id}/plan": {"binary_file"},
+    "GET /v1/bulk/jobs/{job_id}/plan": {
+        "bad_csv",
+        "bad_encoding",
+        "bad_gzip",
+        "bad_json",
+        "binary_file",
+        "unclosed_quote",
+        "unsupported_format",
+    },
     "GET /v1/bulk/jobs/{job_id}/results": {"unknown_column", "bad_cursor", "wrong_for_format"},
     "GET /v1/events": {"bad_cursor"},
     "GET /v1/usage": {"usage_range_invalid"},
@@ -115,7 +123,7 @@ def _operation(label: str) -> str:
     if label == WAIT:
         lines.append('"query.wait" = 0.2  # a job that is held would keep the judge waiting')
     if _beyond_schema(label):
-        statuses = ["2xx", *ANYWAY, 422]
+        statuses = ["2xx", *ANYWAY, 415, 422]
         lines.append(f"[operations.checks.positive_data_acceptance]\nexpected-statuses = {statuses}")
     return "\n".join(lines)
 

@@ -41,6 +41,7 @@ KINDS = {
     "against": "job",
     "webhook_id": "webhook",
     "delivery_id": "delivery",
+    "event_id": "event",
     "before": "delivery",
     "schedule_id": "schedule",
 }
@@ -70,7 +71,8 @@ class Takes:
 
 
 def _is_id(annotation: Any) -> bool:
-    return UUID in (get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,))
+    kinds = get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    return UUID in {getattr(kind, "__supertype__", kind) for kind in kinds}
 
 
 def _taken(route: APIRoute) -> Iterator[Takes]:
@@ -114,7 +116,13 @@ async def _things(client: httpx.AsyncClient) -> dict[str, str]:
     tested = (await client.post(f"{HOOKS}/test", json=body)).json()["data"]
     assert tested["error"] == "connection_refused"
     schedule = (await client.post(SCHEDULES, json={"job_id": job, **CRON})).json()["data"]["id"]
-    return {"job": job, "webhook": hook, "delivery": tested["delivery_id"], "schedule": schedule}
+    return {
+        "job": job,
+        "webhook": hook,
+        "delivery": tested["delivery_id"],
+        "event": tested["event_id"],
+        "schedule": schedule,
+    }
 
 
 async def test_every_id_that_an_operation_takes_may_not_be_a_foreign_one(
