@@ -71,7 +71,7 @@ _WORKERS = """
     INSERT INTO worker (owner, crew, host, pid, version, slots, in_hand, lag_s, rss_bytes, beat_s, started_at,
         beat_at, claimed_at, swept_at, drain_since)
     SELECT 'worker-' || n % 3 || '/4' || n || '/aa', 'crew' || n % 3, 'worker-' || n % 3, 40 + n, '0.1.0', 7,
-        n % 7, 0.004 * n, 180000000 + n * 9000000, 10, clock_timestamp() - interval '3 days',
+        n % 7, 0.004 * n, 180000000 + n * 9000000, 300, clock_timestamp() - interval '3 days',
         clock_timestamp() - CASE WHEN n = 8 THEN interval '40 minutes' ELSE n * interval '1 s' END,
         clock_timestamp() - n * interval '1 s', clock_timestamp() - interval '3 s',
         CASE WHEN n % 3 = 1 THEN clock_timestamp() - interval '2 minutes' END
