@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import IO, Final, NamedTuple
-from xml.sax.saxutils import escape
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import polars as pl
@@ -175,4 +175,4 @@ def _whole(cells: _Cells) -> pl.Series:
 def _escaped(text: str) -> str:
     """Return a text as XML, what XML cannot hold as `_x001F_` (ST_Xstring), cut off where a cell ends."""
     short = text.encode("utf-16-le")[: 2 * MOST_CHARACTERS].decode("utf-16-le", "ignore")
-    return escape(_NO_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", short))
+    return escape(_NO_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", short), quote=False)

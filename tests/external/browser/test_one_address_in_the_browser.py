@@ -54,7 +54,9 @@ async def test_a_verdict_comes_without_a_new_page_and_hostile_words_are_text(vis
     await page.get_by_label("Email address").fill("bob@shop.example")
     await page.keyboard.press("Enter")
     verdict = page.get_by_role("region", name="Verdict")
-    await expect(verdict.get_by_text("bob@shop.example")).to_be_visible(timeout=WITHIN)
+    await expect(verdict.get_by_role("paragraph").get_by_text("bob@shop.example")).to_be_visible(
+        timeout=WITHIN
+    )
     await expect(
         verdict.get_by_text("10 mx.shop.example")
         .or_(verdict.get_by_text("mx.shop.example (127.0.0.1)"))
