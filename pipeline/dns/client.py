@@ -16,7 +16,7 @@ from typing import Final
 from mailsift.pipeline.dns import message
 from mailsift.pipeline.dns.fallback import UNHEARD, AiodnsFallback
 from mailsift.pipeline.dns.nameserver import Nameserver, Noise, Query, UdpSocket, parse_nameservers
-from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType, is_null_mx
+from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, DnsOutcome, RecordType, is_null_mx
 from mailsift.pipeline.dns.tcp import TcpClient
 from mailsift.pipeline.fair_clock import FairClock
 
@@ -235,9 +235,13 @@ class DnsClient:
             self._fallbacks[label].ask(query.name, query.record_type, done)
 
     def _hear_tcp(self, query: Query, answer: DnsAnswer) -> None:
-        """Take an answer that came over TCP; what aiodns did not hear is asked on our own connection."""
-        lost = answer.detail in UNHEARD
-        if lost and not query.confirms and query in self._flying and not self._closed:
+        """Take an answer that came over TCP.
+
+        What aiodns did not hear is asked on our own connection, and what it denies: it keeps the SOA back,
+        without which a denial counts for nothing.
+        """
+        unsure = answer.detail in UNHEARD or (answer.outcome in DENIALS and answer.zone is None)
+        if unsure and not query.confirms and query in self._flying and not self._closed:
             query.confirms = True
             self._send_tcp(query)
         else:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from mailsift.pipeline.dns.client import DnsClient
-from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType, is_null_mx
+from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, DnsOutcome, RecordType, is_null_mx
 from mailsift.pipeline.providers import public_suffixes
 
 Done = Callable[[DnsAnswer], None]
@@ -15,7 +15,6 @@ Done = Callable[[DnsAnswer], None]
 _NO_ZONE: Final = "denied without the SOA of its zone"
 _NO_IPV6: Final = "the resolver gives nobody an IPv6 address"
 _CONTRADICTED: Final = "denied, but not by everybody"
-_DENIALS: Final = frozenset({DnsOutcome.NO_NAME, DnsOutcome.NO_DATA})
 
 
 class DenialChecker:
@@ -39,9 +38,9 @@ class DenialChecker:
 
     def _hear(self, name: str, record_type: RecordType, done: Done, answer: DnsAnswer) -> None:
         """Let through what is no denial, ask again about what is one."""
-        if answer.outcome not in _DENIALS and not is_null_mx(answer):
+        if answer.outcome not in DENIALS and not is_null_mx(answer):
             done(answer)
-        elif answer.outcome in _DENIALS and not has_zone(answer):
+        elif answer.outcome in DENIALS and not has_zone(answer):
             done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_ZONE))
         elif record_type is RecordType.AAAA and not self._has_ipv6(answer):
             done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_IPV6))
@@ -69,7 +68,7 @@ def agree(first: DnsAnswer, second: DnsAnswer) -> bool:
     if first.outcome is DnsOutcome.NO_NAME:
         return second.outcome is DnsOutcome.NO_NAME
     if first.outcome is DnsOutcome.NO_DATA:
-        return second.outcome in _DENIALS
+        return second.outcome in DENIALS
     return is_null_mx(second)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mailsift.pipeline.facts import DomainState, MxHost
 from mailsift.pipeline.guard import AddressGuard
@@ -34,6 +34,9 @@ class DnsOutcome(StrEnum):
     NO_DATA = "no_data"  # the name exists without such a record, RFC 2308
     NO_NAME = "no_name"  # NXDOMAIN: nothing exists at or below the name, RFC 8020
     FAILED = "failed"  # SERVFAIL, REFUSED, timeout: says nothing
+
+
+DENIALS: Final = frozenset({DnsOutcome.NO_NAME, DnsOutcome.NO_DATA})
 
 
 class DnsAnswer(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import dns.exception
@@ -13,6 +14,9 @@ import dns.rcode
 import dns.rrset
 
 from tests.support.ports import one_port
+
+_SIDE_BY_SIDE = 64
+"""Names whose servers are silent keep nobody else waiting."""
 
 
 class Liar:
@@ -45,27 +49,22 @@ class Liar:
         self._udp.close()
 
     def _serve_udp(self) -> None:
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as answering:
+            while not self._over:
+                query, peer = self._udp.recvfrom(4096)
+                if query and not self.silent:
+                    answering.submit(self._answer, query, peer)
+
+    def _answer(self, query: bytes, peer: tuple[str, int]) -> None:
+        with suppress(TimeoutError):
+            self._udp.sendto(denial(query) if self.lies else self._over_udp(query), peer)
+
+    def _over_udp(self, query: bytes) -> bytes:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as onward:
             onward.settimeout(2)
-            while True:
-                try:
-                    query, peer = self._udp.recvfrom(4096)
-                    if self._over:
-                        return
-                    if not self.silent:
-                        self._udp.sendto(self._answer(query, onward), peer)
-                except TimeoutError:
-                    continue
-                except OSError:
-                    return
-
-    def _answer(self, query: bytes, onward: socket.socket) -> bytes:
-        if self.lies:
-            return denial(query)
-        onward.sendto(query, self._behind)
-        while (reply := onward.recv(4096))[:2] != query[:2]:
-            pass
-        return reply
+            onward.connect(self._behind)
+            onward.send(query)
+            return onward.recv(4096)
 
     def _serve_tcp(self) -> None:
         while True:

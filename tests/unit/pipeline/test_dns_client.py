@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -167,6 +168,16 @@ async def test_a_truncated_answer_is_fetched_over_tcp() -> None:
         answer = await ask(client, "x.test")
     assert len(answer.exchangers) == 1000
     assert stub.over_tcp == 1
+
+
+@pytest.mark.parametrize(
+    ("says", "outcome"), [(NXDOMAIN, DnsOutcome.NO_NAME), (Says(), DnsOutcome.NO_DATA)], ids=["name", "data"]
+)
+async def test_a_denial_that_comes_over_tcp_has_its_zone(says: Says, outcome: DnsOutcome) -> None:
+    denies = replace(says, truncated=True)
+    async with serving({}, lambda _n, _k: denies) as stub, client_of(stub.server, timeout=2) as client:
+        answer = await ask(client, "x.test")
+    assert (answer.outcome, answer.zone) == (outcome, "test")
 
 
 async def test_names_are_never_completed_with_search_domains() -> None:
