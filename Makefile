@@ -14,7 +14,7 @@ BENCHMARKS := startup syntax replies dns throttle engine single_validate downloa
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install check fmt unit test fuzz soak mutate cover dev demo bench alarms dist lock clean
+.PHONY: help install check fmt unit test fuzz soak mutate cover dev demo bench alarms clients dist lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,9 +75,16 @@ alarms: $(READY) ## write Prometheus' rules and the runbook anew from the table 
 	@$(BIN)/mailsift ops alarm-rules > deploy/prometheus/alerts.yml
 	@$(BIN)/mailsift ops alarm-rules --runbook > docs/runbook.md
 
-dist: $(READY) ## wheel and sdist in dist/
+clients: $(READY) ## the clients in build/clients, made from what the API says of itself; needs npm
+	@PYTHON=$(BIN)/python .ci/install-generators
+	@$(BIN)/python clients/generate.py build/clients
+	@cd build/clients/typescript && node_modules/.bin/tsc
+
+dist: $(READY) $(if $(shell command -v npm),clients) ## wheels, sdists and the npm package in dist/
 	@rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(if $(shell command -v npm),$(BIN)/python -m build --no-isolation --outdir dist build/clients/python,@echo "no npm here: the clients are left out")
+	$(if $(shell command -v npm),cd build/clients/typescript && npm pack --silent --pack-destination ../../../dist)
 
 # async-timeout: redis wants it on Python before 3.11.3, and pip-compile sees only the Python it runs on.
 lock: $(READY) ## write requirements.lock anew from pyproject.toml

@@ -51,6 +51,10 @@ _FOLLOW_LOOK_SECONDS: Final = 0.5
 _OF_PAGES: Final = ("sort", "limit", "cursor")
 _CURSOR: Final = re.compile(r"([0-9a-f]{12})\.([0-9]{1,10})", re.ASCII)
 _STREAM: Final = 'event: end\ndata: {"job_id": "7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11"}\n\n'
+_RESULT_TYPES: Final = {
+    "application/json": {},  # first: generators of clients know one type of an answer
+    **{kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in TYPES.values()},
+}
 _QUIET_LOOKS: Final = 30  # then a comment keeps the connection alive
 
 
@@ -556,7 +560,7 @@ class ResultsQuery(BaseModel):
             "description": "The rows of the list, each with its verdict. `Mailsift-Complete` is false while"
             " the job runs: the rows are those with a verdict so far.",
             "model": Envelope[ResultsResponse],
-            "content": {kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in TYPES.values()},
+            "content": _RESULT_TYPES,
         },
         206: {"description": "The `Range` of a completed job's results; not of XLSX."},
         304: {"description": "`If-None-Match` has the ETag these results have; only of a completed job."},

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 POSTGRES_BIN = Path("/usr/lib/postgresql/15/bin")
+GENERATORS = Path(os.environ.get("MAILSIFT_GENERATORS", Path.home() / ".cache/mailsift-generators"))  # noqa: TID251 - no setting of the product
 MAIL_SERVERS = Path(os.environ.get("MAILSIFT_MTAS", "/opt/mailsift-mtas"))  # noqa: TID251 - no setting of the product
 _REQUIRED = os.environ.get("MAILSIFT_REQUIRE_JUDGES") == "1"  # noqa: TID251 - no setting of the product
 _LEFT_OUT = pytest.StashKey[dict[str, int]]()
@@ -22,6 +23,7 @@ _WHERE = {
     "root": "run the tests as root",
     "mail-servers": "run .ci/install-mail-servers (it installs nothing on the system) and the tests as root",
     "name-servers": "run .ci/install-mail-servers anew, and the tests as root",
+    "generators": "run .ci/install-generators (nothing lands on the system); it needs npm",
     "postgresql": "apt-get install postgresql-15",
     "redis-server": "apt-get install redis-server",
     "unbound": "apt-get install unbound dns-root-data",
@@ -41,6 +43,8 @@ def is_missing(need: str) -> bool:
         return not (MAIL_SERVERS / ".ready").exists() or is_missing("root")
     if need == "name-servers":
         return not (MAIL_SERVERS / "usr/sbin/named").exists() or is_missing("mail-servers")
+    if need == "generators":
+        return not (GENERATORS / ".ready").exists()
     if need == "postgresql":
         return not (POSTGRES_BIN / "postgres").exists()
     return not any(shutil.which(one) for one in (need, *_AS_WELL.get(need, ())))

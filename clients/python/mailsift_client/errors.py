@@ -1,0 +1,44 @@
+"""What the API refuses, as an exception."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from mailsift_client.generated.models import Problem
+from mailsift_client.generated.types import Response
+
+T = TypeVar("T")
+
+
+class MailsiftError(Exception):
+    """The API refused.
+
+    Attributes:
+        code: stable; `/docs` of the installation lists them all. Empty when it was not the API that answered.
+        status: of HTTP.
+        request_id: what an operator finds the request by.
+    """
+
+    def __init__(self, message: str, *, code: str = "", status: int = 0, request_id: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        self.request_id = request_id
+
+
+def unwrap(response: Response[Any], kind: type[T]) -> T:
+    """Return the answer of a generated operation, which is of this kind unless the API refused.
+
+    Raises:
+        MailsiftError: it did.
+    """
+    if isinstance(response.parsed, kind):
+        return response.parsed
+    raise problem_of(response.parsed, int(response.status_code))
+
+
+def problem_of(found: object, status: int) -> MailsiftError:
+    """Return the error of an answer that is none."""
+    if isinstance(found, Problem):
+        return MailsiftError(found.message, code=found.code, status=found.status, request_id=found.request_id)
+    return MailsiftError(f"The answer has the status {status} and is none of Mailsift's.", status=status)

@@ -1,0 +1,51 @@
+"""Waiting as the API asks for, instead of failing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import httpx
+from typing_extensions import override
+
+_SAFE: Final = frozenset({"GET", "HEAD", "DELETE"})
+
+
+class PatientTransport(httpx.BaseTransport):
+    """Sends again what was too early (429), and what may be repeated when the service is away (503).
+
+    Args:
+        inner: sends.
+        patience: seconds to wait in all for one answer.
+        sleep: waits so many seconds.
+    """
+
+    def __init__(self, inner: httpx.BaseTransport, patience: float, sleep: Callable[[float], None]) -> None:
+        self._inner = inner
+        self._patience = patience
+        self._sleep = sleep
+
+    @override
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        left = self._patience
+        while True:
+            response = self._inner.handle_request(request)
+            wait = _wait_of(request, response)
+            if wait is None or wait > left:
+                return response
+            response.close()
+            self._sleep(wait)
+            left -= wait
+
+    @override
+    def close(self) -> None:
+        self._inner.close()
+
+
+def _wait_of(request: httpx.Request, response: httpx.Response) -> float | None:
+    """Return after how many seconds the request may be sent again; None: not at all."""
+    repeatable = request.method in _SAFE or "idempotency-key" in request.headers
+    due = response.status_code == 429 or (response.status_code == 503 and repeatable)
+    seconds = response.headers.get("retry-after", "")
+    whole = isinstance(request.stream, httpx.ByteStream)  # a file that was read is gone
+    return max(1.0, float(seconds)) if due and whole and seconds.isdecimal() else None
