@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, lru_cache
 
 from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.replies.languages import fold
 from mailsift.pipeline.replies.table import MAILBOX, OURSELVES, RULES, ReplyRule, Stage
 from mailsift.pipeline.replies.vocabulary import LISTED
 
@@ -120,8 +121,43 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
     reply = _said_behind(reply)
     text = simplify(reply.text, own=own)
     enhanced = _ENHANCED.search(f"{reply.enhanced} {reply.text[:_MAX_TEXT]}")
-    rule = _decide(reply.stage, str(reply.code), enhanced[1] if enhanced else "", text)
+    said = (reply.stage, str(reply.code), enhanced[1] if enhanced else "")
+    rule = _decide(*said, text)
+    if (
+        rule.id == "unclear"
+        and (plainer := _in_plain_words(simplify(_words_apart(reply.text), own=own))) != text
+    ):
+        rule = _decide(*said, plainer)
     return ReplyReading(rule.answer, rule.id, _delay(text) if rule.answer in _LATER else 0.0)
+
+
+_IDENTIFIER = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])|(?<=[A-Za-z]{2})[-_](?=[A-Za-z]{2})")
+
+
+def _words_apart(text: str) -> str:
+    """Return a text with the words of identifiers apart: "UserUnknown", "no-such-user"."""
+    return _IDENTIFIER.sub(" ", text[:_MAX_TEXT])
+
+
+_KEY_WORDS = """
+recipient recipients mailbox mailboxes address addresses account accounts username
+unknown unknowns invalid exist exists existing existent existed found registered recognized available
+unavailable disabled inactive suspended deactivated sender senders server servers service blocked
+domain denied
+"""
+_WRITTEN_RIGHT = _KEY_WORDS.split()
+_SHORTEST_SLIP = 5
+_WORD = re.compile(rf"[a-z]{{{_SHORTEST_SLIP},16}}")
+
+
+def _in_plain_words(text: str) -> str:
+    """Return a simplified text with its key words spelled right: "adress unknow" as "address unknown"."""
+    return _WORD.sub(lambda found: _spelled_right(found[0]), text)
+
+
+@lru_cache(maxsize=1_024)
+def _spelled_right(word: str) -> str:
+    return next(iter(get_close_matches(word, _WRITTEN_RIGHT, 1, 0.88)), word)
 
 
 _VERIFIED = re.compile(
@@ -161,6 +197,7 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     of mailsift.pipeline.replies.table, links by what their page is about. At most 2,000 characters are read.
     """
     plain = _folded(_CONTROL.sub(" ", text[:_MAX_TEXT]))
+    plain = _TRAILER.sub(" ", plain)
     if "/" in plain or "www." in plain:
         plain = _URL.sub(_link, plain)
     for sender in (name for name in own if "@" in name):  # before it is an address like any other
@@ -175,12 +212,12 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
 
 def _folded(text: str) -> str:
     """Return a text in lower case, without accents and with elided articles apart."""
-    folded = text.casefold()
-    if not folded.isascii():
-        folded = unicodedata.normalize("NFKD", text).casefold()[:_MAX_TEXT]
-        folded = "".join(char for char in folded if not unicodedata.combining(char))
+    folded = fold(text)[:_MAX_TEXT]
     return _ELISION.sub(r"\1 ", folded) if "'" in folded or "’" in folded else folded
 
+
+_TRAILER = re.compile(r"\[[^\[\]]{0,120}\bip: ?[0-9a-f.:]{3,45} ?\]")
+"""An id and our address for the people who run the server, at the end of every refusal."""
 
 _URL = re.compile(
     r"(?:\bhttps?://|\bwww\.|(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24}/)[^\s<>\"]{0,2000}"
@@ -201,7 +238,7 @@ def _link(found: re.Match[str]) -> str:
     return f" a-{subject}-link " if subject else " a-link "
 
 
-_CONTRACTED = re.compile(r"\b(?:(is|are|was|were|do|does|did|has|have|could|would|ca)nt|cannot)\b")
+_CONTRACTED = re.compile(r"\b(?:(is|are|was|were|do|does|did|has|have|had|could|would|should|ca)nt|cannot)\b")
 
 
 def _spelled_out(found: re.Match[str]) -> str:

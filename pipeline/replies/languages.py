@@ -5,7 +5,17 @@ Every attribute is a pattern for simplified text (classifier.simplify): lower ca
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
+
+
+def fold(text: str) -> str:
+    """Return a text in lower case and without marks, the way patterns and replies are compared."""
+    folded = text.casefold()
+    if folded.isascii():
+        return folded
+    folded = unicodedata.normalize("NFKD", folded).casefold()
+    return "".join(char for char in folded if not unicodedata.combining(char))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +57,10 @@ GERMAN = ReplyLanguage(
     "German",
     "german",
     box=(
-        r"(?:empf(?:ae|a)nger(?:s|in|-?adresse|-?postfach|konto)?|(?:be)?nutzer(?:s|in|name|konto)?|anwender"
-        r"|teilnehmer|postfach(?:e?s)?|konto|kennung|adressat|(?:e-?)?(?:mail-?|ziel)?adresse)"
+        r"(?:empf(?:ae|a)nger(?:s|in|-?adresse|-?postfach|konto)?|(?:be)?nutzer(?:s|in|name"
+        r"|konto)?|anwender"
+        r"|teilnehmer|(?:e-?)?(?:mail-?)?(?:postfach(?:e?s)?|konto)|kennung|adressat|kunden?"
+        r"|(?:e-?)?(?:mail-?|ziel)?adresse)"
     ),
     absent=(
         r"(?:existier(?:t|en)(?: \S+){0,3}? nicht|unbekannt|ungue?ltig|gibt es(?: \S+){0,2}? nicht"
@@ -94,7 +106,8 @@ FRENCH = ReplyLanguage(
     blocked=r"bloquee?",
     full=r"(?:pleine?|saturee?)",
     sender=(
-        r"\bexpedit|\bemett|\bd envoi\b|\benvoyeu|\badresse de retour|\b(?:d|l) ?origine\b|\bprovenan(?:t|ce)"
+        r"\bexpedit|\bemett|\bd envoi\b|\benvoyeu|\badresse de retour|\b(?:d|l) ?origine\b"
+        r"|\bprovenan(?:t|ce)"
     ),
     your=r"\bvo(?:tre|s)",
     identity=r"\bmot de passe|\bidentifi(?:er|ez|cation)|\bconnecte[rz]",
@@ -108,12 +121,14 @@ IBERIAN = ReplyLanguage(
     "Spanish or Portuguese",
     "spanish",
     box=(
-        r"(?:usuari[oa]|utilizador|destinatari[oa]|direccion(?: de correo)?|endereco(?: de e-?mail)?|casilla"
+        r"(?:usuari[oa]?|utilizador|destinatari[oa]?|bustia|adreca|direccion(?: de correo)?"
+        r"|endereco(?: de e-?mail)?|casilla"
         r"|buzon(?: de correo)?|caixa (?:postal|de correio|de entrada)"
         r"|cuenta(?: de correo)?|conta(?: de e-?mail)?)"
     ),
     absent=(
-        r"(?:desconocid[oa]|desconhecid[oa]|inexistente|invalid[oa]|incorrect[oa]|incorret[oa]"
+        r"(?:desconocid[oa]|desconhecid[oa]|desconegu[td]a?|no existeix|no s ha trobat"
+        r"|inexist[ei]nte?|invalid[oa]|incorrect[oa]|incorret[oa]"
         r"|n[oa]o? (?:existe|consta|se encuentra|se encontra)"
         r"|n[oa]o? (?:(?:es|esta|fue|e|foi|ha sido|pudo ser|pode ser) )?"
         r"(?:valid|encontrad|localizad|reconocid|reconhecid|registrad|cadastrad)[oa])"
@@ -157,7 +172,10 @@ ITALIAN = ReplyLanguage(
         r"(?:nessun[oa]?|(?:non (?:esiste|ce|risulta|e stat[oa] trovat[oa])|impossibile trovare)"
         r"(?: (?:l|la|il|lo|un|una|alcun|alcuna|nessun|nessuna))?)"
     ),
-    closed=r"(?:disabilitat|disattivat|sospes|chius|cessat|scadut|eliminat|inattiv|non (?:piu )?attiv)[oa]",
+    closed=(
+        r"(?:disabilitat|disattivat|sospes|chius|cessat|scadut|eliminat|rimoss|inattiv"
+        r"|non (?:piu )?attiv)[oa]"
+    ),
     blocked=r"bloccat[oa]",
     full=r"pien[oa]",
     sender=r"\bmittent|\b(?:di|d) invio\b|\bprovenien",
@@ -180,7 +198,7 @@ DUTCH = ReplyLanguage(
         r"|afgesloten|opgeschort|verlopen|verwijderd)"
     ),
     blocked=r"geblokkeerd",
-    full=r"vol",
+    full=r"(?:zit |is )?vol",
     sender=r"\b(?:af|ver)zend|\bherkomst",
     your=r"\b(?:uw|jouw)",
     identity=r"\bwachtwoord|\baangemeld|\binlogg|\bingelogd|\baanmeld",
@@ -201,7 +219,8 @@ POLISH = ReplyLanguage(
         r"|nieznan\w+|nieprawidlow\w+|niepoprawn\w+|nieistniejac\w+|bledn\w+)"
     ),
     no=(
-        r"(?:nie (?:ma|istnieje|znaleziono|odnaleziono|znamy)(?: (?:takiego|takiej|zadnego|tego|taki|takie))?"
+        r"(?:nie (?:ma|istnieje|znaleziono|odnaleziono|znamy)(?: (?:takiego|takiej|zadnego|tego"
+        r"|taki|takie))?"
         r"|nieznan\w+|nieprawidlow\w+|nieistniejac\w+|niepoprawn\w+|bledn\w+|brak(?: takiego| takiej)?)"
     ),
     closed=r"(?:zawieszon\w+|wylaczon\w+|nieaktywn\w+|dezaktywowan\w+|zamknie\w+|usunie\w+|wygasl\w+)",
@@ -220,7 +239,8 @@ CZECH = ReplyLanguage(
     absent=(
         r"(?:ne(?:ni|bol[aio]?|byl[aio]?|mohl\w*|lze|da sa)(?: \w+)? (?:nalezen\w*|najden\w*|znam\w*"
         r"|platn\w+|registrovan\w*)"
-        r"|neexistuj\w*|nenalezen\w*|nenajden\w*|neznam\w+|neplatn\w+|zde neni|tu nie je|nie je (?:znam"
+        r"|neexistuj\w*|nenalezen\w*|nenajden\w*|neznam\w+|neplatn\w+|(?:zde|tu|nas"
+        r"|serveru?i?) (?:neni|nie je)|nie je (?:znam"
         r"|platn)\w*)"
     ),
     no=r"(?:neznam\w+|neexistujic\w+|neplatn\w+)",
@@ -269,7 +289,8 @@ TURKISH = ReplyLanguage(
         r"|hesa[pb]\w{0,2})"
     ),
     absent=(
-        r"(?:bulunam\w+|bulunmuyor\w*|bulunmamakta\w*|(?:mevcut|tanimli|kayitli|gecerli) degil\w*|yok\w{0,4}"
+        r"(?:bulunam\w+|bulunmuyor\w*|bulunmamakta\w*|(?:mevcut|tanimli|kayitli"
+        r"|gecerli) degil\w*|yok\w{0,4}"
         r"|gecersiz\w*|bilinmiyor"
         r"|hatali\w*)"
     ),
@@ -283,7 +304,10 @@ TURKISH = ReplyLanguage(
     sender=r"\bgonderen\w*|\bgonderici\w*|\b\w+[iu]n[iu]z\w*",
     your=r"\bsizin",
     identity=r"\boturum ac|\bsifre|\bparola|\bkimlik dogrula",
-    rule=r"\bpolitika\w*|\byetki\w*|\bizin\b|\bizni\w*|\byasak\w*|\berisim\b|\byalniz\w*|\bsadece\b|\breddedil\w+",
+    rule=(
+        r"\bpolitika\w*|\byetki\w*|\bizin\b|\bizni\w*|\byasak\w*|\berisim\b|\byalniz\w*|\bsadece\b"
+        r"|\breddedil\w+"
+    ),
     content=r"\bistenmeyen|\bsupheli",
 )
 RUSSIAN = ReplyLanguage(
@@ -338,7 +362,7 @@ ROMANIAN = ReplyLanguage(
     "Romanian",
     "romanian",
     box=r"(?:utilizator\w*|destinatar\w*|cutia(?: postala)?|casuta(?: postala)?|cont(?:ul)?|adresa\w*)",
-    absent=r"(?:nu (?:\w+ )?(?:exista|gasit\w*|valid\w*|cunoscut\w*|inregistrat\w*)"
+    absent=r"(?:nu (?:\w+ ){0,2}(?:exista|gasit\w*|valid\w*|cunoscut\w*|inregistrat\w*)"
     r"|inexistent\w*|necunoscut\w*|invalid\w*)",
     no=r"(?:nu exista(?: acest)?|niciun|nicio)",
     closed=r"(?:dezactivat\w*|inactiv\w*|suspendat\w*|inchis\w*|sters\w*|nu (?:\w+ )?activ\w*)",
@@ -370,7 +394,10 @@ FINNISH = ReplyLanguage(
     "Finnish",
     "finnish",
     box=r"(?:kayttaja\w*|vastaanottaja\w*|postilaatik\w*|tili\w{0,3}|(?:sahkoposti)?osoite\w*|laatikko)",
-    absent=r"(?:tuntematon\w*|ei (?:\w+ )?(?:loydy|loytynyt|ole olemassa|tunneta|ole voimassa)|virheellinen)",
+    absent=(
+        r"(?:tuntematon\w*|ei (?:\w+ )?(?:loydy|loytynyt|ole(?: olemassa)?(?= ?(?:$|[.,;])"
+        r"| olemassa)|tunneta|ole voimassa)|virheellinen)"
+    ),
     no=r"(?:tuntematon|ei ole|virheellinen)",
     closed=r"(?:suljettu\w*|poistettu\w*|ei ole aktiivinen|lakkautettu\w*|passiivinen)",
     blocked=r"(?:estetty|lukittu)",
@@ -381,29 +408,244 @@ FINNISH = ReplyLanguage(
     rule=r"\bkaytanto\w*|\bkielletty\b|\bvain\b|\bsallittu\b",
     content=r"\broskaposti\w*",
 )
+GREEK = ReplyLanguage(
+    "Greek",
+    "greek",
+    box=r"(?:χρηστ\w+|παραληπτ\w+|γραμματοκιβωτι\w*|λογαριασμ\w+|διευθυνσ\w+|θυριδα\w*)",
+    absent=r"(?:δεν (?:\w+ )?(?:υπαρχ\w+|βρεθηκ\w*|εγκυρ\w*|γνωστ\w*|εγγεγραμμεν\w*|αναγνωριζ\w*)"
+    r"|αγνωστ\w+|ανυπαρκτ\w+|μη εγκυρ\w+)",
+    no=r"(?:δεν (?:υπαρχει|βρεθηκε|εχουμε)(?: \w+)?|αγνωστ\w+|ανυπαρκτ\w+|μη εγκυρ\w+)",
+    closed=r"(?:απενεργοποι\w+|ανεσταλ\w+|κλειστ\w*|εκλεισε|ανενεργ\w*|διαγραφ\w+|καταργη\w+)",
+    blocked=r"(?:αποκλει\w+|μπλοκαρ\w+|κλειδωμεν\w+)",
+    full=r"(?:γεματ\w+|πληρε\w+)",
+    sender=r"\bαποστολ\w+",
+    your=r"\b(?:σασ|σου)",
+    identity=r"\bκωδικ\w+|\bσυνδεθ\w+|\bταυτοποι\w+",
+    rule=r"\bπολιτικ\w+|\bμονο\b|\bαπαγορευ\w+|\bεπιτρεπ\w+",
+    content=r"\bανεπιθυμητ\w+",
+)
+SOUTH_SLAVIC = ReplyLanguage(
+    "Croatian, Serbian or Slovene",
+    "south-slavic",
+    box=(
+        r"(?:korisni[kc]\w*|primatelj\w*|prima[lo]\w*|uporabnik\w*|prejemnik\w*|adres[aeu]\w*"
+        r"|(?:postansk\w+ )?sanduci\w*"
+        r"|racun\w*|nalog\w*|naslov\w*|predal\w*|nabiralnik\w*|корисни[кц]\w*|прима[лo]\w*|примаоц\w*"
+        r"|сандуч\w*|налог\w*)"
+    ),
+    absent=(
+        r"(?:ne (?:postoj|obstaj)\w*|ni(?:je|so|su)? (?:\w+ ){0,2}?(?:pronaden|pronadjen"
+        r"|nad?jen|naden|najden"
+        r"|poznat|znan|vazec|valjan|veljav|registr)\w*|nepoznat\w*|nepostojec\w*|neznan\w*|neobstojec\w*"
+        r"|nevazec\w*|neispravn\w*|neveljav\w*|не постој\w*|ниjе (?:\w+ )?(?:пронађен|познат|регистр)\w*"
+        r"|није (?:\w+ )?(?:пронађен|познат|регистр)\w*|непознат\w*|непостојећ\w*)"
+    ),
+    no=(
+        r"(?:nepoznat\w*|nepostojec\w*|neznan\w*|neobstojec\w*|nevazec\w*|neispravn\w*|neveljav\w*"
+        r"|(?:nema|ne postoji|ne obstaja|ni)(?: t\w+)?|непознат\w*|(?:нема|не постоји)(?: т\w+)?)"
+    ),
+    closed=(
+        r"(?:onemoguc\w+|onemogocen\w*|deaktivir\w+|ugasen\w*|zatvoren\w*|neaktiv\w+|obrisan\w*|izbrisan\w*"
+        r"|suspendir\w*|ukinjen\w*|ukinut\w*|zaprt\w*|искључен\w*|затворен\w*|угашен\w*)"
+    ),
+    blocked=r"(?:blokiran\w*|zakljucan\w*|zaklenjen\w*|блокиран\w*)",
+    full=r"(?:(?:je )?(?:pre)?(?:pun|poln)\w?|prepunjen\w*|пун\w?)",
+    sender=r"\bposiljate?l\w*|\bposilja[lo]\w*|\bпошиља\w+",
+    your=r"\b(?:vas\w{1,3}|ваш\w{0,3})",
+    identity=r"\bprijavi\w*|\blozink\w*|\bgeslo\w*",
+    rule=r"\bpravil\w+|\bzabranjen\w*|\bprepovedan\w*|\bdopusten\w*|\bdozvoljen\w*|\bdovoljen\w*",
+    content=r"\bnezeljen\w*|\bsumnjiv\w*",
+)
+BALTIC = ReplyLanguage(
+    "Lithuanian, Latvian or Estonian",
+    "baltic",
+    box=(
+        r"(?:vartotoj\w+|naudotoj\w+|gavej\w+|adresat\w*|dezut\w+|paskyr\w+|lietotaj\w+|sanemej\w+"
+        r"|pastkast\w*|kont[aso]\w{0,2}|adres\w{0,3}|kasutaja\w*|saaja\w*|adressaat\w*"
+        r"|postkast\w*|aadress\w*)"
+    ),
+    absent=(
+        r"(?:ner(?:a|astas?|asta)\b|nebuvo rast\w*|neegzistuo\w*|nezinom\w+|negalioja\w*|neteising\w+"
+        r"|nav (?:\w+ )?(?:atrast|registret|zinam|derig)\w*|neeksiste\w*|nezinam\w+|nederig\w+|nepastav\w*"
+        r"|ei (?:\w+ )?(?:leitud|leita|leidu|eksisteeri|ole(?: olemas)?(?= ?(?:$|[.,;])"
+        r"| olemas)|ole registreeritud|ole teada|tunta)"
+        r"|tundmatu|puudub|pole(?= ?(?:$|[.,;]))|vigane|kehtetu)"
+    ),
+    no=(
+        r"(?:nezinom\w+|nera(?: toki\w+)?|nerastas|neegzistuojan\w+|neteising\w+|nezinam\w+"
+        r"|nav(?: tad\w+| sad\w+)?"
+        r"|nederig\w+|neeksistejos\w+|tundmatu|vigane|kehtetu|(?:pole|ei ole) (?:sellist|niisugust))"
+    ),
+    closed=(
+        r"(?:isjungt\w*|uzdaryt\w*|deaktyv\w*|neaktyv\w*|sustabdyt\w*|panaikint\w*|slegt\w*|deaktivet\w*"
+        r"|atslegt\w*|neaktiv\w*|apturet\w*|dzest\w*|suletud|deaktiveeritud|peatatud|kustutatud"
+        r"|mitteaktiivne)"
+    ),
+    blocked=r"(?:uzblokuot\w*|uzrakint\w*|bloket\w*|blokeeritud|lukustatud)",
+    full=r"(?:(?:yra |ir )?(?:per)?piln\w*|perpildyt\w*|parpildit\w*|tais|taitunud)",
+    sender=r"\bsiuntej\w+|\bsutitaj\w+|\bsaatja\w*",
+    your=r"\b(?:jusu|teie)",
+    identity=r"\bslaptazod\w+|\bparol\w+|\bprisijun\w+",
+    rule=r"\bdraudziam\w*|\baizlieg\w+|\bkeelatud\b|\bainult\b|\btikai\b|\btik nuo\b",
+    content=r"\bslamst\w*|\bnepageidaujam\w*|\bramps\w*",
+)
+MALAY = ReplyLanguage(
+    "Indonesian or Malay",
+    "malay",
+    box=(
+        r"(?:pengguna|penerima|pelanggan|alamat(?: e-?mai?l| emel)?|akun|akaun"
+        r"|(?:kotak|peti) (?:surat|masuk|mel)\w*)"
+    ),
+    absent=(
+        r"(?:(?:tidak|tak) (?:\w+ )?(?:ditemukan|ditemui|dijumpai|ada|terdaftar|dikenal\w*|valid|wujud|sah"
+        r"|didaftarkan)|belum terdaftar)"
+    ),
+    no=r"(?:tidak ada|tiada)",
+    closed=(
+        r"(?:dinonaktifkan|dinyahaktif\w*|non-?aktif|tidak (?:lagi )?aktif|ditutup|ditangguhkan|digantung"
+        r"|dihapus)"
+    ),
+    blocked=r"(?:diblokir|disekat|dikunci)",
+    full=r"penuh",
+    sender=r"\bpengirim\w*|\bpenghantar\w*",
+    your=r"\banda",
+    identity=r"\bkata sandi|\bautentikasi|\blog masuk",
+    rule=r"\bkebijakan|\bdilarang|\bhanya\b|\bdiizinkan|\bdibenarkan",
+    content=r"\bmencurigakan",
+)
+VIETNAMESE = ReplyLanguage(
+    "Vietnamese",
+    "vietnamese",
+    box=r"(?:nguoi (?:dung|nhan|su dung)|hop thu|tai khoan|dia chi(?: e-?mail| thu)?)",
+    absent=r"(?:(?:khong|chua) (?:duoc )?(?:ton tai|tim thay|hop le|dung|dang ky)|khong co)",
+    no=r"(?:khong (?:tim thay|co|ton tai))",
+    closed=r"(?:(?:da |dang )?bi (?:vo hieu hoa|dinh chi|dong|xoa|tam ngung)|da dong|ngung hoat dong)",
+    blocked=r"(?:(?:da )?bi khoa)",
+    full=r"(?:(?:da )?day)",
+    sender=r"\bnguoi gui",
+    your=r"\bcua ban",
+    identity=r"\bmat khau|\bdang nhap|\bxac thuc",
+    rule=r"\bchinh sach|\bkhong duoc phep|\bbi cam\b",
+    content=r"\bthu rac",
+)
+SEMITIC = ReplyLanguage(
+    "Arabic, Persian or Hebrew",
+    "semitic",
+    box=fold(
+        r"(?:\w{0,3}(?:مستخدم|مستلم|متلقي|مستقبل|حساب|عنوان|صندوق|كاربر|کاربر|گیرنده|نشانی)\w{0,3}"
+        r"|ה?(?:משתמש|נמען|תיבה|תיבת|חשבון|כתובת)\w{0,2})"
+    ),
+    absent=fold(
+        r"(?:غير (?:موجود|معروف|صالح|مسجل)\w*|لا يوجد|مجهول\w*|وجود ندارد|(?:یافت|پیدا) نشد|نامعتبر"
+        r"|ناشناخته|(?:לא|אינו|אינה|איננו) (?:\w+ )?(?:קיי?מ\w*|קיים|נמצא\w*|מוכר\w*|רשומ?\w*"
+        r"|תקינ?\w*|ידוע\w*))"
+    ),
+    no=fold(r"(?:لا يوجد|لم يتم العثور على|אין|לא (?:נמצא|נמצאה|קיים|קיימת))"),
+    closed=fold(
+        r"(?:معطل\w*|موقوف\w*|مغلق\w*|غير نشط\w*|غیرفعال|מושבת\w*|נסגר\w*|סגור\w*|לא פעיל\w*|מושעה|מושעית)"
+    ),
+    blocked=fold(r"(?:محظور\w*|مسدود\w*|חסומ?\w*|נעול\w*)"),
+    full=fold(r"(?:ممتلئ\w*|پر|מלא\w*)"),
+    sender=fold(r"مرسل|فرستنده|שולח"),
+    your=fold(r"\b(?:شما|שלך)"),
+    identity=fold(r"كلمة (?:ال)?مرور|رمز عبور|סיסמה"),
+    rule=fold(r"سياسة|ممنوع|فقط|מדיניות|רק "),
+    content=fold(r"مزعج|הונאה"),
+)
 LANGUAGES = (
     *(GERMAN, FRENCH, IBERIAN, ITALIAN, DUTCH, POLISH, CZECH, SCANDINAVIAN, TURKISH, RUSSIAN),
-    *(HUNGARIAN, ROMANIAN, BULGARIAN, FINNISH),
+    *(HUNGARIAN, ROMANIAN, BULGARIAN, FINNISH, GREEK, SOUTH_SLAVIC, BALTIC, MALAY, VIETNAMESE, SEMITIC),
 )
 
-_CHINESE_BOX = r"(?:用户|用戶|收件人|收件者|邮箱|郵箱|信箱|帐号|账号|帐户|账户|帳號|帳戶|地址)"
-CHINESE_ABSENT = (
-    rf"{_CHINESE_BOX}[^，。；,;]{{0,8}}?(?:不存在|未找到|找不到|不正确|不正確|错误|无效|無效|未注册|未开通)"
-    rf"|(?:无|無|没有|沒有|找不到|不存在|未知|无效|無效)(?:此|该|這個|这个|这|的|该名)?{_CHINESE_BOX}"
+
+@dataclass(frozen=True, slots=True)
+class UnspacedLanguage:
+    """The words of a language that puts no blanks between them; every attribute but the name is a pattern.
+
+    Attributes:
+        name: for people.
+        id: stands in the ids of the reply table's rules.
+        box: the mailbox or its owner.
+        absent: said after the noun of one that does not exist.
+        no: stands before the noun of one that does not exist.
+        closed: said of one that takes no mail, before or after its noun.
+        space: what is used up, beside the mailbox itself.
+        full: said of what is used up.
+        sender: speaks of the sender.
+        other: speaks of us, of a machine or of what is allowed.
+    """
+
+    name: str
+    id: str
+    box: str
+    absent: str
+    no: str
+    closed: str
+    space: str
+    full: str
+    sender: str
+    other: str
+
+
+CHINESE = UnspacedLanguage(
+    "Chinese",
+    "chinese",
+    box=r"(?:用户|用戶|收件人|收件者|邮箱|郵箱|信箱|帐号|账号|帐户|账户|帳號|帳戶|地址)",
+    absent=r"(?:不存在|未找到|找不到|不正确|不正確|错误|无效|無效|未注册|未註冊|未开通|查无|查無)",
+    no=(
+        r"(?:(?:查无|查無)(?:此人)?|无|無|没有|沒有|找不到|不存在|未知|无效|無效)"
+        r"(?:的?此|该|該|這個|这个|这|的|该名)?"
+    ),
+    closed=(r"(?:禁用|停用|冻结|凍結|锁定|鎖定|注销|註銷|关闭|關閉|封禁|封停|过期|過期|暂停|暫停|停止使用)"),
+    space=r"(?:容量|空间|空間|配额|配額)",
+    full=r"(?:满|滿|超|不足)",
+    sender=r"(?:发件|寄件|发信|發信|发送者|發送者)",
+    other=(
+        r"发送|發送|您|你|域名|服务器|伺服器|策略|拒绝|拒絕|禁止|黑名单|黑名單|垃圾|仅|只|权限|認證|认证|频|\bip"
+    ),
 )
-CHINESE_CLOSED = (
-    rf"{_CHINESE_BOX}[^，。；,;]{{0,6}}?"
-    r"(?:禁用|停用|冻结|凍結|锁定|鎖定|注销|註銷|关闭|關閉|封禁|封停|过期|暂停|停止使用)"
+JAPANESE = UnspacedLanguage(
+    "Japanese",
+    "japanese",
+    box=r"(?:ユーザー?|利用者|受信者|受取人|宛て?先|アドレス|メールボックス|アカウント|加入者|会員)",
+    absent=(
+        r"(?:存在しま?せ?んでした|存在しません|存在しない|存在せず|見つかりません|見つからない|見つけられません|不明"
+        r"|ありません|登録されてい(?:ません|ない)|未登録|無効|いません)"
+    ),
+    no=r"(?:存在しない|不明な|該当する|無効な|未登録の|登録されていない)",
+    closed=r"(?:停止|無効化|凍結|解約|閉鎖|休止|退会|ロックされ)",
+    space=r"(?:容量|保存領域|クォータ)",
+    full=r"(?:いっぱい|一杯|満杯|超え|超過|オーバー|不足|満タン)",
+    sender=r"(?:送信者|送信元|差出人|発信者)",
+    other=(
+        r"あなた|お客様|御社|貴社|サーバ|ドメイン|ポリシー|拒否|禁止|迷惑|スパム|認証|許可|ブラックリスト|接続|\bip"
+    ),
 )
-CHINESE_FULL = (
-    rf"{_CHINESE_BOX}[^，。；,;]{{0,8}}?(?:满|滿|超过|超出|超額|超额|不足)"
-    r"|(?:容量|空间|空間|配额|配額)[^，。；,;]{0,6}?(?:满|滿|超|不足)"
+KOREAN = UnspacedLanguage(
+    "Korean",
+    "korean",
+    box=(r"(?:사용자|수신자|수신인|받는 ?사람|주소|계정|메일함|편지함|사서함|회원|아이디)"),
+    absent=(r"(?:존재하지 ?않|찾을 ?수 ?없|없습니다|없음|등록되지 ?않|알 ?수 ?없|유효하지 ?않|아닙니다)"),
+    no=(r"(?:존재하지 ?않는|없는|등록되지 ?않은|알 ?수 ?없는|유효하지 ?않은|잘못된)(?: ?메일| ?이메일)?"),
+    closed=r"(?:정지|휴면|비활성|해지|탈퇴|사용 ?중지|잠긴|잠겼|폐쇄|만료)",
+    space=r"(?:용량|공간|할당량)",
+    full=r"(?:초과|가득|부족|꽉)",
+    sender=r"(?:발신|보내는|보낸|송신)",
+    other=r"서버|도메인|정책|거부|금지|스팸|인증|허용|귀하|귀사|당신|접속|\bip",
 )
-CHINESE_ELSE = (
-    r"发件|发信|寄件|发送|發送|您|你|域名|服务器|伺服器|策略|拒绝|拒絕|禁止|黑名单|黑名單|垃圾"
-    r"|仅|只|权限|認證|认证|频|\bip"
+THAI = UnspacedLanguage(
+    "Thai",
+    "thai",
+    box=r"(?:ผู้ใช้|ผู้รับ|กล่องจดหมาย|ตู้จดหมาย|บัญชี|อีเมล)",
+    absent=r"(?:ไม่พบ|ไม่มีอยู่|ไม่รู้จัก|ไม่ถูกต้อง|ไม่ได้ลงทะเบียน|ไม่มีในระบบ)",
+    no=r"(?:ไม่พบ|ไม่มี|ไม่รู้จัก)(?:ชื่อ|ที่อยู่)?",
+    closed=r"(?:ถูกระงับ|ระงับการใช้งาน|ปิดใช้งาน|ถูกปิด)",
+    space=r"(?:พื้นที่|โควต้า|โควตา)",
+    full=r"(?:เต็ม|เกิน)",
+    sender=r"ผู้ส่ง",
+    other=r"เซิร์ฟเวอร์|โดเมน|นโยบาย|ปฏิเสธ|สแปม|อนุญาต|ของคุณ|\bip",
 )
-"""Chinese has no blanks between words, so it has patterns of its own; the last speaks of us or of a rule."""
+UNSPACED = (CHINESE, JAPANESE, KOREAN, THAI)
 
 BORROWED = r"(?:mailbox|account|alias)"
 """English nouns for the mailbox that every language borrows."""

@@ -12,13 +12,7 @@ from typing import Final
 
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.replies import vocabulary as words
-from mailsift.pipeline.replies.languages import (
-    CHINESE_ABSENT,
-    CHINESE_CLOSED,
-    CHINESE_ELSE,
-    CHINESE_FULL,
-    LANGUAGES,
-)
+from mailsift.pipeline.replies.languages import LANGUAGES, UNSPACED
 
 
 class Stage(StrEnum):
@@ -115,6 +109,9 @@ RULES: Final = (
     _RULE("mailbox-blocked", Answer.DISABLED, "5", _RCPT, r"2\.1", words.BOX_CLOSED,
           words.NOT_THE_CLOSED_MAILBOX,
           "RFC 3463 X.2.1 for a mailbox that is blocked or inactive; of ours nothing is named."),
+    _RULE("no-such-mailbox-at-once", Answer.NOT_FOUND, "5", _RCPT, r"1\.1", words.UNKNOWN_AT_ONCE,
+          words.any_of(words.SENDER, words.LISTED),
+          "RFC 3463 X.1.1 and a first sentence that says nothing else; the next ones explain."),
     _RULE("block-list", Answer.REFUSED_US, "4 5", _ANY, "", words.BLOCK_LIST, "",
           "The reply speaks of a block list or of our reputation."),
     _RULE("bad-sender-code", Answer.REFUSED_US, "4 5", _ANY, r"1\.[78]", "", "",
@@ -123,6 +120,11 @@ RULES: Final = (
           "The reply is about our sender address; any mailbox it calls unknown is the sender's."),
     _RULE("our-host", Answer.REFUSED_US, "4 5", _ANY, "", words.CLIENT, "",
           "The reply is about our host: its address, its name or its network."),
+    _RULE("relay-for-nobody", Answer.NOT_FOUND, "5", _RCPT, words.NO_POLICY_CODE, words.RELAY_FOR_NOBODY,
+          words.any_of(words.OURS, words.CONTENT, words.LISTED),
+          "The server would have to relay because it has no such mailbox itself."),
+    _RULE("null-mx", Answer.NOT_FOUND, "556", _RCPT, r"1\.10", "", "",
+          "RFC 7505 section 4: 556 with X.1.10 is a domain that takes no mail for anybody."),
     _RULE("proof-of-identity", Answer.REFUSED_US, "4 5", _ANY, "", words.AUTHENTICATION, "",
           "The server wants authentication or encryption, or will not relay for us."),
     _RULE("authentication-code", Answer.REFUSED_US, "530 534 535 538", _ANY, "", "", "",
@@ -135,8 +137,10 @@ RULES: Final = (
     # The mailbox is full.
     _RULE("full", Answer.FULL, "4 5", _RCPT, "", words.FULL, words.NOT_FULL,
           "The reply speaks of the mailbox's quota or storage."),
+    _RULE("full-somehow", Answer.FULL, "4 5", _RCPT, "", words.FULL_SOMEHOW, words.NOT_FULL_SOMEHOW,
+          "One sentence speaks of the mailbox, its space, and that there is none left."),
     _RULE("full-languages", Answer.FULL, "4 5", _RCPT, "",
-          words.any_of(words.FULL_ABROAD, words.QUOTA_ABROAD, CHINESE_FULL), "",
+          words.any_of(words.FULL_ABROAD, words.QUOTA_ABROAD, *map(words.full_unspaced, UNSPACED)), "",
           "The reply says in another language than English that the mailbox is full."),
 
     # Trouble that passes.
@@ -172,14 +176,15 @@ RULES: Final = (
     _RULE("disabled-code-languages", Answer.DISABLED, "5", _RCPT, r"2\.1", words.CLOSED_SOMEHOW_ABROAD,
           words.NOT_THE_BOX_ABROAD,
           "RFC 3463 X.2.1, and the same sentence says of the mailbox that it is closed."),
-    _RULE("disabled-chinese", Answer.DISABLED, "5", _RCPT, "", CHINESE_CLOSED, CHINESE_ELSE,
-          "The reply says in Chinese that the mailbox is closed."),
+    *(_RULE(f"disabled-{said.id}", Answer.DISABLED, "5", _RCPT, "", words.closed_unspaced(said),
+            words.other_unspaced(said), f"The reply says in {said.name} that the mailbox is closed.")
+      for said in UNSPACED),
 
     # The mailbox is not there.
     _RULE("something-else-missing", Answer.UNCLEAR, "5", _RCPT, "", words.SOMETHING_ELSE_MISSING, "",
           "Something is not there, but it is a domain, a host or a table of the server and not the mailbox."),
     _RULE("no-such-mailbox", Answer.NOT_FOUND, "5", _RCPT, words.NO_POLICY_CODE, words.ABSENT,
-          words.any_of(words.RULE, words.OURS),
+          words.any_of(words.RULE, words.OURS, words.CONDITION),
           "The reply says that the mailbox, its user or its address does not exist."),
     _RULE("no-such-mailbox-5.7", Answer.NOT_FOUND, "5", _RCPT, "", words.ABSENT,
           words.NOT_ONLY_THE_MAILBOX,
@@ -203,11 +208,22 @@ RULES: Final = (
       for said in LANGUAGES),
     _RULE("no-such-mailbox-russian-latin", Answer.NOT_FOUND, "5", _RCPT, "", words.ABSENT_TRANSLITERATED, "",
           "The reply says in Russian, in Latin letters, that the mailbox does not exist."),
-    _RULE("no-such-mailbox-chinese", Answer.NOT_FOUND, "5", _RCPT, "", CHINESE_ABSENT, CHINESE_ELSE,
-          "The reply says in Chinese that the mailbox does not exist."),
+    *(_RULE(f"no-such-mailbox-{said.id}", Answer.NOT_FOUND, "5", _RCPT, "", words.absent_unspaced(said),
+            words.other_unspaced(said), f"The reply says in {said.name} that the mailbox does not exist.")
+      for said in UNSPACED),
     _RULE("no-delivery", Answer.NOT_FOUND, "5", _RCPT, words.NO_POLICY_CODE, words.NO_DELIVERY,
           words.NOT_THE_MAILBOX,
           "The server delivers no mail to this address, and names no other reason."),
+    _RULE("mailbox-denied", Answer.NOT_FOUND, "550 551 553 554", _RCPT, words.NO_POLICY_CODE, words.DENIED,
+          words.any_of(words.NOT_THE_MAILBOX, words.SOMETHING_ELSE_DENIED),
+          "One sentence denies that the mailbox is there, and no word speaks of anything else."),
+    _RULE("mailbox-denied-languages", Answer.NOT_FOUND, "550 551 553 554", _RCPT, words.NO_POLICY_CODE,
+          words.DENIED_ABROAD, words.any_of(words.NOT_THE_MAILBOX, words.NOT_THE_BOX_ABROAD),
+          "One sentence of another language denies that the mailbox is there."),
+    _RULE("closed-somehow", Answer.DISABLED, "5", _RCPT, words.NO_POLICY_CODE,
+          words.any_of(words.CLOSED_SOMEHOW, words.CLOSED_SOMEHOW_ABROAD),
+          words.any_of(words.NOT_THE_MAILBOX, words.SOMETHING_ELSE_DENIED, words.NOT_THE_BOX_ABROAD),
+          "One sentence says of the mailbox that it is closed, and no word speaks of anything else."),
     _RULE("bad-form", Answer.NOT_FOUND, "501 553", _RCPT, words.NO_POLICY_CODE, words.BAD_FORM,
           words.NOT_THE_MAILBOX,
           "The server takes the recipient for no address although its syntax is good: none of its own."),

@@ -16,7 +16,7 @@ def any_of(*alternatives: str) -> str:
 
 
 BOX = (
-    r"(?:the-address|user|username|userid|recipient|rcpt|addressee|mail ?box|inbox|mail ?(?:drop|folder)"
+    r"(?:the-address|user|username|user ?id|recipient|rcpt|addressee|mail ?box|inbox|mail ?(?:drop|folder)"
     r"|message box|alias|account"
     r"|(?:mail)?address|(?:e-?)?mail ?id|subscriber|customer|person|employee|local[ -]?part)"
 )
@@ -51,6 +51,7 @@ SENDER = any_of(
     r"call-?back",
     r"badmailfrom",
     *(said.sender for said in languages.LANGUAGES),
+    *(languages.fold(said.sender) for said in languages.UNSPACED),
 )
 """Speaks of the sender: a refusal of our MAIL FROM, whatever else it says."""
 
@@ -108,6 +109,12 @@ BLOCK_LIST = any_of(
     LISTED, r"\bblocked (?:using|by|because|for|due|at|see|-)(?! (?:to )?(?:inactiv|non-?|lack|long))"
 )
 """Names a block list, a reputation, or why somebody is blocked: as a rule we are."""
+
+RELAY_FOR_NOBODY = (
+    r"\brelay\w*\b.{0,40}?\b(?:unknown local part|(?:recipient|(?:user|mailbox) (?!not\b|is\b|un\w+)\S+)\b"
+    r"(?:[^.;!?]|\.(?! )){0,60}?\bnot (?:in|local|an?|known|found|listed)\b)"
+)
+"""Will not relay because the recipient, by name, is none of theirs."""
 
 AUTHENTICATION = any_of(
     r"\bspf\b|openspf",
@@ -187,20 +194,27 @@ OURS = any_of(
     r"\bcomes? from\b|\bpost(?:ing|er)\b|\brequest(?:er|or)\b|\bsubmi(?:tt|ss)\w+",
     r"\bsign in\b|\bregister first\b|\bfor you\b",
     r"\byour\b(?! (?:intended|e-?mails?\b(?! a)|mail\b(?! a)|messages?|recipients?|correspondents?"
-    r"|contacts?|addressee|address book|delivery|request|typing|spelling))",
+    r"|contacts?|addressee|address book|delivery|request|typing|spelling"
+    r"|(?:\w+ )?admin(?:istrator)?))",
 )
 """Speaks of what we do or have, or of names in the DNS, but not of our message or of whom it is for."""
 
 US = any_of(SENDER, CLIENT, BLOCK_LIST, AUTHENTICATION, CONTENT)
 """Speaks of us, whatever else it says: "sender verify failed: user unknown" is about the sender."""
 
-OTHER_MATTERS = r"\b(?:refuses|verif\w+|possible|now|filters?|bounces?|moment|database|lookup|failure)\b"
+OTHER_MATTERS = (
+    r"\b(?:refuses|verif\w+|possible|now|filters?|bounces?|moment|(?<!in our )(?<!in the )database|lookup"
+    r"|failure)\b"
+)
 """Tells of something else than that a mailbox is not there."""
 
 WARNING_LINK = r"\ba-warning-link\b"
 """Stands for a link to a page about block lists or spam (classifier.simplify)."""
 
-NOT_ONLY_THE_MAILBOX = any_of(US, OURS, POLICY, IP_LITERAL, OTHER_MATTERS, WARNING_LINK)
+CONDITION = r"\brequires?\b|\bconfirm(?:ation|ed)\b|\bagreed\b|\bopt(?:ed)?[ -]in\b|\bconsent|\bapproved?\b"
+"""Tells what would have to be for the mail to be taken."""
+
+NOT_ONLY_THE_MAILBOX = any_of(US, OURS, POLICY, IP_LITERAL, OTHER_MATTERS, CONDITION, WARNING_LINK)
 NOT_THE_MAILBOX = any_of(NOT_ONLY_THE_MAILBOX, MACHINE)
 """Anything that makes a bare code about the mailbox doubtful."""
 
@@ -218,9 +232,15 @@ _LINK = (
 )
 """Words that may stand between the mailbox and what is said of it."""
 
-_ELSEWHERE = rf"(?!(?:this|our|the|that) (?:domain|server|host|system|network)\b)\S* ?{DOMAIN_NOT_BOX}\b"
+_ELSEWHERE = (
+    r"(?!(?:this|our|the|that) (?:domain|server|host|system|network|database|table)\b)"
+    rf"\S* ?{DOMAIN_NOT_BOX}\b(?! directory)"
+)
 _HERE = r"(?:this|our|that) (?:server|host|system|machine|site|node|installation)"
-_DIRECTORY = r"(?:directory|list|validrcptto|database|table|records|registry|book|user base|index)"
+_DIRECTORY = (
+    r"(?:directory|ldap|active directory|recipient filter|list|validrcptto|database|table|records|registry"
+    r"|book|user base|index)"
+)
 _ABSENCE = any_of(
     r"\bnot (?:(?:appear|seem) to )?exist",
     r"\bdo?e?s?nt exist",
@@ -246,19 +266,24 @@ _ABSENCE = any_of(
     r"\bun(?:assigned|provisioned)\b|\bwithdrawn\b",
     r"\bno longer (?:in service|assigned|used|listed|part of|a (?:member|user|customer))\b",
     r"\bnot an? (?:\w+ )?(?:member|part) of (?:our|this|the)\b",
+    r"\bno (?:entry|record|match|results?)(?= ?(?:$|[.,;)]))",
+    r"\breturned (?:nothing|no (?:results?|match\w*|entr\w+))\b",
 )
 """Says that something is not there."""
 
 _INVALID = (
     r"(?:invalid|illegal|bad|unknown|no such|non-?existent|nonexistant|unroute?able|undeliverable"
-    r"|unregistered|unrecogni[sz]ed|unprovisioned|incorrect|wrong|void|not an?|no|no matching)"
+    r"|non-?existing|undefined|unlisted|unregistered|unrecogni[sz]ed|unprovisioned|incorrect"
+    r"|wrong|void|not an?|no|no matching)"
 )
 _KIND = (
-    r"(?:(?:or (?!domain|host|sender)\w+|(?!domain|host)\w+ or|e-?mail|mail|recipient|user|destination|local"
+    r"(?:(?:or (?!domain|host|sender)\w+|(?!domain|host)\w+ or|e-?mail|mail|recipient|user"
+    r"|destination|local"
     r"|virtual|such|valid|known|active|existing|domain(?= user\b)) )"
 )
 _NOUN = (
-    r"(?:access|action|agent|authentication|certificate|command|data|details|error|family|filter|format"
+    r"(?:licen[cs]e|access|action|agent|authentication|certificate|command|data|details|error"
+    r"|family|filter|format"
     r"|input|literal|lookup|permission|policy|privileges|protection|records?|service|session|settings"
     r"|syntax|type|validation|verification)\b"
 )
@@ -272,7 +297,7 @@ _BOX_INVALID = (
     rf"|deleted|removed|not in use)\b(?! {DOMAIN_NOT_BOX})"
 )
 _OTHERS = rf"(?:{DOMAIN_NOT_BOX}|recipients|users|mailboxes|accounts|addresses|correspondents)"
-_BOX_ABSENT = rf"\b{BOX}\b[^;!?]{{0,60}}?{_ABSENCE}(?! {_OTHERS}\b)"
+_BOX_ABSENT = rf"\b{BOX}\b(?! licen[cs]e\b)[^;!?]{{0,60}}?{_ABSENCE}(?! {_OTHERS}\b)"
 
 ABSENT = any_of(
     _NO_BOX,
@@ -280,7 +305,12 @@ ABSENT = any_of(
     _BOX_INVALID,
     r"\bnot (?:belong|resolve|correspond|match|map|lead)(?: to)? (?:any|an?|our) "
     rf"(?:\w+ ){{0,2}}(?!address){BOX}\b",
-    r"\b(?:nobody|no ?one) (?:\w+ ){0,3}?(?:by|with|at|of|called|named|under)\b",
+    r"\b(?:nobody|no ?one|not (?:\w+ )?any(?:body|one)) (?:\w+ ){0,3}?(?:by|with|at|of|called"
+    r"|named|under)\b",
+    rf"\b{BOX} unknown (?!{_NOUN}|{DOMAIN_NOT_BOX}\b)[^\s.,:;]+$",
+    r"(?<!host )(?<!domain )(?<!server )\bnot (?:unique or not )?(?:listed|found|registered|known) in "
+    r"(?:\S+ ){0,5}?(?:directory|address ?book|phone ?book)\b",
+    r"\b(?:0|zero|no) (?:\w+ )?(?:users|mailboxes|accounts|recipients) (?:match\w*|found|exist\w*)\b",
     r"\ba-nosuchuser-link\b",
     rf"\b(?:do|does|did|can|could) not (?:recogni[sz]e|know|find|locate|have|identify)"
     rf"(?: (?:a|an|any|the|this|that|such|our|local|user|recipient))* {BOX}\b(?! {_NOUN}"
@@ -292,13 +322,15 @@ ABSENT = any_of(
     r"\b(?:user|employee|person) (?:has )?left(?: us)?(?= ?(?:$|[.,;!]))",
     r"\bhas left (?:the|our|this) (?:company|organi[sz]ation|university|school|college|firm)\b",
     r"recip\w*notfound\b",
-    rf"\bno (?:record|entry|trace|match) (?:of|for) (?:(?:the|this|an?|any|such|our) )*{BOX}\b(?! {_NOUN})",
+    rf"\bno (?:record|entry|trace|match) (?:of|for|in) (?:(?:the|this|an?|any|such"
+    rf"|our) )*{BOX}\b(?! {_NOUN})",
     rf"\bnot an? (?:(?!{DOMAIN_NOT_BOX})\w+ ){{1,2}}"
     r"(?:user|mailbox|account|recipient|member|customer|subscriber|name|mail address)\b(?! names?\b)",
     r"\bnot our (?:user|customer|subscriber|member)\b",
     rf"\bnot in (?:the|our) {_DIRECTORY} of (?:\w+ )?(?:recipients|users|mailboxes|addresses|accounts)\b",
     rf"^(?:unknown|not known) (?:to|at|on) {_HERE}\b",
-    r"\bnobody (?:here )?(?:answers|goes)\b|\bno (?:\w+ or )?\w+ (?:goes|is known) (?:here )?(?:by|under)\b",
+    r"\bnobody (?:here )?(?:answers|goes)\b|\bno (?:\w+ or )?\w+ (?:goes"
+    r"|is known) (?:here )?(?:by|under)\b",
     r"\bno (?:such )?(?:mailing )?list (?:\S+ )?(?:at|by|here|called|named)\b|\bno such mailing list\b",
     rf"\b(?:can|could|did|do) not (?:find|locate) (?!(?:\w+ )?{DOMAIN_NOT_BOX}\b)\S+ in (?:the|our|any) "
     rf"(?:\w+ )?{_DIRECTORY}\b",
@@ -307,10 +339,50 @@ ABSENT = any_of(
     r"\bno (?:e-?)?mail (?:is (?:collected|accepted|taken) )?for (?:an?|the|any) (?:account|user|mailbox)"
     r" (?:called|named)\b",
     rf"\bno such {BOX} (?!{_NOUN})[^\s.,:;]+{ENDS}",
+    rf"\bno {BOX} (?!{_NOUN}|delivery\b|{DOMAIN_NOT_BOX}\b)[^\s.,:;]+ (?:here|(?:at|on|in"
+    rf"|with) (?:this|our|the|us)\b)",
     rf"\b(?:not|(?:un|not )able to) (?:find|locate|identify) (?:(?:the|any|an?|that|this|such) )?"
     rf"(?:recipients )?{BOX}\b",
     rf"\bno {_KIND}{{0,2}}{BOX} (?:set up|configured|matche?s|matching|associated|defined|corresponds)\b",
 )
+
+_NOT_THERE = (
+    r"\b(?:exist\w*|found|find|know[ns]?|list(?:ed)?|match\w*|records?|entry|entries|registered|recogni\w+"
+    r"|located?|resolved?|defined|present|hosted|assigned|provisioned|created|got|ours|members?|belongs?"
+    r"|such|(?:works?|working|employed) (?:\w+ ){0,2}?(?:here|for|at|with|in)|anybody|anyone"
+    r"|mapped|associated|attached|configured|set up|deliverable)\b"
+)
+_NEGATION = r"\b(?:no|not|none|nothing|nobody|never|neither|without|unable|failed to|any ?more|any longer)\b"
+_NEAR = r"[^.;!?]{0,100}?"
+DENIED = any_of(
+    rf"{ANY_BOX}{_NEAR}\b(?:matches|resolves to|maps to|leads to|belongs to) (?:no|nothing|none|nobody)\b",
+    rf"\b{BOX} (?:is )?(?:not available|unavailable) (?:here|(?:at|on|in) (?:this|our))\b",
+    rf"\b(?:{BOX}|e-?mail)\b{_NEAR}{_NEGATION}{_NEAR}{_NOT_THERE}",
+    rf"\bno (?:{BOX}|maildir|home directory)\b(?! (?:{_NOUN}|delivery|here to))",
+    rf"\b(?:nobody|no ?one) (?:\w+ ){{0,3}}?{BOX}\b|\bthere is no [^\s.,:;]+$",
+    r"^\W*no (?:match|entry|record) (?:was |is )?(?:found|exists?|for|in)\b",
+    rf"\bno [\w-]+(?:\.[\w-]+)+ {BOX}\b",
+    r"\bnot (?:find|locate) \S+ (?:among|in|on) (?:the |our )?(?:\w+ )?(?:users|mailboxes"
+    r"|accounts|recipients)\b",
+    r"\b(?:has )?left (?:us|the (?:company|firm|school|team))\b",
+    rf"{_NEGATION} (?:(?!for\b|of\b|to\b|by\b)\w+ ){{0,2}}?{ANY_BOX}{_NEAR}{_NOT_THERE}",
+    rf"{_NEGATION} (?:\w+ )?(?:have|got|such|know|find|locate|match|host|recogni\w+|work)\b{_NEAR}{ANY_BOX}",
+)
+"""One sentence has the mailbox, a negation and a word of being there, in an order that ties them together."""
+
+SOMETHING_ELSE_DENIED = (
+    r"\b(?:service|session|connection|command|transaction|feature|extension|protocol|encoding|attachment"
+    r"|subject|headers?|body|size|language|charset|consent|confirm\w*|approv\w*|whitelist\w*|challenge"
+    r"|certificate|signature|keys?|tokens?|licen[cs]e|data|(?:know|recogni[sz]e) you|domains?"
+    r"|hosts?|routes?)\b"
+)
+"""What may be the subject of such a sentence instead."""
+
+UNKNOWN_AT_ONCE = (
+    r"^(?:the-address ?)?[: .]*(?:recipient address rejected ?: )?"
+    r"(?:mailbox|user|recipient|account|address) (?:unknown|not found|does not exist)[.!] "
+)
+"""The whole first sentence is that there is no such mailbox; others only explain."""
 
 _CLOSED = (
     r"(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated"
@@ -323,9 +395,15 @@ _CLOSED = (
     r"|not (?:accept|receive|take) (?:e-?)?(?:mails?|messages?) any ?(?:more|longer)"
     r"|in (?:an? )?(?:closed|locked|inactive|suspended) (?:state|status))"
 )
+_NAMED_CLOSED = (
+    rf"(?: (?!{_NOUN}|{DOMAIN_NOT_BOX}\b|(?:forwarding|sending|login|notifications?|feature|sharing)\b)"
+    rf"[^\s,:;]+(?= {_CLOSED}\b))?"
+)
 BOX_CLOSED = (
-    rf"\b{BOX}{_NAMED}{_LINK}{{0,9}}:? {_CLOSED}\b(?! (?:to (?!receive|accept|get)|by another\b))"
-    rf"|\b(?!the-address|(?:mail)?address\b){BOX}{_LINK}{{0,9}}:? blocked\b(?! (?:to|by another|you|your)\b)"
+    rf"\b{BOX}{_NAMED_CLOSED} {_CLOSED}\b"
+    rf"|\b{BOX}{_NAMED}{_LINK}{{0,9}}:? {_CLOSED}\b(?! (?:to (?!receive|accept|get)|by another\b))"
+    rf"|\b(?!the-address|(?:mail)?address\b){BOX}{_LINK}{{0,9}}:? blocked\b(?! (?:to|by another"
+    rf"|you|your)\b)"
 )
 _OWNED = (
     r"\b(?:recipients?|users?|customers?|accounts?)"
@@ -338,10 +416,15 @@ CLOSED_BOX = (
     r"\b(?:receiving|reception|delivery)(?: of)?(?: e?-?mails?| messages?)? (?:is |was |has been )?"
     rf"(?:disabled|suspended|switched off) (?:for|on|at) (?:this |the |that )?{BOX}\b|"
     rf"{_OWNED}{_LINK}{{0,4}} {_CLOSED}\b|"
-    r"\b(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated|archived) "
-    rf"{BOX}\b"
+    r"\b(?:disabled|deactivated|inactive|suspended|discontinued|locked|expired|closed|terminated|archived"
+    rf"|dormant|frozen|retired|cancel+ed|parked|abandoned) {BOX}\b"
 )
 CLOSED = any_of(BOX_CLOSED, CLOSED_BOX)
+CLOSED_SOMEHOW = rf"\b{BOX}\b[^.,:;!?]{{0,40}}? {_CLOSED}\b(?! (?:to (?!receive|accept|get)|by another\b))"
+"""One clause says of the mailbox that it is closed."""
+
+_ONE_OF = r"(?=[^.;!?]{0,150}?%s)"
+"""What stands in the same sentence, in whatever order."""
 
 FULL = any_of(
     r"\bquota\b",
@@ -373,7 +456,24 @@ FULL = any_of(
     r"\ballotted (?:storage|space)\b|\bused up (?:\w+ ){0,4}(?:storage|space)\b",
     r"\b(?:mailbox|account|user) storage (?:\w+ ){0,2}(?:exceeded|full|reached)\b",
 )
+FULL_SOMEHOW = (
+    r"(?:^|[.;!?] ?)"
+    + _ONE_OF % rf"\b(?:{BOX}|mbox|mail ?dir|mail ?file|mail ?store)\b"
+    + _ONE_OF % r"\b(?:space|storage|room|capacity|quota|size|disk|inodes?)\b"
+    + _ONE_OF
+    % r"(?:\b(?:full|exceed\w*|reach\w*|used up|exhaust\w*|no|not|insufficient|over|beyond|above|left"
+    r"|out of)\b|\b100 ?%)"
+)
+"""One sentence has the mailbox, its space, and that it is used up."""
+
+NOT_FULL_SOMEHOW = (
+    r"\b(?:messages?|mails?) (?:size|(?:is |was )?too|exceed\w*)\b|\btoo (?:large|big|long|many)\b"
+    r"|\bsystem\b|\bserver\b|\btransaction\b"
+    r"|\b(?:domain|user|address|local[ -]?part) (?:name )?(?:size|length)\b"
+)
 FULL_OF_MESSAGES = any_of(
+    r"\b(?:mailbox|inbox|maildir|mail ?drop|folder)\b[^.;!?]{0,40}\b(?:maximum|limit)\b[^.;!?]{0,20}"
+    r"\b(?:messages|mails)\b(?! (?:per|an?|it|that|which|in \w+ (?:hour|minute|day))\b)",
     rf"\btoo many (?:messages|mails|e-?mails|files) (?:stored )?(?:on|in|at) (?:\w+ ){{0,2}}(?:server"
     rf"|{BOX}|folder|maildir)\b",
     r"\bzu ?viele (?:e-?)?(?:mails|nachrichten) (?:\w+ ){0,2}(?:server|postfach)\b",
@@ -437,12 +537,15 @@ GREYLISTING_MANNER = any_of(
 )
 TEMPORARILY = r"\btemporar(?:y|ily)\b|\btry (?:again )?later\b|\bat this time\b|\bcurrently unavailable\b"
 
-STORAGE_OR_LENGTH = r"\bstorage\b|\bsize\b|\blength\b|\bspace\b|\bquota\b|\bfull\b|\binodes?\b"
+STORAGE_OR_LENGTH = (
+    r"\bstorage\b|\bsize\b|\bcapacity\b|\broom\b|\blength\b|\bspace\b|\bquota\b|\bfull\b|\binodes?\b"
+)
 """What a limit may be about that is no rate."""
 
 SERVER_TROUBLE = r"\btemporary server error\b|\btls not available\b|\bconfiguration error\b|\boverload"
 
 SOMETHING_ELSE_MISSING = any_of(
+    r"\baddress (?:for|of) (?:\w+ ){0,2}?(?:host|domain|server)\b",
     r"\b(?:host|hostname|domain|dns|record|mx|server)s? (?:name )?(?:is |was |may |does )?"
     r"(?:not found|unknown|not exist|invalid|lookup)\b",
     r"\b(?:no such|unknown|invalid) (?:host|domain|database)\b(?! user)",
@@ -480,8 +583,11 @@ _SAID = r"(?:[^.;:!?]|\.(?! )){0,60}?\b"
 """What may stand between a noun and what the same sentence says of it."""
 
 _STATE = (
-    r"(?:,? (?:the-address|ist|sind|wurde|est|a|ete|es|esta|e|foi|ha|sido|du|de|del|della|des|do|da|dell"
-    r"|utilisateur|usuario|destinatario|destinataire|empfangers|utente|stat[oa]|is|werd|al|el|o|se|encuentra"
+    r"(?:,? (?:the-address|derzeit|aktuell|momentan|leider|actuellement|actualmente|attualmente|atualmente"
+    r"|momenteel|obecnie|aktualne|ist|sind|wurde|est|a|ete|es|esta|e|foi|ha|sido|du|de|del"
+    r"|della|des|do|da|dell"
+    r"|utilisateur|usuario|destinatario|destinataire|empfangers|utente|stat[oa]|is|werd|al|el|o"
+    r"|se|encuentra"
     r"|jest|zostal[ao]?|odbiorcy|uzytkownika|adresata|je|byl[ao]?|uzivatele|prijemce|ar|er|har|blivit"
     r"|har blivit"
     r"|este|a fost|on|е|на|получателя|пользователя|адресата|был[ао]?|почтовый))"
@@ -497,7 +603,11 @@ _ELSE = (
 )
 _ABSENT_ABROAD = any_of(*(said.absent for said in languages.LANGUAGES))
 
+_SUBJECT = r"(?:^|[.;:!] ?)(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"
+
 NOT_THE_BOX_ABROAD = any_of(
+    rf"{_SUBJECT}(?:{_ELSE}|{languages.MACHINE}) (?:de|des|du|del|della|dell|do|da|van|von|odbiorcy|prijemce"
+    r"|получателя|адресата)\b",
     rf"\b{_ELSE}(?: (?!de|des|du|del|do|da)\S+)?,? {_ABSENT_ABROAD}\b",
     r"\bhost ?name|\brechnername|\bnom d hote|\bnombre del? (?:host|equipo|servidor)",
     r"\bnome (?:\w+ )?host|\bdns\b",
@@ -507,6 +617,9 @@ NOT_THE_BOX_ABROAD = any_of(
 """Says that something else is not there, or speaks of what is ours or allowed."""
 
 _STORAGE_USED_UP = (
+    r"\b(?:sin|sem|sans|senza|ohne|zonder|bez|kein|pas d|plus d|plus de) (?:\w+ )?"
+    r"(?:espacio|espaco|espace|spazio|(?:speicher)?platz|ruimte|miejsca|mista)\b"
+    r"|\bspeicher\w* (?:\S+ ){0,3}?erreicht\b|"
     r"\bнет (?:свободного )?места\b"
     r"|\b(?:speicher(?:platz)?|espace|stockage|espacio|espaco|armazenamento|spazio|opslagruimte)\b"
     r"(?: \S+){0,6} (?:erschopft|aufgebraucht|belegt|insuffisant|depasse|epuise|agotado|esgotado"
@@ -530,12 +643,70 @@ def absent_in(said: languages.ReplyLanguage) -> str:
     return rf"\b{_box(said)}\b{_SAID}{said.absent}\b|\b{said.no} {_box(said)}\b"
 
 
+_BETWEEN = r"[^,.;。、，；]{0,14}?"
+"""What may stand between a noun and what is said of it, in a language without blanks."""
+
+
+def absent_unspaced(said: languages.UnspacedLanguage) -> str:
+    """Return what says in a language without blanks that a mailbox does not exist."""
+    return languages.fold(rf"{said.box}{_BETWEEN}{said.absent}|{said.no} ?{said.box}|^{said.no}$")
+
+
+def closed_unspaced(said: languages.UnspacedLanguage) -> str:
+    """Return what says in a language without blanks that a mailbox is closed."""
+    return languages.fold(rf"{said.box}{_BETWEEN}{said.closed}|{said.closed}[^,.。、]{{0,4}}?{said.box}")
+
+
+def full_unspaced(said: languages.UnspacedLanguage) -> str:
+    """Return what says in a language without blanks that a mailbox is full."""
+    return languages.fold(rf"(?:{said.box}|{said.space}){_BETWEEN}{said.full}")
+
+
+def other_unspaced(said: languages.UnspacedLanguage) -> str:
+    """Return what speaks in a language without blanks of anything but the mailbox."""
+    return languages.fold(rf"{said.sender}|{said.other}")
+
+
 FULL_ABROAD = any_of(
-    *(rf"\b{_box(said)}{_STATE}{{0,4}} {said.full}\b" for said in languages.LANGUAGES), _STORAGE_USED_UP
+    *(rf"\b{_box(said)}\b[^.;:!?]{{0,40}}? {said.full}\b" for said in languages.LANGUAGES), _STORAGE_USED_UP
 )
 CLOSED_ABROAD = any_of(*map(_closed, languages.LANGUAGES))
-CLOSED_SOMEHOW_ABROAD = any_of(*(rf"\b{_box(said)}\b{_SAID}{said.closed}\b" for said in languages.LANGUAGES))
+_NOT_ACTIVE_ABROAD = (
+    r"\b(?:nicht|kein\w*|pas|plus|no|non|nao|niet|nie|inte|ej|ikke|ei|ni|nije|nu|nem|не|δεν"
+    r"|tidak) (?:\S+ ){0,2}?"
+    r"(?:aktiv\w*|aktywn\w*|activ\w*|actief|attiv\w*|актив\w*|aktif|ενεργ\w*)"
+)
+CLOSED_SOMEHOW_ABROAD = any_of(
+    *(rf"\b{_box(said)}\b{_SAID}(?:{said.closed}|{_NOT_ACTIVE_ABROAD})\b" for said in languages.LANGUAGES)
+)
 """The same sentence says of the mailbox that it is closed."""
+
+_NEGATION_ABROAD = (
+    r"\b(?:nicht|kein\w*|nie|pas|plus|aucune?|no|non|nao|nessun\w*|ningun\w*|nenhum\w*|niet|geen|brak|neni"
+    r"|inte|ej|ikke|ingen|ingenting|ei|yok\w*|degil\w*|не|нет|нема|немає|ні|nincs|nem|nu"
+    r"|personne|niciun\w*|nicio"
+    r"|δεν|ne|nema|ni|nije|nav|nera|tidak|tak|khong)\b"
+)
+_THERE_ABROAD = (
+    r"\b(?:in gebruik|in uso|en uso|em uso|in benutzung|n y a|gibt es|hay|faz(?:em)? parte"
+    r"|cadastro|anagrafica|verzeichnis|annuaire|exist\w*|gefuhrt|gefuehrt|vergeben|zugewiesen"
+    r"|zugeordnet|angelegt|eingerichtet|hinterlegt|bekannt"
+    r"|vorhanden|gefunden|attribue\w*|affecte\w*|cree\w*|trouve\w*|connue?|reconnue?|enregistre\w*"
+    r"|repertorie\w*|risulta\w*|assegnat\w*|attribuit\w*|presente|trovat\w*|registr\w*|esist\w*"
+    r"|dad[oa] de alta"
+    r"|asignad\w*|encontr\w*|cadastrad\w*|atribuid\w*|consta|pertenec\w*|pertence|corresponde?\w*|figura"
+    r"|gevonden|bekend|toegekend|aangemaakt|geregistreerd|komt voor|istniej\w*|znalezion\w*|przypisan\w*"
+    r"|zarejestrowan\w*|nalezen\w*|evidovan\w*|znam\w*|finns|finnes|findes|registrer\w*|kand|kjent|kendt"
+    r"|kayitli|mevcut|tanimli|найден\w*|наиден\w*|существу\w*|зарегистр\w*|числит\w*|значит\w*|закреплен\w*"
+    r"|letezik|talalhato|regisztral\w*|exista|gasit\w*|inregistrat\w*)\b"
+)
+DENIED_ABROAD = (
+    r"(?:^|[.;!?] ?)"
+    + _ONE_OF % any_of(*(rf"\b{said.box}\b" for said in languages.LANGUAGES), rf"\b{languages.BORROWED}\b")
+    + _ONE_OF % _NEGATION_ABROAD
+    + _ONE_OF % _THERE_ABROAD
+)
+"""One sentence of another language has the mailbox, a negation and a word of being there."""
 
 ABSENT_TRANSLITERATED = r"\bnet takogo (?:polzovatel|adres|yaschik)|\bpolzovatel \S+ ne nai?jden"
 """Russian in Latin letters."""
@@ -548,7 +719,8 @@ _QUOTA = (
 _EXCEEDED = (
     r"(?:superad[oa]|supero|excedid[oa]|excede\w*|depass\w+|przekroczon\w+|przekroczyl\w*|prekrocen\w*"
     r"|asil\w+|doldu"
-    r"|превыш\w+|u(?:be|ebe)rschreitet|uberschritten|erschopft|overschreden|overskrid\w+|overskred\w+|superat[oa]|esaurit[oa])"
+    r"|превыш\w+|исчерпан\w*|u(?:be|ebe)rschreitet|uberschritten|erschopft|overschreden|overskrid\w+"
+    r"|overskred\w+|superat[oa]|esaurit[oa])"
 )
 QUOTA_ABROAD = rf"\b{_QUOTA}\b.{{0,40}}\b{_EXCEEDED}\b|\b{_EXCEEDED}\b.{{0,40}}\b{_QUOTA}\b"
 

@@ -47,15 +47,22 @@ def _case(*, expected: str, provider: str, stage: str, code: str, enhanced: str,
     return Case(answers, provider, SmtpReply(Stage(stage), int(code), enhanced.strip("-"), text))
 
 
-_NAMES = "mailbox refused later heldout blind kinds2 kinds3 kinds4 kinds5 kinds6 heldout2 heldout3"
+_NAMES = """
+mailbox refused later heldout blind kinds2 kinds3 kinds4 kinds5 kinds6 kinds7 kinds8 heldout2 heldout3
+heldout4
+"""
 TABLES = {name: _cases(name) for name in _NAMES.split()}
 WRITTEN_FIRST = TABLES["mailbox"] + TABLES["refused"] + TABLES["later"]
 HELD_OUT = TABLES["heldout"]
 BLIND = TABLES["blind"]
-KINDS = [case for name in ("kinds2", "kinds3", "kinds4", "kinds5", "kinds6") for case in TABLES[name]]
+KINDS = [
+    case
+    for name in ("kinds2", "kinds3", "kinds4", "kinds5", "kinds6", "kinds7", "kinds8", "heldout2", "heldout3")
+    for case in TABLES[name]
+]
 CASES = WRITTEN_FIRST + HELD_OUT + BLIND + KINDS
-NEVER_TUNED = TABLES["heldout2"] + TABLES["heldout3"]
-"""No rule was made or changed for one of these."""
+HELD_BACK = TABLES["heldout4"]
+"""Written before anybody knew how the rules read them: 94 % of the refusals at the first reading."""
 
 
 def rcpt(code: int, text: str = "", enhanced: str = "") -> SmtpReply:
@@ -76,11 +83,11 @@ def test_every_reply_of_the_tables_is_read_as_expected() -> None:
     assert wrong == {}
 
 
-def test_refusals_that_no_rule_was_made_for_are_recognised() -> None:
-    refusals = [case for case in NEVER_TUNED if case.expected <= _ABOUT_THE_MAILBOX]
+def test_refusals_that_were_held_back_are_recognised() -> None:
+    refusals = [case for case in HELD_BACK if case.expected <= _ABOUT_THE_MAILBOX]
     recognised = [case for case in refusals if classify(case.reply).answer in case.expected]
     assert len(refusals) >= 100
-    assert len(recognised) >= 0.94 * len(refusals)
+    assert len(recognised) >= 0.97 * len(refusals)
 
 
 @pytest.mark.parametrize("table", TABLES)
