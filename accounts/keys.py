@@ -109,6 +109,11 @@ class KeyService:
             owner = await accounts.ensure_test_account(connection, account_id) if test else account_id
             return await self._mint(connection, owner, name, tuple(scopes or Scope), lifetime, test=test)
 
+    async def test_account(self, account_id: AccountId) -> AccountId:
+        """Return the account's test account, made when it is new."""
+        async with self._database.begin() as connection:
+            return AccountId(await accounts.ensure_test_account(connection, account_id))
+
     async def list(self, account_id: AccountId) -> list[KeyRow]:
         """Return the account's keys and those of its test account."""
         async with self._database.begin() as connection:

@@ -12,6 +12,8 @@ from mailsift.api.http import errors
 from mailsift.api.http.compression import CompressionMiddleware
 from mailsift.api.http.middleware import RequestMiddleware
 from mailsift.api.http.openapi import build_openapi
+from mailsift.api.mcp import route as mcp
+from mailsift.api.mcp.tools import BODY_BYTES as MCP_BYTES
 from mailsift.api.pages import ops
 from mailsift.api.pages.page import error_page, load_theme
 from mailsift.api.parts import ApiParts
@@ -39,9 +41,10 @@ def create_app(parts: ApiParts) -> FastAPI:
     app.state.theme = load_theme()
     # Not included: then every request would pass through a router more, and the first one would wait until
     # models are made anew that the routes have already.
-    routers = (*v1.ROUTERS, health.router, *pages.ROUTERS, *ops.ROUTERS)
+    routers = (*v1.ROUTERS, health.router, mcp.router, *pages.ROUTERS, *ops.ROUTERS)
     app.router.routes.extend(route for router in routers for route in router.routes)
     large = dict.fromkeys((("POST", "/v1/bulk/jobs"), ("POST", "/lists")), parts.max_bytes + _FORM_OVERHEAD)
+    large["POST", mcp.PATH] = MCP_BYTES
     app.add_middleware(CompressionMiddleware)
     app.add_middleware(RequestMiddleware, large=large)  # around the one before
     errors.install_error_handlers(app, error_page)

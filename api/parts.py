@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from mailsift.accounts.budgets import Budget
 from mailsift.accounts.keys import KeyService
 from mailsift.accounts.service import People
 from mailsift.accounts.usage import UsageMeter
@@ -38,6 +39,7 @@ class ApiParts:
         webhooks, schedules: what can be asked of them.
         operations: what operators see and do.
         usage: what accounts use.
+        budget: what keys may ask over MCP.
         answers: what requests with an Idempotency-Key were answered.
         ready: raises a MailsiftError when a server that is needed does not answer.
         clock: seconds since the epoch.
@@ -56,6 +58,7 @@ class ApiParts:
     schedules: ScheduleService
     operations: Operations
     usage: UsageMeter
+    budget: Budget
     answers: AnswerStore
     ready: Callable[[], Awaitable[None]]
     clock: Clock

@@ -622,6 +622,7 @@ class Container:
 
     async def api_parts(self) -> ApiParts:
         """Return what the API is made of."""
+        from mailsift.accounts.budgets import Budget
         from mailsift.api.http.auth import Authenticator
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts
@@ -650,6 +651,7 @@ class Container:
             schedules=self.schedules,
             operations=self.operations,
             usage=usage,
+            budget=Budget(self.rate_limit, self.settings.mcp_budget),
             answers=AnswerStore(database=self.database, vault=self._vault),
             ready=self._check_schema,
             clock=self.clock,

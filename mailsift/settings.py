@@ -185,6 +185,11 @@ class Settings(BaseSettings):
     requests_per_minute: int = Field(
         default=6_000, ge=1, description="API requests of one account in a minute"
     )
+    mcp_budget: int = Field(
+        default=1_000,
+        ge=0,
+        description="addresses a key may have checked over MCP in a day; 0: no tools for assistants",
+    )
     webhook_allow_http: bool = Field(
         default=False, description="webhooks may use plain HTTP and any port; for tests only"
     )

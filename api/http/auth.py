@@ -38,8 +38,8 @@ class Authenticator:
         self._limit = limit
         self._requests = Zone("requests", quota=requests_per_minute, window=60)
 
-    async def authenticate(self, request: Request, scope: Scope) -> Caller:
-        """Return the caller.
+    async def authenticate(self, request: Request, scope: Scope | None = None) -> Caller:
+        """Return the caller, who has this scope.
 
         Raises:
             MailsiftError: `unauthorized`, `insufficient_scope`, `rate_limited`.
@@ -57,7 +57,7 @@ class Authenticator:
         request.state.limit_headers = dict(TEST_HEADER) if caller.test else {}
         if ruling is not None:
             self._apply_limit(request, ruling)
-        if scope.value not in caller.scopes:
+        if scope and scope.value not in caller.scopes:
             text = f"This key lacks the scope {scope.value}."
             header = f'{REALM}, error="insufficient_scope", scope="{scope.value}"'
             raise RefusedError("insufficient_scope", text, {"WWW-Authenticate": header})

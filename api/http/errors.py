@@ -125,6 +125,10 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "schedule_limit": 409,
     "schedule_ended": 422,
     "usage_range_invalid": 422,
+    # assistants
+    "mcp_disabled": 404,
+    "mcp_budget_spent": 429,
+    "mcp_missing": 501,
     # operators
     "bad_filter": 422,
     "bad_limit": 422,

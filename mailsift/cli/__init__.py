@@ -42,6 +42,9 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
         "Serve the API and work on its jobs; starts PostgreSQL and Valkey too when none are configured.",
     ),
     "api": CommandRow("mailsift.cli.serve:api", "Serve the API alone; `mailsift worker` runs beside it."),
+    "mcp": CommandRow(
+        "mailsift.cli.mcp:mcp", "Answer an assistant on standard input and output (Model Context Protocol)."
+    ),
     "keys": CommandRow("mailsift.cli.keys:keys_app", "Make, list, roll and revoke API keys."),
     "users": CommandRow(
         "mailsift.cli.users:users_app", "Make, list and remove the people who sign in to the pages."

@@ -1,0 +1,220 @@
+"""The tools: what they take, what a key needs for them, what they cost, what they answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from mailsift.accounts.keys import Caller, Scope
+from mailsift.api.http.inputs import Email, ShortText
+from mailsift.api.http.paging import bad_cursor
+from mailsift.api.pages.evidence import points, sections
+from mailsift.api.parts import ApiParts
+from mailsift.api.v1.jobs import job_response
+from mailsift.jobs.results.pages import BEGINNING, RowFilter, SortBy
+from mailsift.jobs.views import JobId, JobOptions, JobView
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.judge.table import MEANINGS
+from mailsift.pipeline.single import SingleOptions
+from mailsift.pipeline.verdict import Result, Status
+from mailsift.storage.states import JobState
+
+MOST: Final = 1_000
+"""Addresses of a list; longer ones are files, and go to /v1/bulk/jobs."""
+BODY_BYTES: Final = 512 * 1024
+"""What a message may have: a list, and what stands around it."""
+_SINGLE_SECONDS: Final = 20.0
+_LIST_SECONDS: Final = 15.0  # an assistant waits for an answer; then it asks `job`
+_LOOK_SECONDS: Final = 0.25
+_ROWS: Final = 50
+
+_Mode = Annotated[
+    Mode, Field(description="fast: syntax and lists; medium: and DNS; deep: and the mail server")
+]
+
+
+class _Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _One(_Arguments):
+    email: Email = Field(description="the address")
+    mode: _Mode = Mode.DEEP
+
+
+class _List(_Arguments):
+    emails: list[Email] = Field(min_length=1, max_length=MOST, description="the addresses")
+    mode: _Mode = Mode.DEEP
+    name: ShortText = Field(default="", description="what people call the list")
+
+
+class _Job(_Arguments):
+    job_id: UUID = Field(description="from check_list")
+    status: list[Status] = Field(default=[], max_length=3, description="only rows with one of these")
+    limit: int = Field(default=_ROWS, ge=1, le=_ROWS, description="rows of a page")
+    cursor: str = Field(
+        default="", max_length=20, pattern="^[0-9]*$", description="next_cursor of the page before"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """Who calls a tool of what."""
+
+    parts: ApiParts
+    caller: Caller
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRow:
+    """A tool.
+
+    Attributes:
+        about: what it is for, in the words of a model that chooses one.
+        takes: its arguments.
+        scope: what a key needs for it.
+        costs: how many addresses it asks about.
+        run: does it.
+    """
+
+    about: str
+    takes: type[BaseModel]
+    scope: Scope
+    costs: Callable[[Any], int]
+    run: Callable[[ToolCall, Any], Awaitable[dict[str, Any]]]
+
+
+async def call_tool(call: ToolCall, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a tool answers, as JSON has it.
+
+    Raises:
+        MailsiftError: `invalid_request`, `insufficient_scope`, `mcp_disabled`, `mcp_budget_spent`, and
+            what the tool says.
+    """
+    tool = TOOLS.get(name)
+    if tool is None:
+        raise MailsiftError("invalid_request", f"There is no such tool; there are {', '.join(TOOLS)}.")
+    if tool.scope.value not in call.caller.scopes:
+        raise MailsiftError("insufficient_scope", f"This key lacks the scope {tool.scope.value}.")
+    wanted = _checked(tool.takes, arguments)
+    await call.parts.budget.spend(call.caller.key_id, tool.costs(wanted))
+    return await tool.run(call, wanted)
+
+
+def _checked(takes: type[BaseModel], arguments: Mapping[str, Any]) -> BaseModel:
+    """Return the arguments; an error names the place and never the value."""
+    try:
+        return takes.model_validate(dict(arguments))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, found["loc"]))
+        raise MailsiftError("invalid_request", f"{place}: {found['msg']}") from None
+
+
+async def _check(call: ToolCall, wanted: _One) -> dict[str, Any]:
+    return {"email": wanted.email} | await _verdict(call, wanted, evidence=False)
+
+
+async def _explain(call: ToolCall, wanted: _One) -> dict[str, Any]:
+    verdict = await _verdict(call, wanted, evidence=True)
+    evidence = json.loads(verdict.pop("evidence", "") or "{}")
+    judged = call.parts.single.judged(wanted.email, repair=False)
+    return {
+        "email": wanted.email,
+        **verdict,
+        "meaning": MEANINGS[Result(verdict["result"])],
+        "facts": [asdict(section) for section in sections(verdict, evidence, judged)],
+        "score_parts": [asdict(one) for one in points(evidence)],
+    }
+
+
+async def _verdict(call: ToolCall, wanted: _One, *, evidence: bool) -> dict[str, Any]:
+    single = call.parts.test_single if call.caller.test else call.parts.single
+    owner = str(call.caller.account_id)
+    options = SingleOptions(wanted.mode, _SINGLE_SECONDS, owner=owner, evidence=evidence)
+    return await single.validate(wanted.email, options)
+
+
+async def _check_list(call: ToolCall, wanted: _List) -> dict[str, Any]:
+    options = JobOptions(mode=wanted.mode, name=wanted.name, column="email")
+    account, jobs = call.caller.account_id, call.parts.jobs
+    made = await jobs.receive(account, _lines(wanted.emails), options, source_name="list.jsonl")
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _LIST_SECONDS
+    view = await jobs.get(account, made.job_id)
+    while view.finished_at is None and loop.time() < until:
+        await asyncio.sleep(_LOOK_SECONDS)
+        view = await jobs.get(account, made.job_id)
+    return await _job_with_rows(call, view, _Job(job_id=made.job_id))
+
+
+async def _lines(emails: list[str]) -> AsyncIterator[bytes]:
+    yield b"".join(json.dumps({"email": email}).encode() + b"\n" for email in emails)
+
+
+async def _job(call: ToolCall, wanted: _Job) -> dict[str, Any]:
+    view = await call.parts.jobs.get(call.caller.account_id, JobId(wanted.job_id))
+    return await _job_with_rows(call, view, wanted)
+
+
+async def _job_with_rows(call: ToolCall, view: JobView, wanted: _Job) -> dict[str, Any]:
+    """Return a job, and when it is completed some of its rows."""
+    shown = job_response(view, call.parts.clock()).model_dump(mode="json")
+    rows: list[dict[str, Any]] = []
+    matches, following = 0, ""
+    if view.state is JobState.COMPLETED:
+        page = await call.parts.jobs.browser.whole_page(
+            call.caller.account_id,
+            view.id,
+            RowFilter(statuses=frozenset(wanted.status)),
+            after=int(wanted.cursor or BEGINNING),
+            limit=wanted.limit,
+            sort=SortBy.ROW,
+        )
+        if page is None:
+            raise bad_cursor()
+        rows = [{"row": one.row + 1, "email": one.address} | one.verdict for one in page.rows]
+        matches, following = page.matches, "" if page.next is None else str(page.next)
+    return {"job": shown, "rows": rows, "matches": matches, "next_cursor": following}
+
+
+TOOLS: Final[Mapping[str, ToolRow]] = {
+    "check": ToolRow(
+        "Say whether mail to one address will arrive: a verdict (valid, risky, invalid), a score from 0 to"
+        " 100, and the reason. Risky means that nobody could know.",
+        _One,
+        Scope.VALIDATE,
+        lambda _: 1,
+        _check,
+    ),
+    "check_list": ToolRow(
+        f"Check up to {MOST:,} addresses as a job. Answers with its rows when it is done within some seconds;"
+        " ask `job` with its job_id otherwise, after `eta_seconds`.",
+        _List,
+        Scope.JOBS_WRITE,
+        lambda wanted: len(wanted.emails),
+        _check_list,
+    ),
+    "job": ToolRow(
+        "Look at a job of check_list: its state, its counts, and page by page the verdicts of its rows.",
+        _Job,
+        Scope.JOBS_READ,
+        lambda _: 0,
+        _job,
+    ),
+    "explain": ToolRow(
+        "Check one address and lay open why: what its result means, every fact that was found about the"
+        " address, its domain and its mailbox, and what the score is made of.",
+        _One,
+        Scope.VALIDATE,
+        lambda _: 1,
+        _explain,
+    ),
+}
