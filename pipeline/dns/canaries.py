@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+import random
+from collections import defaultdict, deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
 from mailsift.pipeline.dns.client import DnsClient
-from mailsift.pipeline.dns.denials import has_zone
+from mailsift.pipeline.dns.examination import Examination, Examiner
 from mailsift.pipeline.dns.nameserver import Nameserver
-from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType, is_null_mx, usable_exchangers
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.metrics import RESOLVERS
 from mailsift.pipeline.providers import public_suffixes
@@ -30,33 +29,26 @@ _AGAIN: Final = (
     2  # looks that must show the same canary broken, and no other, before it is the canary's fault
 )
 
+_RESERVES: Final = (
+    "hotmail.com", "googlemail.com", "live.com", "msn.com", "aol.com", "ymail.com", "me.com", "gmx.de",
+)  # fmt: skip
+"""Domains everybody knows as well. They are asked about when a canary seems broken: who knows them all and
+denies that one is right, who denies one here and one there picks."""
+
+_MIN_RESERVES: Final = 3  # that must be known
+_WITNESSES: Final = 3  # domains that took mail, asked about again before denials count
+_MIN_WITNESSES: Final = 2  # one alone may be gone
+_WITNESS_SECONDS: Final = 900.0
+_REMEMBERED: Final = 32
+
 _log = structlog.get_logger()
-
-
-@dataclass(slots=True)
-class Examination:
-    """What one round of canaries showed.
-
-    Attributes:
-        faults: what the resolver said that cannot be, in words.
-        broken: what it said about a single canary domain that should not be, in words by domain.
-        known: canary domains whose mail servers it knows.
-        denied: random names it denies.
-        has_ipv6: some mail server of a canary has an IPv6 address.
-    """
-
-    faults: list[str] = field(default_factory=list)
-    broken: dict[str, str] = field(default_factory=dict)
-    known: int = 0
-    denied: int = 0
-    has_ipv6: bool = False
 
 
 @dataclass(slots=True)
 class _Standing:
     """How a resolver stands: good looks in a row, how many it needs, and denials that were not confirmed.
 
-    Also the canary domains it has denied look after look while it knew the others: they are at fault.
+    Also the canary domains it has denied look after look while it knew the others, and those it knew last.
     """
 
     good: int = 0
@@ -64,6 +56,7 @@ class _Standing:
     contradictions: int = 0
     reported: bool = False
     broken: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
 
 
 class ResolverTrust:
@@ -79,9 +72,11 @@ class ResolverTrust:
 
     def __init__(self, client: DnsClient, domains: Sequence[str], *, guard: AddressGuard) -> None:
         self._client = client
+        self._examiner = Examiner(client, guard)
         self._domains = tuple(domains)
-        self._suffixes = tuple(dict.fromkeys(public_suffixes().publicsuffix(name) or "" for name in domains))
-        self._guard = guard
+        suffixes = dict.fromkeys(public_suffixes().publicsuffix(name) or "" for name in domains)
+        self._suffixes = tuple(suffixes)[:_SUFFIXES]
+        self._witnesses: deque[tuple[float, str]] = deque(maxlen=_REMEMBERED)
         self._standings: defaultdict[str, _Standing] = defaultdict(_Standing)
         self._first_checks: set[asyncio.Task[None]] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -101,6 +96,11 @@ class ResolverTrust:
         return not self._closed and any(server.trusted for server in self._client.nameservers)
 
     @property
+    def denials_count(self) -> bool:
+        """Whether what is denied may make something invalid: nobody trusted denies what everybody knows."""
+        return all(server.denials_count for server in self._client.nameservers if server.trusted)
+
+    @property
     def distrusted(self) -> int:
         """How many resolvers were looked at and are not believed."""
         servers = self._client.nameservers
@@ -117,8 +117,15 @@ class ResolverTrust:
             await asyncio.wait(open_checks, return_when=asyncio.FIRST_COMPLETED)
         return self.holds
 
-    async def confirm(self) -> bool:
+    def saw_mail(self, domain: str) -> None:
+        """Remember a domain that takes mail: it is a witness against whoever denies it later."""
+        self._witnesses.append((asyncio.get_running_loop().time(), domain))
+
+    async def confirm(self, *, denials: bool) -> bool:
         """Look again at the resolvers that have answered since their last look.
+
+        Args:
+            denials: they have denied something, so that they are asked about what they knew, too.
 
         Returns:
             Whether all of them can still be trusted: if not, nothing that was said since may be believed.
@@ -126,7 +133,7 @@ class ResolverTrust:
         if not self._domains:
             return True
         used = [server for server in self._client.nameservers if server.answered]
-        trusted = await asyncio.gather(*(self._check(server) for server in used))
+        trusted = await asyncio.gather(*(self._check(server, witnesses=denials) for server in used))
         return self.holds and all(trusted)
 
     def contradicted(self, label: str) -> None:
@@ -151,11 +158,13 @@ class ResolverTrust:
         while standing.good and not server.trusted:
             await self._check(server)
 
-    async def _check(self, server: Nameserver) -> bool:
+    async def _check(self, server: Nameserver, *, witnesses: bool = True) -> bool:
         """Look at a resolver and decide; returns whether it can be trusted."""
         server.answered = False
         standing = self._standings[server.label]
         seen = await self._examine_until_sure(server, standing)
+        if witnesses and await self._denies_witnesses(server):
+            seen.faults.append("it denies what it has known")
         if standing.contradictions >= _CONTRADICTIONS:
             seen.faults.append("its denials are not confirmed")
         standing.contradictions = 0
@@ -163,7 +172,8 @@ class ResolverTrust:
             return False
         server.has_ipv6 = seen.has_ipv6
         server.answered = False
-        if seen.faults or seen.known * 2 < len(self._domains) or not seen.denied:
+        standing.known = frozenset(seen.known)
+        if seen.faults or len(seen.known) * 2 < len(self._domains) or not seen.denied:
             self._distrust(server, standing, seen)
         else:
             self._trust(server, standing)
@@ -205,101 +215,45 @@ class ResolverTrust:
         """Look, and look again where few canaries seem broken: is it always they, or the resolver?"""
         seen = await self._examine(server)
         broken = frozenset(seen.broken)
-        if broken <= standing.broken:
-            standing.broken = broken
-            return seen
-        again = _AGAIN if not seen.faults and self._may_be_broken(broken) else 0
-        looks = [seen, *[await self._examine(server) for _ in range(again)]]
-        if again and all(broken == frozenset(one.broken) and not one.faults for one in looks):
-            standing.broken = broken
+        if not broken <= standing.broken:
+            again = _AGAIN if not seen.faults and self._may_be_broken(broken) else 0
+            looks = [seen, *[await self._examine(server) for _ in range(again)]]
+            if not again or any(broken != frozenset(one.broken) or one.faults for one in looks):
+                seen.faults += [fault for one in looks for fault in (*one.broken.values(), *one.faults)]
+                return seen
+            seen = looks[-1]
             _log.warning("dns.canary_broken", resolver=server.label, why="; ".join(seen.broken.values()))
-            return looks[-1]
-        seen.faults += [fault for one in looks for fault in (*one.broken.values(), *one.faults)]
+        seen.faults += [seen.broken[domain] for domain in broken if self._others_know(server, domain)]
+        settled = broken == standing.broken and server.denials_count
+        standing.broken = broken
+        server.denials_count = not broken or settled or await self._knows_reserves(server)
         return seen
+
+    async def _examine(self, server: Nameserver) -> Examination:
+        return await self._examiner.examine(server, self._domains, self._suffixes)
 
     def _may_be_broken(self, domains: Collection[str]) -> bool:
         """Tell whether less than a third of the canaries are denied, so that they may be at fault."""
         return len(domains) * 3 < len(self._domains)
 
-    async def _examine(self, server: Nameserver) -> Examination:
-        """Ask the canary questions, all side by side, then for the addresses of the mail servers."""
-        suffixes = self._suffixes[:_SUFFIXES]
-        names = [(f"{secrets.token_hex(10)}.{suffix}", kind) for suffix in suffixes for kind in _KINDS]
-        questions = [(domain, RecordType.MX) for domain in self._domains] + names
-        answers = await self._ask_all(server, questions)
-        exchangers = answers[: len(self._domains)]
-        seen = Examination()
-        for (name, _), answer in zip(names, answers[len(self._domains) :], strict=True):
-            _judge_random(name, answer, seen)
-        hosts = {}
-        for domain, answer in zip(self._domains, exchangers, strict=True):
-            if host := _judge_exchangers(domain, answer, seen):
-                hosts[domain] = host
-        await self._examine_hosts(server, hosts, seen)
-        return seen
+    def _others_know(self, server: Nameserver, domain: str) -> bool:
+        """Tell whether another resolver that can be trusted knows a domain: then it is not at fault."""
+        others = (one for one in self._client.nameservers if one is not server and one.trusted)
+        return any(domain in self._standings[one.label].known for one in others)
 
-    async def _examine_hosts(self, server: Nameserver, hosts: Mapping[str, str], seen: Examination) -> None:
-        """Ask for the addresses of the canaries' mail servers, by canary."""
-        kinds = (RecordType.A, RecordType.AAAA)
-        a = await self._ask_all(server, [(host, kind) for kind in kinds for host in hosts.values()])
-        addresses: Counter[str] = Counter()
-        for (domain, host), answer in zip(hosts.items(), a[: len(hosts)], strict=True):
-            _judge_addresses(domain, host, answer, self._guard, seen)
-            addresses.update(set(answer.addresses))
-        owners = {public_suffixes().privatesuffix(host) for host in hosts.values()}
-        if len(owners) > 1 and any(times == len(hosts) for times in addresses.values()):
-            seen.faults.append("one address for everybody")
-        seen.has_ipv6 = any(answer.addresses for answer in a[len(hosts) :])
+    async def _knows_reserves(self, server: Nameserver) -> bool:
+        """Tell whether a resolver that denies a canary knows what else everybody knows."""
+        seen = await self._examiner.examine(server, _RESERVES)
+        return len(seen.known) >= _MIN_RESERVES and not seen.broken
 
-    async def _ask_all(
-        self, server: Nameserver, questions: Sequence[tuple[str, RecordType]]
-    ) -> list[DnsAnswer]:
-        loop = asyncio.get_running_loop()
-        answers: list[asyncio.Future[DnsAnswer]] = []
-        for name, kind in questions:
-            answer: asyncio.Future[DnsAnswer] = loop.create_future()
-            self._client.ask_server(server, name, kind, _setter(answer))
-            answers.append(answer)
-        return list(await asyncio.gather(*answers))
-
-
-_KINDS: Final = (RecordType.A, RecordType.MX)
-
-
-def _setter(answer: asyncio.Future[DnsAnswer]) -> Callable[[DnsAnswer], None]:
-    def arrived(found: DnsAnswer) -> None:
-        if not answer.done():  # nobody waits any more
-            answer.set_result(found)
-
-    return arrived
-
-
-def _judge_random(name: str, answer: DnsAnswer, seen: Examination) -> None:
-    """A name nobody has must be denied, by the zone above it."""
-    if answer.outcome is DnsOutcome.NO_NAME and has_zone(answer):
-        seen.denied += 1
-    elif answer.outcome is not DnsOutcome.FAILED:
-        seen.faults.append(f"{name} should not exist")
-
-
-def _judge_exchangers(domain: str, answer: DnsAnswer, seen: Examination) -> str:
-    """A domain everybody knows must have mail servers; returns the first one."""
-    hosts = usable_exchangers(answer.exchangers)
-    if hosts:
-        return hosts[0][1]
-    if answer.outcome is not DnsOutcome.FAILED or is_null_mx(answer):
-        seen.broken[domain] = f"{domain} should take mail"
-    return ""
-
-
-def _judge_addresses(
-    domain: str, host: str, answer: DnsAnswer, guard: AddressGuard, seen: Examination
-) -> None:
-    """A mail server everybody knows must have a public address."""
-    if answer.addresses and all(guard.allows(address) for address in answer.addresses):
-        seen.known += 1
-    elif answer.outcome is not DnsOutcome.FAILED:
-        seen.broken[domain] = f"{host} should have a public address"
+    async def _denies_witnesses(self, server: Nameserver) -> bool:
+        """Tell whether a resolver denies all of some domains that took mail not long ago."""
+        since = asyncio.get_running_loop().time() - _WITNESS_SECONDS
+        young = list({domain for seen_at, domain in self._witnesses if seen_at > since})
+        if len(young) < _MIN_WITNESSES:
+            return False
+        asked = random.sample(young, min(len(young), _WITNESSES))
+        return await self._examiner.lost(server, asked) == len(asked)
 
 
 def _set_gauges(servers: Sequence[Nameserver]) -> None:

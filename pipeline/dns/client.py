@@ -70,16 +70,19 @@ class DnsClient:
         self._tick: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def ask(self, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None]) -> None:
+    def ask(
+        self, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None], *, soon: bool = False
+    ) -> None:
         """Ask for a name's records; `done` gets the answer later, in the event loop, exactly once.
 
         Args:
             name: an absolute ASCII name without the final dot, one that `is_host_name`.
             record_type: what to ask for.
             done: called from the event loop; must not raise.
+            soon: something that has been begun waits for it, as it does for every address.
         """
         query = Query(name, record_type, done)
-        if record_type is RecordType.MX:
+        if record_type is RecordType.MX and not soon:
             self._waiting.append(query)
         else:  # finish what has been begun first
             self._waiting.appendleft(query)
@@ -100,9 +103,9 @@ class DnsClient:
     def ask_again(
         self, before: DnsAnswer, name: str, record_type: RecordType, done: Callable[[DnsAnswer], None]
     ) -> None:
-        """Ask independently of a denial: another trusted resolver, or the same one over TCP."""
+        """Ask independently of an answer: another trusted resolver, or over TCP."""
         trusted = self._ranking()
-        others = [one for one in trusted if one.label != before.server]
+        others = [one for one in trusted if before.server and one.label != before.server]
         chosen = next(iter(others or trusted), None)
         query = Query(name, record_type, done, only=chosen, confirms=not others)
         self._urgent.append(query)

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final
 
 from mailsift.pipeline.dns.client import DnsClient
-from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, DnsOutcome, RecordType, is_null_mx
+from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, DnsOutcome, RecordType, usable_exchangers
+from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import public_suffixes
 
 Done = Callable[[DnsAnswer], None]
@@ -20,16 +21,22 @@ _CONTRADICTED: Final = "denied, but not by everybody"
 class DenialChecker:
     """Asks like the client, but lets a denial through only when it holds; else it is a failure.
 
-    A name that does not exist does not exist for any type: NXDOMAIN for MX is held against A, so that a
-    resolver which denies one type denies nothing.
+    An answer that leads nowhere is a denial too: no exchanger that could be one, no address that is public.
+
+    A name that does not exist does not exist for any type: NXDOMAIN for MX is held against A, and for A
+    against AAAA, so that a resolver which denies one type denies nothing.
 
     Args:
         client: asks.
+        guard: decides which addresses are public.
         contradicted: is told "host:port" of a resolver whose denial another question did not confirm.
     """
 
-    def __init__(self, client: DnsClient, *, contradicted: Callable[[str], None]) -> None:
+    def __init__(
+        self, client: DnsClient, *, guard: AddressGuard, contradicted: Callable[[str], None]
+    ) -> None:
         self._client = client
+        self._guard = guard
         self._contradicted = contradicted
 
     def ask(self, name: str, record_type: RecordType, done: Done) -> None:
@@ -38,18 +45,20 @@ class DenialChecker:
 
     def _hear(self, name: str, record_type: RecordType, done: Done, answer: DnsAnswer) -> None:
         """Let through what is no denial, ask again about what is one."""
-        if answer.outcome not in DENIALS and not is_null_mx(answer):
+        if answer.outcome not in DENIALS and not self._leads_nowhere(answer):
             done(answer)
         elif answer.outcome in DENIALS and not has_zone(answer):
             done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_ZONE))
         elif record_type is RecordType.AAAA and not self._has_ipv6(answer):
             done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_IPV6))
         else:
-            again = _other_type(record_type) if answer.outcome is DnsOutcome.NO_NAME else record_type
+            again = (
+                self._other_type(record_type, answer) if answer.outcome is DnsOutcome.NO_NAME else record_type
+            )
             self._client.ask_again(answer, name, again, partial(self._compare, answer, done))
 
     def _compare(self, first: DnsAnswer, done: Done, second: DnsAnswer) -> None:
-        if agree(first, second):
+        if agree(first, second) or (self._leads_nowhere(first) and self._leads_nowhere(second)):
             done(first)
             return
         if second.outcome is DnsOutcome.FAILED:
@@ -57,6 +66,17 @@ class DenialChecker:
             return
         self._contradicted(first.server)
         done(DnsAnswer(DnsOutcome.FAILED, detail=_CONTRADICTED))
+
+    def _other_type(self, record_type: RecordType, answer: DnsAnswer) -> RecordType:
+        """Return another type that a name would have if it existed."""
+        if record_type is RecordType.A:
+            return RecordType.AAAA if self._has_ipv6(answer) else RecordType.MX
+        return RecordType.A
+
+    def _leads_nowhere(self, answer: DnsAnswer) -> bool:
+        if answer.exchangers:
+            return not usable_exchangers(answer.exchangers)
+        return bool(answer.addresses) and not any(map(self._guard.allows, answer.addresses))
 
     def _has_ipv6(self, answer: DnsAnswer) -> bool:
         servers = (server for server in self._client.nameservers if server.label == answer.server)
@@ -67,9 +87,7 @@ def agree(first: DnsAnswer, second: DnsAnswer) -> bool:
     """Tell whether a second answer confirms a denial: the same name, or the same lack of records."""
     if first.outcome is DnsOutcome.NO_NAME:
         return second.outcome is DnsOutcome.NO_NAME
-    if first.outcome is DnsOutcome.NO_DATA:
-        return second.outcome in DENIALS
-    return is_null_mx(second)
+    return first.outcome is DnsOutcome.NO_DATA and second.outcome in DENIALS
 
 
 def has_zone(denial: DnsAnswer) -> bool:
@@ -88,7 +106,3 @@ def has_zone(denial: DnsAnswer) -> bool:
 def is_top_level(label: str) -> bool:
     """Tell whether a top-level domain is known to exist."""
     return bool(public_suffixes().publicsuffix(label, accept_unknown=False))
-
-
-def _other_type(record_type: RecordType) -> RecordType:
-    return RecordType.MX if record_type is RecordType.A else RecordType.A

@@ -26,11 +26,12 @@ from mailsift.pipeline.dns.rules import (
     rule_on_mx,
     rule_out,
 )
+from mailsift.pipeline.dns.wildcards import SuffixWildcards, is_wildcard
 from mailsift.pipeline.dns.zone_limiter import ZoneLimiter
 from mailsift.pipeline.facts import DomainFact, DomainState
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.ports import CacheEntry, FactCache, FactKind
-from mailsift.pipeline.providers import Providers, public_suffixes
+from mailsift.pipeline.providers import Providers
 
 _OUTCOMES = {
     DomainState.NOT_FOUND: DnsOutcome.NO_NAME,
@@ -119,6 +120,7 @@ class _Walk:
     chosen: Exchangers
     ttl: float
     found: dict[str, HostAddresses] = field(default_factory=dict)
+    wildcard: frozenset[str] | None = None  # what any name beside it gets; None = not known yet
 
 
 class DomainFacts:
@@ -162,11 +164,11 @@ class DomainFacts:
             concurrency=config.concurrency,
         )
         self._trust = ResolverTrust(self._client, config.canaries, guard=guard)
-        self._checker = DenialChecker(self._client, contradicted=self._trust.contradicted)
+        self._checker = DenialChecker(self._client, guard=guard, contradicted=self._trust.contradicted)
         self._hosts = HostCache(
             checker=self._checker, guard=guard, clock=clock, lifetime=config.lifetime, size=config.hosts
         )
-        self._nobody = secrets.token_hex(10)
+        self._wildcards = SuffixWildcards(self._client, nobody=secrets.token_hex(10), clock=clock)
         self._asked: dict[str, list[_Batch]] = {}
         self._late: set[asyncio.Task[None]] = set()
         self._held: list[tuple[str, DomainRuling]] = []
@@ -307,23 +309,38 @@ class DomainFacts:
             self._hosts.find(domain, self._hear_implicit)
         else:
             walk = _Walk(domain, chosen, answer.ttl)
+            if self._trust.is_active:
+                self._wildcards.find(domain, RecordType.MX, partial(self._hear_suffix, walk))
+            else:
+                walk.wildcard = frozenset()
             for _, host in chosen:
                 self._hosts.find(host, partial(self._hear_host, walk))
 
     def _hear_implicit(self, domain: str, addresses: HostAddresses) -> None:
         """Settle a domain without MX; where it has an address, see first whether any name there has it."""
         if addresses.public:
-            nobody = f"{self._nobody}.{public_suffixes().publicsuffix(domain)}"
-            self._hosts.find(nobody, partial(self._hear_wildcard, domain, addresses))
+            kind = RecordType.AAAA if ":" in addresses.public[0] else RecordType.A
+            self._wildcards.find(domain, kind, partial(self._hear_wildcard, domain, addresses))
         else:
             self._settle(domain, rule_on_implicit(domain, addresses))
 
-    def _hear_wildcard(self, domain: str, own: HostAddresses, _nobody: str, wildcard: HostAddresses) -> None:
+    def _hear_wildcard(self, domain: str, own: HostAddresses, wildcard: frozenset[str]) -> None:
         self._settle(domain, rule_on_implicit(domain, own, wildcard))
+
+    def _hear_suffix(self, walk: _Walk, wildcard: frozenset[str]) -> None:
+        walk.wildcard = wildcard
+        self._settle_walk(walk)
 
     def _hear_host(self, walk: _Walk, host: str, addresses: HostAddresses) -> None:
         walk.found[host] = addresses
-        if len(walk.found) == len(walk.chosen):
+        self._settle_walk(walk)
+
+    def _settle_walk(self, walk: _Walk) -> None:
+        if len(walk.found) < len(walk.chosen) or walk.wildcard is None:
+            return
+        if is_wildcard(walk.domain, walk.wildcard, walk.found):
+            self._settle(walk.domain, _WILDCARD)
+        else:
             self._settle(walk.domain, rule_on_hosts(walk.chosen, walk.ttl, walk.found))
 
     def _fail(self, domain: str, answer: DnsAnswer) -> None:
@@ -345,9 +362,9 @@ class DomainFacts:
         """Hand out what has been learned, as soon as the canaries have held since it was learned."""
         while self._held:
             held, self._held = self._held, []
-            if await self._trust.confirm():
+            if await self._trust.confirm(denials=any(ruling.state in _OUTCOMES for _, ruling in held)):
                 for domain, ruling in held:
-                    self._publish(domain, ruling)
+                    self._publish(domain, self._counted(ruling))
                 await asyncio.sleep(_PUBLISH_BUSY_SECONDS if self._client.is_backed_up else _PUBLISH_SECONDS)
             else:
                 self._forget(held)
@@ -356,15 +373,23 @@ class DomainFacts:
     def _forget(self, held: Sequence[tuple[str, DomainRuling]]) -> None:
         """Drop what a resolver said that cannot be trusted; ask another one where there is one."""
         self._hosts.clear()
+        self._wildcards.clear()
         for domain, _ in held:
             if self._trust.holds:
                 self._begin(domain)
             else:
                 self._publish(domain, _UNTRUSTED)
 
+    def _counted(self, ruling: DomainRuling) -> DomainRuling:
+        """Return a ruling as far as it counts: not where it makes invalid what a doubtful resolver denied."""
+        invalid = ruling.state in _OUTCOMES and ruling.state is not DomainState.UNAVAILABLE
+        return _DOUBTFUL if invalid and not self._trust.denials_count else ruling
+
     def _publish(self, domain: str, ruling: DomainRuling) -> None:
         """Turn the ruling into a fact and hand it to everybody who waits for it."""
         fact = self._fact(domain, ruling)
+        if ruling.state is DomainState.ROUTED and not ruling.implicit:
+            self._trust.saw_mail(domain)
         for batch in self._asked.pop(domain, ()):
             batch.add(fact)
 
@@ -384,5 +409,9 @@ class DomainFacts:
         )
 
 
+_WILDCARD = DomainRuling(DomainState.UNAVAILABLE, detail="its mail server is what any name there gets")
+_DOUBTFUL = DomainRuling(
+    DomainState.UNAVAILABLE, detail="denied by a resolver that denies what everybody knows"
+)
 _UNTRUSTED = DomainRuling(DomainState.UNAVAILABLE, detail=NO_TRUSTED_RESOLVER)
 _MAY_NOT_EXIST = frozenset({DomainState.NOT_FOUND, DomainState.UNAVAILABLE})

@@ -144,6 +144,7 @@ class Nameserver:
         label: "host:port" or "[v6]:port".
         address: what sockets connect to.
         trusted: its canaries hold, or it has none; nobody else asks it while they do not.
+        denials_count: what it denies may make something invalid, as far as we know.
         answered: it has answered something since its canaries were looked at.
         strikes: questions in a row without a reply.
         has_ipv6: it gives IPv6 addresses to those who have them, as far as we know.
@@ -155,6 +156,7 @@ class Nameserver:
     family: int
     address: tuple[str, int]
     trusted: bool = True
+    denials_count: bool = True
     answered: bool = False
     has_ipv6: bool = True
     edns: bool | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from operator import itemgetter
@@ -167,9 +167,7 @@ def _exchanger(name: str) -> str:
     return host if is_host_name(host) and not _NUMERIC.fullmatch(host.rpartition(".")[2]) else ""
 
 
-def rule_on_implicit(
-    domain: str, found: HostAddresses, wildcard: HostAddresses | None = None
-) -> DomainRuling:
+def rule_on_implicit(domain: str, found: HostAddresses, wildcard: Collection[str] = ()) -> DomainRuling:
     """Judge a domain without MX by its own addresses (RFC 5321 section 5.1).
 
     Args:
@@ -178,7 +176,7 @@ def rule_on_implicit(
         wildcard: the addresses of a name nobody has under the same suffix, where there are any: they are no
             route, as the suffix gives them to everybody.
     """
-    if wildcard is not None and found.public and not set(found.public) - set(wildcard.public):
+    if wildcard and found.public and set(found.public) <= set(wildcard):
         return DomainRuling(DomainState.UNAVAILABLE, detail="its address is what any name there gets")
     if found.public:
         return DomainRuling(

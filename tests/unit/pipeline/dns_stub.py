@@ -50,6 +50,35 @@ class Says:
     zone: str | None = ""
     authoritative: bool = False
 
+    def to_wire(self, query: dns.message.Message, kind: str, *, tcp: bool = False) -> bytes:
+        """Return it as the answer to a question."""
+        reply = dns.message.make_response(query, recursion_available=True)
+        reply.set_rcode(dns.rcode.from_text(self.rcode))
+        if self.truncated and not tcp:
+            reply.flags |= dns.flags.TC
+            return reply.to_wire()
+        own = f"{query.question[0].name} {self.ttl} IN {kind} "
+        for record in self.records:
+            fields = (record if " IN " in record else own + record).split(" ", 4)
+            name, ttl, dns_class, rdtype, data = fields
+            rrset = reply.find_rrset(
+                reply.answer,
+                dns.name.from_text(name),
+                dns.rdataclass.from_text(dns_class),
+                dns.rdatatype.from_text(rdtype),
+                create=True,
+                force_unique=True,  # dnspython shuffles the records of a set
+            )
+            rrset.add(dns.rdata.from_text(rrset.rdclass, rrset.rdtype, data), int(ttl))
+        if self.authoritative:
+            reply.flags |= dns.flags.AA
+        denied = self.rcode in {"NOERROR", "NXDOMAIN"} and all(" CNAME " in record for record in self.records)
+        if denied and self.zone is not None:
+            zone = self.zone or query.question[0].name.to_text(omit_final_dot=True).rpartition(".")[2]
+            soa = "ns.stub.test. hostmaster.stub.test. 1 3600 600 86400 60"
+            reply.authority.append(dns.rrset.from_text(zone.rstrip(".") + ".", 60, "IN", "SOA", soa))
+        return reply.to_wire(max_size=65_535)
+
 
 NXDOMAIN = Says(rcode="NXDOMAIN")
 SERVFAIL = Says(rcode="SERVFAIL")
@@ -122,40 +151,11 @@ class DnsStub:
             return wire[:2] + says.garbage
         if self.lowers:
             question.name = question.name.canonicalize()
-        return self._compose(query, says, kind, tcp=tcp)
+        return says.to_wire(query, kind, tcp=tcp)
 
     def _find(self, name: str, kind: str) -> Says:
         types = self.zone.get(name.lower())
         return self.fallback(name, kind) if types is None else types.get(kind, Says())
-
-    @staticmethod
-    def _compose(query: dns.message.Message, says: Says, kind: str, *, tcp: bool) -> bytes:
-        reply = dns.message.make_response(query, recursion_available=True)
-        reply.set_rcode(dns.rcode.from_text(says.rcode))
-        if says.truncated and not tcp:
-            reply.flags |= dns.flags.TC
-            return reply.to_wire()
-        own = f"{query.question[0].name} {says.ttl} IN {kind} "
-        for record in says.records:
-            fields = (record if " IN " in record else own + record).split(" ", 4)
-            name, ttl, dns_class, rdtype, data = fields
-            rrset = reply.find_rrset(
-                reply.answer,
-                dns.name.from_text(name),
-                dns.rdataclass.from_text(dns_class),
-                dns.rdatatype.from_text(rdtype),
-                create=True,
-                force_unique=True,  # dnspython shuffles the records of a set
-            )
-            rrset.add(dns.rdata.from_text(rrset.rdclass, rrset.rdtype, data), int(ttl))
-        if says.authoritative:
-            reply.flags |= dns.flags.AA
-        denied = says.rcode in {"NOERROR", "NXDOMAIN"} and all(" CNAME " in record for record in says.records)
-        if denied and says.zone is not None:
-            zone = says.zone or query.question[0].name.to_text(omit_final_dot=True).rpartition(".")[2]
-            soa = "ns.stub.test. hostmaster.stub.test. 1 3600 600 86400 60"
-            reply.authority.append(dns.rrset.from_text(zone.rstrip(".") + ".", 60, "IN", "SOA", soa))
-        return reply.to_wire(max_size=65_535)
 
 
 class _Udp(asyncio.DatagramProtocol):

@@ -3,38 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import cache
 
+import polars as pl
 import pytest
 from structlog.testing import capture_logs
 
 from mailsift.pipeline.dns import canaries
-from mailsift.pipeline.dns.domains import DnsConfig
-from mailsift.pipeline.facts import DomainState
-from tests.unit.pipeline.dns_stub import NXDOMAIN, SERVFAIL, SILENCE, MemoryCache, Says, domain_facts, serving
+from mailsift.pipeline.dns.domains import DnsConfig, DomainFacts
+from mailsift.pipeline.facts import DomainFact, DomainState, Known, Mode
+from mailsift.pipeline.judge.table import VerdictPolicy
+from mailsift.pipeline.lists import Lists
+from mailsift.pipeline.probe.port25 import Port25Status
+from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.syntax.column import parse_column
+from mailsift.pipeline.validator import ValidationRequest, Validator
+from tests.unit.pipeline.dns_lies import (
+    CANARIES,
+    DEAD,
+    HELD_BACK,
+    LIES,
+    NODATA,
+    PORTAL,
+    REAL,
+    SERVER,
+    TRUTH,
+    Lie,
+    always,
+    honest,
+    saying,
+)
+from tests.unit.pipeline.dns_stub import (
+    NXDOMAIN,
+    SILENCE,
+    DnsStub,
+    MemoryCache,
+    Says,
+    domain_facts,
+    serving,
+)
+from tests.unit.pipeline.smtp_stub import Bench, Mailer, knows, mailing
 
-CANARIES = ("gmail.com", "outlook.com", "yahoo.com", "gmx.net", "web.de")
 CONFIG = DnsConfig(canaries=CANARIES, timeout=0.5, tries=3)
-
-REAL = ("shop.com", "web.com", "six.com", "post.net", "mail.office.de")
-DEAD = ("gone.com", "empty.com", "null.com", "inside.com", "lost.net")
-TRUTH: dict[str, dict[str, Says]] = {
-    **{name: {"MX": Says([f"10 mx.{name}."])} for name in CANARIES},
-    **{f"mx.{name}": {"A": Says([f"127.0.1.{n}"])} for n, name in enumerate(CANARIES)},
-    "mx.gmail.com": {"A": Says(["127.0.1.9"]), "AAAA": Says(["::1"])},
-    "shop.com": {"MX": Says(["10 mx.shop.com."])},
-    "mx.shop.com": {"A": Says(["127.0.2.1"])},
-    "web.com": {"A": Says(["127.0.2.2"])},
-    "six.com": {"MX": Says(["10 mx.six.com."])},
-    "mx.six.com": {"AAAA": Says(["::1"])},
-    "post.net": {"MX": Says(["10 mx.shop.com.", "20 mx.six.com."])},
-    "mail.office.de": {"MX": Says(["10 mx.shop.com."])},
-    "empty.com": {"TXT": Says()},
-    "null.com": {"MX": Says(["0 ."])},
-    "inside.com": {"MX": Says(["10 mx.inside.com."])},
-    "mx.inside.com": {"A": Says(["10.1.2.3"])},
-}
+ALL = LIES | HELD_BACK
 
 NEGATIVE = {
     DomainState.NOT_FOUND,
@@ -42,133 +55,94 @@ NEGATIVE = {
     DomainState.NULL_MX,
     DomainState.UNROUTABLE,
 }
-
-Lie = Callable[[str, str, Says, int], Says]
-"""Name, type, the honest answer and how many questions came before; returns what is said."""
-
-NODATA = Says()
-PUBLIC, PRIVATE, ZERO = "198.41.0.4", "10.0.0.1", "0.0.0.0"
+PEOPLE = [f"{local}@{domain}" for domain in (*REAL, *DEAD) for local in ("known", "nobody")]
+TAKES_ALL, KNOWS_NOBODY = "250 2.1.5 Ok", "550 5.1.1 User unknown"
 
 
-def honest(name: str, kind: str) -> Says:
-    types = TRUTH.get(name)
-    return NXDOMAIN if types is None else types.get(kind, NODATA)
+def truths(mode: Mode) -> dict[str, str]:
+    """The right status of everybody; the only address of six.com is one where nobody listens."""
+    real = {Mode.MEDIUM: ("valid", "valid"), Mode.DEEP: ("valid", "invalid")}[mode]
+    found = {f"{who}@{name}": real[who == "nobody"] for name in REAL for who in ("known", "nobody")}
+    found |= {f"{who}@{name}": "invalid" for name in DEAD for who in ("known", "nobody")}
+    return found | ({"known@six.com": "risky", "nobody@six.com": "risky"} if mode is Mode.DEEP else {})
 
 
-def addresses(address: str) -> Lie:
-    """One address for every name; no mail server for any."""
-    return lambda _name, kind, _truth, _n: Says([address]) if kind == "A" else NODATA
+@asynccontextmanager
+async def asking(*resolvers: DnsStub, portal: str = TAKES_ALL) -> AsyncIterator[Validator]:
+    """The whole pipeline in front of resolvers; the portal answers at port 25 what it is told to."""
+    async with (
+        mailing(Mailer(rcpt=knows("known")), host=SERVER) as port,
+        mailing(Mailer(rcpt=lambda _address: portal), host=PORTAL, port=port),
+        domain_facts(resolvers[0], beside=resolvers[1:], config=CONFIG) as facts,
+    ):
+        yield validator(facts, port)
 
 
-def one_type_denied(denied: str, denial: Says) -> Lie:
-    return lambda _name, kind, truth, _n: denial if kind == denied else truth
+@cache
+def lists() -> Lists:
+    return Lists.load()
 
 
-def one_in_five(lie: Lie) -> Lie:
-    dice = random.Random(1)
-    return lambda name, kind, truth, n: lie(name, kind, truth, n) if dice.random() < 0.2 else truth
+def validator(facts: DomainFacts, port: int) -> Validator:
+    async def is_open() -> Known:
+        return Known.YES
+
+    return Validator(
+        lists=lists(),
+        providers=Providers.load(),
+        domains=facts,
+        prober=Bench(port).prober,
+        port25=Port25Status(is_open, monotonic=lambda: 0.0),
+        policy=VerdictPolicy(),
+    )
 
 
-def after(questions: int, lie: Lie) -> Lie:
-    return lambda name, kind, truth, n: truth if n < questions else lie(name, kind, truth, n)
+async def statuses(pipeline: Validator, mode: Mode) -> dict[str, str]:
+    """Ask for everybody."""
+    frame = parse_column(pl.Series("raw", PEOPLE, pl.String)).with_row_index("n")
+    numbered = frame.with_columns(pl.lit(1, pl.UInt32).alias("rows"))
+    result = await pipeline.validate(numbered, ValidationRequest(mode))
+    return {PEOPLE[n]: status for n, status in result.finished.select("n", "status").iter_rows()}
 
 
-def always(says: Says) -> Lie:
-    return lambda _name, _kind, _truth, _n: says
+def false_verdicts(found: dict[str, str], mode: Mode) -> dict[str, str]:
+    """Whoever is valid or invalid and should not be."""
+    truth = truths(mode)
+    return {who: status for who, status in found.items() if status not in {"risky", truth[who]}}
 
 
-def wrong_addresses(address: str) -> Lie:
-    return lambda _name, kind, truth, _n: Says([address]) if kind == "A" and truth.records else truth
+def false_states(found: Mapping[str, DomainFact]) -> dict[str, DomainState]:
+    """Which domains are called what they are not."""
+    wrong = {DomainState.ROUTED: DEAD, **dict.fromkeys(NEGATIVE, REAL)}
+    return {name: fact.state for name, fact in found.items() if name in wrong.get(fact.state, ())}
 
 
-LIES: dict[str, Lie] = {
-    "NXDOMAIN for all without SOA": always(Says(rcode="NXDOMAIN", zone=None)),
-    "NXDOMAIN for all with the root's SOA": always(Says(rcode="NXDOMAIN", zone=".")),
-    "NXDOMAIN for all with the right SOA": always(NXDOMAIN),
-    "empty without SOA": always(Says(zone=None)),
-    "empty with SOA": always(NODATA),
-    "one public address": addresses(PUBLIC),
-    "one private address": addresses(PRIVATE),
-    "the zero address": addresses(ZERO),
-    "right MX, private addresses": wrong_addresses(PRIVATE),
-    "right MX, one public address": wrong_addresses(PUBLIC),
-    "MX denied": one_type_denied("MX", NODATA),
-    "MX does not exist": one_type_denied("MX", NXDOMAIN),
-    "null MX for all": lambda _n, kind, truth, _i: Says(["0 ."]) if kind == "MX" else truth,
-    "one in five denied": one_in_five(always(NXDOMAIN)),
-    "NXDOMAIN after a while": after(60, always(NXDOMAIN)),
-}
-"""What the rules were built with."""
-
-HELD_BACK: dict[str, Lie] = {
-    "A denied": one_type_denied("A", NXDOMAIN),
-    "AAAA denied": one_type_denied("AAAA", NODATA),
-    "slow lies": always(Says(rcode="NXDOMAIN", delay=0.3)),
-    "a search domain appended": lambda _n, kind, truth, _i: (
-        Says([PUBLIC]) if truth.rcode == "NXDOMAIN" and kind == "A" else truth
-    ),
-    "a captive portal": lambda _n, kind, _t, _i: Says([PUBLIC]) if kind == "A" else Says(rcode="REFUSED"),
-    "forged authority": lambda _n, kind, _t, _i: Says(
-        ["10 mx.portal.com."] if kind == "MX" else [PUBLIC] if kind == "A" else [], authoritative=True
-    ),
-    "SERVFAIL and NXDOMAIN by turns": lambda _n, _k, _t, n: SERVFAIL if n % 2 else NXDOMAIN,
-    "records of others": lambda _n, kind, _t, _i: Says(
-        ["other.com. 60 IN MX 10 mx.shop.com." if kind == "MX" else "other.com. 60 IN A 127.0.0.1"]
-    ),
-    "truncated lies": always(Says(rcode="NXDOMAIN", truncated=True)),
-    "its own address after a while": after(75, addresses("127.0.0.1")),
-    "one in five at a private address": one_in_five(wrong_addresses(PRIVATE)),
-    "one in five empty": one_in_five(always(NODATA)),
-    "MX at the portal for all": lambda _n, kind, truth, _i: (
-        Says(["10 mx.portal.com."]) if kind == "MX" else Says(["127.0.0.1"]) if kind == "A" else truth
-    ),
-    "denied with a stranger's SOA": always(Says(rcode="NXDOMAIN", zone="captive.portal.")),
-    "everything refused after a while": after(70, always(Says(rcode="REFUSED"))),
-}
-"""What nobody looked at while the rules were built."""
-
-
-def saying(lie: Lie) -> Callable[[str, str], Says]:
-    numbers: Iterator[int] = iter(range(10**9))
-    return lambda name, kind: lie(name, kind, honest(name, kind), next(numbers))
-
-
-async def believed(lie: Lie, times: int = 4) -> dict[str, set[DomainState]]:
-    """Look everything up several times, each time with a cache that knows nothing."""
-    states: dict[str, set[DomainState]] = {name: set() for name in (*REAL, *DEAD)}
+async def told(lie: Lie) -> dict[str, str]:
+    """What a liar makes false: in mode medium, and deep with a portal that takes all or refuses all."""
+    wrong: dict[str, str] = {}
     async with serving({}, saying(lie)) as stub:
-        for turn in range(times):
-            async with domain_facts(stub, config=CONFIG) as facts:
-                names = [*REAL, *DEAD] if turn % 2 else [*DEAD, *REAL]
-                for some in (names[:3], names[3:]):
-                    for name, fact in (await facts.lookup(some)).items():
-                        states[name].add(fact.state)
-    return states
-
-
-def false_verdicts(states: dict[str, set[DomainState]]) -> dict[str, set[DomainState]]:
-    invalid = {name: states[name] & NEGATIVE for name in REAL if states[name] & NEGATIVE}
-    valid = {name: states[name] for name in DEAD if DomainState.ROUTED in states[name]}
-    return invalid | valid
+        for portal, modes in ((TAKES_ALL, (Mode.MEDIUM, Mode.DEEP)), (KNOWS_NOBODY, (Mode.DEEP,))):
+            async with asking(stub, portal=portal) as pipeline:
+                for mode in modes:
+                    found = false_verdicts(await statuses(pipeline, mode), mode)
+                    wrong |= {f"{mode} {portal} {who}": status for who, status in found.items()}
+    return wrong
 
 
 async def test_an_honest_resolver_is_believed() -> None:
-    states = await believed(lambda _name, _kind, truth, _n: truth)
-    assert {name: states[name] for name in REAL} == {name: {DomainState.ROUTED} for name in REAL}
-    assert states["gone.com"] == states["lost.net"] == {DomainState.NOT_FOUND}
-    assert states["empty.com"] == {DomainState.NO_MAIL_SERVER}
-    assert states["null.com"] == {DomainState.NULL_MX}
-    assert states["inside.com"] == {DomainState.UNROUTABLE}
+    async with serving({}, honest) as stub, asking(stub) as pipeline:
+        assert await statuses(pipeline, Mode.MEDIUM) == truths(Mode.MEDIUM)
+        assert await statuses(pipeline, Mode.DEEP) == truths(Mode.DEEP)
 
 
 @pytest.mark.parametrize("kind", LIES)
 async def test_no_lie_makes_anything_invalid_or_valid(kind: str) -> None:
-    assert false_verdicts(await believed(LIES[kind])) == {}
+    assert await told(LIES[kind]) == {}
 
 
 @pytest.mark.parametrize("kind", HELD_BACK)
 async def test_no_lie_that_was_held_back_does_either(kind: str) -> None:
-    assert false_verdicts(await believed(HELD_BACK[kind])) == {}
+    assert await told(HELD_BACK[kind]) == {}
 
 
 async def test_what_a_liar_said_is_remembered_nowhere_and_is_left_out_of_what_may_come_back() -> None:
@@ -227,23 +201,49 @@ BROKEN = {
     "it takes no mail": ("web.de", "MX", Says(["0 ."])),
     "its mail server has lost its address": ("mx.gmx.net", "A", NODATA),
 }
+RESERVES = (
+    "hotmail.com",
+    "aol.com",
+    "gmx.de",
+    "live.com",
+    "msn.com",
+    "me.com",
+    "ymail.com",
+    "googlemail.com",
+)
 
 
 @pytest.mark.parametrize("kind", BROKEN)
 async def test_one_canary_that_is_broken_itself_stops_nobody_and_is_not_called_invalid(kind: str) -> None:
+    """Where the others that everybody knows are known; where they are not, nothing is denied by it."""
     name, rdtype, says = BROKEN[kind]
-    zone = TRUTH | {name: {**TRUTH[name], rdtype: says}}
-    with capture_logs() as logs:
-        async with serving(zone) as stub, domain_facts(stub, config=CONFIG) as facts:
-            for _ in range(3):
-                found = await facts.lookup([*REAL, *DEAD, *CANARIES])
-                assert {found[name].state for name in REAL} == {DomainState.ROUTED}
-                assert found["gone.com"].state is DomainState.NOT_FOUND
-                assert {found[name].state for name in CANARIES} == {
-                    DomainState.ROUTED,
-                    DomainState.UNAVAILABLE,
-                }
-    assert [log["event"] for log in logs] == ["dns.canary_broken"]  # and that is said once
+    alone = TRUTH | {name: {**TRUTH[name], rdtype: says}}
+    zone = alone | {reserve: {"MX": Says(["10 mx.shop.com."])} for reserve in RESERVES}
+    for known, denied in ((zone, DomainState.NOT_FOUND), (alone, DomainState.UNAVAILABLE)):
+        with capture_logs() as logs:
+            async with serving(known) as stub, domain_facts(stub, config=CONFIG) as facts:
+                for _ in range(2):
+                    found = await facts.lookup([*REAL, *DEAD, *CANARIES])
+                    assert {found[name].state for name in REAL} == {DomainState.ROUTED}
+                    assert found["gone.com"].state is denied
+                    assert {found[name].state for name in CANARIES} == {
+                        DomainState.ROUTED,
+                        DomainState.UNAVAILABLE,
+                    }
+        assert [log["event"] for log in logs] == ["dns.canary_broken"]  # and that is said once
+
+
+async def test_a_resolver_that_spares_the_canaries_is_found_out_by_what_it_knew() -> None:
+    lying = [False]
+
+    def lie(name: str, _kind: str, truth: Says, _n: int) -> Says:
+        return NXDOMAIN if lying[0] and name in REAL else truth
+
+    async with serving({}, saying(lie)) as stub, domain_facts(stub, config=CONFIG) as facts:
+        await facts.lookup(REAL[:4])
+        lying[0] = True
+        found = await facts.lookup([*REAL[4:], "gone.com"])
+    assert {fact.state for fact in found.values()} == {DomainState.UNAVAILABLE}
 
 
 async def test_a_resolver_that_denies_many_canaries_is_not_believed() -> None:
@@ -259,17 +259,14 @@ async def test_a_silent_resolver_is_no_witness_either() -> None:
             assert await facts.lookup(REAL, final=False) == {}
 
 
-@pytest.mark.parametrize("kind", [*LIES, *HELD_BACK])
+@pytest.mark.parametrize("kind", list(ALL)[::2])
 async def test_beside_an_honest_resolver_a_liar_changes_nothing(kind: str) -> None:
     """Whoever comes first: nothing false, and at most the moment of its unmasking is lost."""
-    lie = (LIES | HELD_BACK)[kind]
-    async with serving({}, saying(lie)) as liar, serving({}, honest) as good:
-        for first, second in ((liar, good), (good, liar)):
-            async with domain_facts(first, beside=[second], config=CONFIG) as facts:
+    async with serving({}, saying(ALL[kind])) as liar, serving({}, honest) as good:
+        for resolvers in ((liar, good), (good, liar)):
+            async with domain_facts(resolvers[0], beside=resolvers[1:], config=CONFIG) as facts:
                 for _ in range(2):
-                    found = await facts.lookup([*REAL, *DEAD])
-                    states = {name: {fact.state} for name, fact in found.items()}
-                    assert false_verdicts(states) == {}
+                    assert false_states(await facts.lookup([*REAL, *DEAD])) == {}
 
 
 async def test_a_liar_that_knows_the_canaries_is_contradicted_by_another_resolver() -> None:

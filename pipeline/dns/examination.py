@@ -1,0 +1,148 @@
+"""One look at a resolver: what it says about names everybody knows, and about names nobody has."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mailsift.pipeline.dns.client import DnsClient
+from mailsift.pipeline.dns.denials import has_zone
+from mailsift.pipeline.dns.nameserver import Nameserver
+from mailsift.pipeline.dns.rules import (
+    DENIALS,
+    DnsAnswer,
+    DnsOutcome,
+    RecordType,
+    is_null_mx,
+    usable_exchangers,
+)
+from mailsift.pipeline.guard import AddressGuard
+from mailsift.pipeline.providers import public_suffixes
+
+_KINDS: Final = (RecordType.A, RecordType.MX, RecordType.AAAA)  # that names nobody has are asked for
+
+
+@dataclass(slots=True)
+class Examination:
+    """What one round of canaries showed.
+
+    Attributes:
+        faults: what the resolver said that cannot be, in words.
+        broken: what it said about a single canary domain that should not be, in words by domain.
+        known: canary domains whose mail servers it knows.
+        denied: random names it denies.
+        has_ipv6: some mail server of a canary has an IPv6 address.
+    """
+
+    faults: list[str] = field(default_factory=list)
+    broken: dict[str, str] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    denied: int = 0
+    has_ipv6: bool = False
+
+
+class Examiner:
+    """Asks resolvers, trusted or not, what they have to say about domains.
+
+    Args:
+        client: asks.
+        guard: decides which addresses are public.
+    """
+
+    def __init__(self, client: DnsClient, guard: AddressGuard) -> None:
+        self._client = client
+        self._guard = guard
+
+    async def examine(
+        self, server: Nameserver, domains: Sequence[str], suffixes: Iterable[str] = ()
+    ) -> Examination:
+        """Ask about domains everybody knows and random names, all side by side, then for their servers.
+
+        Args:
+            server: whom to ask.
+            domains: that take mail.
+            suffixes: under which random names are tried.
+        """
+        names = [(f"{secrets.token_hex(10)}.{suffix}", kind) for suffix in suffixes for kind in _KINDS]
+        questions = [(domain, RecordType.MX) for domain in domains] + names
+        answers = await self._ask_all(server, questions)
+        seen = Examination()
+        for (name, kind), answer in zip(names, answers[len(domains) :], strict=True):
+            _judge_random(name, kind, answer, seen)
+        hosts = {}
+        for domain, answer in zip(domains, answers[: len(domains)], strict=True):
+            if host := _judge_exchangers(domain, answer, seen):
+                hosts[domain] = host
+        await self._examine_hosts(server, hosts, seen)
+        return seen
+
+    async def _examine_hosts(self, server: Nameserver, hosts: Mapping[str, str], seen: Examination) -> None:
+        """Ask for the addresses of the canaries' mail servers, by canary."""
+        kinds = (RecordType.A, RecordType.AAAA)
+        a = await self._ask_all(server, [(host, kind) for kind in kinds for host in hosts.values()])
+        addresses: Counter[str] = Counter()
+        for (domain, host), answer in zip(hosts.items(), a[: len(hosts)], strict=True):
+            _judge_addresses(domain, host, answer, self._guard, seen)
+            addresses.update(set(answer.addresses))
+        owners = {public_suffixes().privatesuffix(host) for host in hosts.values()}
+        if len(owners) > 1 and any(times == len(hosts) for times in addresses.values()):
+            seen.faults.append("one address for everybody")
+        seen.has_ipv6 = any(answer.addresses for answer in a[len(hosts) :])
+
+    async def lost(self, server: Nameserver, domains: Sequence[str]) -> int:
+        """Return how many of some domains that took mail the resolver denies a mail server now."""
+        answers = await self._ask_all(server, [(domain, RecordType.MX) for domain in domains])
+        return sum(1 for answer in answers if answer.outcome in DENIALS or is_null_mx(answer))
+
+    async def _ask_all(
+        self, server: Nameserver, questions: Sequence[tuple[str, RecordType]]
+    ) -> list[DnsAnswer]:
+        loop = asyncio.get_running_loop()
+        answers: list[asyncio.Future[DnsAnswer]] = []
+        for name, kind in questions:
+            answer: asyncio.Future[DnsAnswer] = loop.create_future()
+            self._client.ask_server(server, name, kind, _setter(answer))
+            answers.append(answer)
+        return list(await asyncio.gather(*answers))
+
+
+def _setter(answer: asyncio.Future[DnsAnswer]) -> Callable[[DnsAnswer], None]:
+    def arrived(found: DnsAnswer) -> None:
+        if not answer.done():  # nobody waits any more
+            answer.set_result(found)
+
+    return arrived
+
+
+def _judge_random(name: str, kind: RecordType, answer: DnsAnswer, seen: Examination) -> None:
+    """A name nobody has must be denied, by the zone above it; some resolvers have no IPv6 for anybody."""
+    if answer.outcome is DnsOutcome.NO_NAME and has_zone(answer):
+        seen.denied += 1
+    elif answer.outcome is DnsOutcome.FOUND or (
+        answer.outcome is not DnsOutcome.FAILED and kind is not RecordType.AAAA
+    ):
+        seen.faults.append(f"{name} should not exist")
+
+
+def _judge_exchangers(domain: str, answer: DnsAnswer, seen: Examination) -> str:
+    """A domain everybody knows must have mail servers; returns the first one."""
+    hosts = usable_exchangers(answer.exchangers)
+    if hosts:
+        return hosts[0][1]
+    if answer.outcome is not DnsOutcome.FAILED or is_null_mx(answer):
+        seen.broken[domain] = f"{domain} should take mail"
+    return ""
+
+
+def _judge_addresses(
+    domain: str, host: str, answer: DnsAnswer, guard: AddressGuard, seen: Examination
+) -> None:
+    """A mail server everybody knows must have a public address."""
+    if answer.addresses and all(guard.allows(address) for address in answer.addresses):
+        seen.known.add(domain)
+    elif answer.outcome is not DnsOutcome.FAILED:
+        seen.broken[domain] = f"{host} should have a public address"

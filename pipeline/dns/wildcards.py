@@ -1,0 +1,75 @@
+"""What any name under a public suffix gets: no route of a domain there (parking, portals, DNS for sale)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import Final
+
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.dns.client import DnsClient
+from mailsift.pipeline.dns.rules import DnsAnswer, RecordType
+from mailsift.pipeline.providers import public_suffixes
+
+_SECONDS: Final = 300.0  # that nobody gets anything is believed
+_WILDCARD_SECONDS: Final = 30.0  # and that somebody does, which may be a resolver's passing fault
+_OWN: Final = "@"  # stands for the name itself in the names of its servers
+
+Found = Callable[[frozenset[str]], None]
+"""Is told the names of the servers, or the addresses, that a name nobody has gets."""
+
+
+class SuffixWildcards:
+    """Asks for a name nobody has under the suffix of a domain, once in five minutes and type.
+
+    Args:
+        client: asks.
+        nobody: a label nobody has.
+        clock: epoch seconds.
+    """
+
+    def __init__(self, client: DnsClient, *, nobody: str, clock: Clock) -> None:
+        self._client = client
+        self._nobody = nobody
+        self._clock = clock
+        self._known: dict[tuple[str, RecordType], tuple[float, frozenset[str]]] = {}
+        self._asked: dict[tuple[str, RecordType], list[Found]] = {}
+
+    def find(self, domain: str, record_type: RecordType, found: Found) -> None:
+        """Tell `found` what any name beside the domain gets: nothing, nearly always, and where DNS fails."""
+        suffix = public_suffixes().publicsuffix(domain) or ""
+        key = suffix, record_type
+        known = self._known.get(key)
+        if known is not None and known[0] > self._clock():
+            found(known[1])
+        elif key in self._asked:
+            self._asked[key].append(found)
+        else:
+            self._asked[key] = [found]
+            name = f"{self._nobody}.{suffix}".rstrip(".")
+            self._client.ask(name, record_type, partial(self._hear, key, name), soon=True)
+
+    def clear(self) -> None:
+        """Forget what was heard; who waits goes on waiting."""
+        self._known.clear()
+
+    def _hear(self, key: tuple[str, RecordType], name: str, answer: DnsAnswer) -> None:
+        hosts = relative(name, (host for _, host in answer.exchangers))
+        wildcard = hosts | frozenset(answer.addresses)
+        seconds = _WILDCARD_SECONDS if wildcard else _SECONDS
+        self._known[key] = self._clock() + seconds, wildcard
+        for found in self._asked.pop(key):
+            found(wildcard)
+
+
+def is_wildcard(domain: str, wildcard: Collection[str], hosts: Iterable[str]) -> bool:
+    """Tell whether a domain's servers, by name, are those that any name beside it gets."""
+    return bool(wildcard) and relative(domain, hosts) <= set(wildcard)
+
+
+def relative(domain: str, hosts: Iterable[str]) -> frozenset[str]:
+    """Return the names of servers, with what a domain of its own would have in place of its name."""
+    return frozenset(
+        host.lower().removesuffix(domain) + _OWN if host.lower().endswith(domain) else host.lower()
+        for host in hosts
+    )
