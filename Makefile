@@ -8,7 +8,7 @@ TESTS ?= tests
 MINUTES ?= 10
 SEED ?= 1
 PART ?= 1/5
-BENCHMARKS := startup syntax replies dns throttle engine single_validate download sheets pages
+BENCHMARKS := startup syntax replies dns throttle engine library single_validate download sheets pages
 
 # Compiled once: a machine where this is set would compile the tests in every process of theirs.
 export PYTHONDONTWRITEBYTECODE :=

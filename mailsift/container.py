@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mailsift.pipeline.guard import AddressGuard
     from mailsift.pipeline.judge.table import VerdictPolicy
     from mailsift.pipeline.lists import Lists
+    from mailsift.pipeline.ports import FactCache, Throttle
     from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
     from mailsift.pipeline.probe.prober import Prober
     from mailsift.pipeline.providers import Providers
@@ -60,9 +61,7 @@ if TYPE_CHECKING:
     from mailsift.storage.blobs.store import Blobs
     from mailsift.storage.database import Database
     from mailsift.storage.redis.connection import Client
-    from mailsift.storage.redis.facts import RedisFactCache
     from mailsift.storage.redis.rate_limit import RateLimit
-    from mailsift.storage.redis.throttle import RedisThrottle
 
 API_POOL: Final = 10
 """Connections to the database of a process that serves the API."""
@@ -79,6 +78,7 @@ class OtherParts:
         validator: makes the validator of an engine out of the usual one.
         engine: fields of EngineConfig.
         work_plan: fields of WorkPlan.
+        policy: what decides between verdicts.
     """
 
     clock: Clock = system_clock
@@ -87,6 +87,7 @@ class OtherParts:
     validator: Callable[[Validator], Validator] | None = None
     engine: dict[str, Any] | None = None
     work_plan: dict[str, Any] | None = None
+    policy: VerdictPolicy | None = None
 
 
 class Container:
@@ -440,7 +441,8 @@ class Container:
     # The pipeline.
 
     @cached_property
-    def _lists(self) -> Lists:
+    def lists(self) -> Lists:
+        """Role, free and throw-away names, with the operator's overrides."""
         from mailsift.pipeline.lists import Lists
 
         return Lists.load(self.settings.overrides)
@@ -452,7 +454,12 @@ class Container:
         return AddressGuard(allow_non_public=self.settings.allow_non_public)
 
     @cached_property
-    def _fact_cache(self) -> RedisFactCache:
+    def _fact_cache(self) -> FactCache:
+        """Facts of all processes; without REDIS_URL those of this one."""
+        if self.settings.redis_url is None:
+            from mailsift.storage.local_facts import LocalFactCache
+
+            return LocalFactCache(self.clock)
         from mailsift.storage.redis.facts import RedisFactCache
 
         return RedisFactCache(self.redis)
@@ -475,8 +482,12 @@ class Container:
         """Look at the canaries; returns whether there is a resolver that can be believed."""
         return await self._domains.look_at_canaries()
 
-    async def throttle(self, *, edited: bool) -> RedisThrottle:
-        """Return the throttle; an edited one obeys what operators changed, which it reads in the database."""
+    async def throttle(self, *, edited: bool) -> Throttle:
+        """Return the throttle; an edited one obeys what operators changed, which it reads in the database.
+
+        Without REDIS_URL it is this process's own.
+        """
+        from mailsift.storage.redis.local_throttle import LocalThrottle
         from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
         from mailsift.storage.repeating import repeating
         from mailsift.storage.sql.throttle_edits import EditBook, kept_fresh
@@ -487,11 +498,13 @@ class Container:
         config = ThrottleConfig(
             lease_seconds=settings.lease_seconds, processes=settings.worker_processes, edits=edits
         )
+        if settings.redis_url is None:
+            return LocalThrottle(self.providers.row, config, clock=time.monotonic, random=random.Random())
         throttle = RedisThrottle(self.redis, row=self.providers.row, config=config)
         await self._closing.enter_async_context(repeating(throttle.renew, every=settings.heartbeat_seconds))
         return throttle
 
-    def _port25_probe(self, throttle: RedisThrottle) -> Port25Probe:
+    def _port25_probe(self, throttle: Throttle) -> Port25Probe:
         from mailsift.pipeline.probe.port25 import Port25Probe
 
         settings = self.settings
@@ -504,7 +517,7 @@ class Container:
             port=settings.smtp_port,
         )
 
-    def _prober(self, throttle: RedisThrottle) -> Prober:
+    def _prober(self, throttle: Throttle) -> Prober:
         from mailsift.pipeline.probe.prober import Prober
         from mailsift.pipeline.smtp.config import PATIENT_SECONDS, ProbeConfig
 
@@ -539,30 +552,31 @@ class Container:
             from mailsift.pipeline.validator import Validator
 
             return Validator(
-                lists=self._lists,
+                lists=self.lists,
                 providers=self.providers,
                 domains=self._domains,
                 prober=prober,
                 port25=port25,
-                policy=self._policy,
+                policy=self.policy,
             )
 
         return make
 
     @property
-    def _policy(self) -> VerdictPolicy:
+    def policy(self) -> VerdictPolicy:
+        """What decides between verdicts."""
         from mailsift.pipeline.judge.table import VerdictPolicy
 
-        return VerdictPolicy(disposable_invalid=self.settings.disposable_invalid)
+        return self._other.policy or VerdictPolicy(disposable_invalid=self.settings.disposable_invalid)
 
     # What one process is there for; to be asked for once.
 
     async def port25_probe(self) -> Port25Probe:
-        """Return what finds out whether mail servers can be reached; needs REDIS_URL."""
+        """Return what finds out whether mail servers can be reached."""
         return self._port25_probe(await self.throttle(edited=False))
 
     async def validator(self) -> Validator:
-        """Return the whole pipeline, with its resolver, throttle and fact cache; needs REDIS_URL."""
+        """Return the whole pipeline, with its resolver, throttle and fact cache."""
         return (await self._validator_maker(edited=False))()
 
     async def single(self, used: Callable[[SingleOptions, int, int, int], None]) -> SingleValidator:
@@ -571,8 +585,8 @@ class Container:
         from mailsift.pipeline.single import SingleValidator
 
         return SingleValidator(
-            lists=self._lists,
-            policy=self._policy,
+            lists=self.lists,
+            policy=self.policy,
             open_validator=await self._validator_maker(edited=True),
             count=count_verdict,
             used=used,
@@ -596,7 +610,7 @@ class Container:
             domains=ScriptedDomains(),
             prober=ScriptedServers(),
             port25=OpenPort(),
-            policy=self._policy,
+            policy=self.policy,
         )
 
     def _test_single(self, used: Callable[[SingleOptions, int, int, int], None]) -> SingleValidator:
@@ -604,7 +618,7 @@ class Container:
 
         return SingleValidator(
             lists=self._test_lists,
-            policy=self._policy,
+            policy=self.policy,
             open_validator=self._test_validator,
             count=lambda _status, _result: None,
             used=used,

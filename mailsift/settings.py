@@ -237,8 +237,11 @@ class Settings(BaseSettings):
         return value
 
     @classmethod
-    def from_env(cls) -> Self:
+    def from_env(cls, **given: object) -> Self:
         """Read the environment, and the files of SECRETS_DIR for what it does not hold.
+
+        Args:
+            given: values that go before both.
 
         Raises:
             MailsiftError: `bad_settings`, naming the variables but not their values.
@@ -247,7 +250,7 @@ class Settings(BaseSettings):
         if secrets_dir and not _is_folder(secrets_dir):
             raise MailsiftError("bad_settings", f"{PREFIX}SECRETS_DIR: there is no such folder.")
         try:
-            return cls(_secrets_dir=secrets_dir)  # type: ignore[call-arg]  # how pydantic-settings takes it
+            return cls(_secrets_dir=secrets_dir, **given)  # type: ignore[call-arg, arg-type]  # how pydantic-settings takes it
         except ValidationError as error:
             problems = {
                 f"{PREFIX}{str(item['loc'][0]).upper()}: {item['msg'].removeprefix('Value error, ')}"

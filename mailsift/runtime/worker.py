@@ -11,15 +11,13 @@ import os
 import secrets
 import signal
 import sys
-import threading
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
-import uvloop
 from celery import Celery, bootsteps, signals
 from celery.worker.consumer import Consumer
 from kombu.exceptions import OperationalError
@@ -33,6 +31,7 @@ from mailsift.jobs.tasks import QUEUE, make_app, register_pull, send_wake_ups
 from mailsift.metrics import metered_sweeper, metered_worker
 from mailsift.pipeline.errors import error_fields
 from mailsift.pipeline.providers import Providers
+from mailsift.runtime.loop_thread import LoopThread
 from mailsift.settings import Settings
 from mailsift.storage.redis.broker import mend_broker_keys
 from mailsift.storage.redis.connection import ClientError
@@ -240,38 +239,6 @@ def _serve(app: Celery, settings: Settings) -> None:
     )
     worker.start()
     sys.exit(worker.exitcode)
-
-
-T = TypeVar("T")
-
-
-class LoopThread:
-    """Runs coroutines for threads that have no loop, on a loop of its own."""
-
-    def __init__(self) -> None:
-        self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name="mailsift-loop", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the coroutine on the loop and wait for what it returns or raises."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def close(self) -> None:
-        """Stop the loop; what still runs on it is cancelled."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
 
 
 _GRACE_SECONDS = 15.0  # a webhook that is being sent has so long to end

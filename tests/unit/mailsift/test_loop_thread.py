@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from mailsift.runtime.worker import LoopThread
+from mailsift.runtime.loop_thread import LoopThread
 
 
 async def thread_name() -> str:

@@ -1,0 +1,201 @@
+"""Addresses come as a list or in somebody's frames; verdicts go back in frames of the same family.
+
+Neither pandas nor pyarrow is loaded here: who gives us one of their frames has done so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from mailsift.jobs.columns import column_id
+from mailsift.jobs.intake.read import number_addresses
+from mailsift.jobs.intake.table import SAMPLE_ROWS, as_text, choose_column
+from mailsift.library.result import writable
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.frames import ADDRESSES, VERDICTS
+
+_ARROW_ROWS: Final = 1_000_000  # in one array: its texts may take 2 GiB
+_LIST_NAMES: Final = (str, bytes, bytearray, Mapping)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the caller has.
+
+    Attributes:
+        cells: the addresses as text, null where there is none.
+        names: the columns that stay beside the verdicts.
+        build: makes what is returned out of the verdicts, a row for each cell.
+    """
+
+    cells: pl.Series
+    names: tuple[str, ...]
+    build: Callable[[pl.DataFrame], Any]
+
+
+def read_addresses(addresses: Any, column: str) -> Given:
+    """Find the addresses in whatever the caller has.
+
+    Args:
+        addresses: an iterable of texts, or a series or frame of polars, pandas or pyarrow.
+        column: of a frame: the name of the column with the addresses; "" to find it.
+
+    Raises:
+        MailsiftError: `not_a_list`, `column_not_found`, `no_address_column`.
+    """
+    for kind in type(addresses).__mro__:
+        read = _READERS.get((kind.__module__.partition(".")[0], kind.__name__))
+        if read is not None:
+            return read(addresses, column)
+    if isinstance(addresses, _LIST_NAMES) or not isinstance(addresses, Iterable):
+        given = type(addresses).__name__
+        text = f"check_many takes an iterable of addresses, a series or a frame, and was given one {given}."
+        raise MailsiftError("not_a_list", text)
+    return Given(_texts(list(addresses)), (), _as_it_is)
+
+
+def _framed(
+    names: Sequence[str],
+    read: Callable[[int, int | None], pl.Series],
+    column: str,
+    build: Callable[[pl.DataFrame], Any],
+) -> Given:
+    """Choose a frame's column; `read` gives one by its place, all of it or so many rows."""
+    if not names:
+        raise MailsiftError("no_address_column", "The frame has no columns.")
+    sample = [read(place, SAMPLE_ROWS).alias(column_id(place)) for place in range(len(names))]
+    place = choose_column(pl.DataFrame(sample), names, column).index
+    return Given(read(place, None), tuple(names), build)
+
+
+def _as_it_is(fields: pl.DataFrame) -> pl.DataFrame:
+    return fields
+
+
+def _texts(values: list[Any]) -> pl.Series:
+    """Return texts as a column; what is none is null."""
+    try:
+        return pl.Series(values, dtype=pl.String)
+    except (TypeError, UnicodeError, pl.exceptions.PolarsError):
+        return pl.Series([_text(value) for value in values], dtype=pl.String)
+
+
+def _text(value: Any) -> str | None:
+    return writable(value) if isinstance(value, str) else None
+
+
+def _polars_series(series: Any, _: str) -> Given:
+    return Given(as_text(series), (), _as_it_is)
+
+
+def _polars_frame(frame: Any, column: str) -> Given:
+    def read(place: int, rows: int | None) -> pl.Series:
+        return as_text(frame.to_series(place)[:rows])
+
+    return _framed(frame.columns, read, column, frame.hstack)
+
+
+def _pandas_series(series: Any, _: str) -> Given:
+    def build(fields: pl.DataFrame) -> Any:
+        return sys.modules["pandas"].DataFrame(
+            {field.name: _pandas_values(field) for field in fields}, index=series.index
+        )
+
+    return Given(_texts(series.to_list()), (), build)
+
+
+def _pandas_frame(frame: Any, column: str) -> Given:
+    def read(place: int, rows: int | None) -> pl.Series:
+        return _texts(frame.iloc[:rows, place].to_list())
+
+    def build(fields: pl.DataFrame) -> Any:
+        return frame.assign(**{field.name: _pandas_values(field) for field in fields})
+
+    return _framed([str(name) for name in frame.columns], read, column, build)
+
+
+def _pandas_values(field: pl.Series) -> Any:
+    """Return texts as objects, as pandas' own; numbers as it counts."""
+    if field.dtype == pl.String:
+        return field.to_list()
+    return field.to_numpy() if field.dtype == pl.Boolean else field.cast(pl.Int64).to_numpy()
+
+
+def _arrow_array(array: Any, _: str) -> Given:
+    def build(fields: pl.DataFrame) -> Any:
+        return sys.modules["pyarrow"].table({field.name: _arrow_values(field) for field in fields})
+
+    return Given(as_text(pl.Series(array)), (), build)
+
+
+def _arrow_frame(frame: Any, column: str) -> Given:
+    names: list[str] = frame.schema.names
+
+    def read(place: int, rows: int | None) -> pl.Series:
+        return as_text(pl.Series(frame.column(place).slice(0, rows)))
+
+    def build(fields: pl.DataFrame) -> Any:
+        arrays = [*frame.columns, *map(_arrow_values, fields)]
+        made = type(frame).from_arrays(arrays, names=[*names, *fields.columns])
+        return made.replace_schema_metadata(frame.schema.metadata)
+
+    return _framed(names, read, column, build)
+
+
+def _arrow_values(field: pl.Series) -> Any:
+    """Return a column in a type that every engine knows: there are some without unsigned numbers."""
+    pa: Any = sys.modules["pyarrow"]
+    kind = {pl.String: pa.string(), pl.Boolean: pa.bool_()}.get(field.dtype.base_type(), pa.int32())
+    starts = range(0, max(1, len(field)), _ARROW_ROWS)
+    pieces = [field.slice(start, _ARROW_ROWS).to_arrow().cast(kind) for start in starts]
+    return pieces[0] if len(pieces) == 1 else pa.chunked_array(pieces)
+
+
+_READERS: Final[Mapping[tuple[str, str], Callable[[Any, str], Given]]] = {
+    ("polars", "Series"): _polars_series,
+    ("polars", "DataFrame"): _polars_frame,
+    ("pandas", "Series"): _pandas_series,
+    ("pandas", "DataFrame"): _pandas_frame,
+    ("pyarrow", "Array"): _arrow_array,
+    ("pyarrow", "ChunkedArray"): _arrow_array,
+    ("pyarrow", "Table"): _arrow_frame,
+    ("pyarrow", "RecordBatch"): _arrow_frame,
+}
+"""By library and name of a class, or of one it comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedList:
+    """What the caller has, with its distinct addresses (frames.ADDRESSES) and the number of each row's."""
+
+    given: Given
+    numbers: pl.Series
+    distinct: pl.DataFrame
+    prefix: str
+
+    def with_verdicts(self, verdicts: pl.DataFrame) -> Any:
+        """Return what the caller gets, of the verdicts (frames.VERDICTS) on the distinct addresses."""
+        fields = pl.concat([self.distinct.select("address"), verdicts], how="horizontal")
+        names = {name: self.prefix + name for name in fields.columns}
+        return self.given.build(fields[self.numbers].rename(names))
+
+
+def number_given(addresses: Any, column: str, prefix: str) -> NumberedList:
+    """Find the addresses, parse them and number the distinct ones.
+
+    Raises:
+        MailsiftError: what `read_addresses` raises; `column_taken`.
+    """
+    given = read_addresses(addresses, column)
+    taken = sorted({prefix + name for name in ("address", *VERDICTS)}.intersection(given.names))
+    if taken:
+        text = f"The frame has a column {taken[0]!r}: give the new ones a prefix, as in prefix='mailsift_'."
+        raise MailsiftError("column_taken", text)
+    if given.cells.is_empty():
+        return NumberedList(given, pl.Series(dtype=pl.UInt32), pl.DataFrame(schema=dict(ADDRESSES)), prefix)
+    return NumberedList(given, *number_addresses(given.cells.alias("raw")), prefix)

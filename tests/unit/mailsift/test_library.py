@@ -1,0 +1,172 @@
+"""`import mailsift`: what it loads, takes and gives, and what a fork leaves of it; nobody is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import doctest
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+
+import mailsift
+from mailsift.library import checker
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.frames import VERDICTS
+
+FIELDS = list(VERDICTS)
+
+
+def python(program: str) -> str:
+    """Run a program in a process of its own and return what it printed."""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.parametrize("module", [mailsift, checker])
+def test_examples_in_docstrings_are_true(module: Any) -> None:
+    failed, tried = doctest.testmod(module, extraglobs={"mailsift": mailsift})
+    assert tried
+    assert not failed
+
+
+def test_importing_it_loads_neither_frames_nor_settings_and_starts_nothing() -> None:
+    printed = python(
+        "import sys, mailsift, threading\n"
+        "names = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(sorted(names & {'polars', 'pydantic', 'asyncio', 'subprocess', 'structlog', 'sqlalchemy'}),"
+        " threading.active_count())"
+    )
+    assert printed.split() == ["[]", "1"]
+
+
+@pytest.mark.parametrize("order", ["import mailsift\nimport polars", "import polars\nimport mailsift"])
+def test_polars_gets_its_namespace_whichever_is_imported_first(order: str) -> None:
+    printed = python(
+        f"{order}\n"
+        "frame = polars.DataFrame({'email': ['a@example.com']})\n"
+        "print(frame.mailsift.check('email', mode='fast')['result'].item())\n"
+        "print(frame['email'].mailsift.check(mode='fast')['status'].item())\n"
+        "import importlib.resources\n"
+        "print(importlib.resources.files(polars).is_dir(), polars.__spec__.loader is polars.__loader__)"
+    )
+    assert printed.split() == ["passed", "valid", "True", "True"]
+
+
+def test_a_result_has_the_address_and_the_13_fields() -> None:
+    found = mailsift.check(" Info@Mailinator.COM ", mode="fast").as_dict()
+    assert list(found) == ["address", *FIELDS]
+    assert (found["address"], found["status"], found["is_role_based"]) == (
+        "info@mailinator.com",
+        "risky",
+        True,
+    )
+    assert {type(value) for value in found.values()} == {str, bool, int}
+
+
+def test_one_and_many_say_the_same() -> None:
+    texts = ["a@example.com", "Ann <a@example.com>", "", "ä@bücher.de", "x@gmial.com", "'a@b.co", "a@b.notld"]
+    many = mailsift.check_many(texts, mode="fast")
+    assert many.to_dicts() == [mailsift.check(text, mode="fast").as_dict() for text in texts]
+
+
+def test_rows_stay_in_their_order_and_beside_their_columns() -> None:
+    frame = pl.DataFrame(
+        {"n": [1, 2, 3, 4], "Mail": ["b@example.com", None, "a@example.com", "B@EXAMPLE.com"]}
+    )
+    found = mailsift.check_many(frame, mode="fast")
+    assert found.columns == ["n", "Mail", "address", *FIELDS]
+    assert found["n"].to_list() == [1, 2, 3, 4]
+    assert found["address"].to_list() == ["b@example.com", "", "a@example.com", "b@example.com"]
+    assert found.schema["score"] == pl.UInt8
+
+
+def test_whatever_is_no_text_is_an_empty_one() -> None:
+    found = mailsift.check_many(iter(["a@example.com", None, 7, b"a@b.co", "a\ud800@b.co"]), mode="fast")
+    assert found["status"].to_list() == ["valid", *["invalid"] * 4]
+    assert found["address"].to_list() == ["a@example.com", "", "", "", ""]
+    assert mailsift.check_many([], mode="fast").shape == (0, 14)
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda: mailsift.check("a@b.co", mode="slow"), "unknown_mode"),
+        (lambda: mailsift.check(None, mode="fast"), "not_text"),  # type: ignore[arg-type]
+        (lambda: mailsift.check_many("a@b.co", mode="fast"), "not_a_list"),
+        (lambda: mailsift.check_many(7, mode="fast"), "not_a_list"),
+        (lambda: mailsift.check_many(pl.DataFrame(), mode="fast"), "no_address_column"),
+        (lambda: mailsift.check_many(pl.DataFrame({"a": ["x"]}), mode="fast"), "no_address_column"),
+        (
+            lambda: mailsift.check_many(pl.DataFrame({"a": ["x"]}), column="b", mode="fast"),
+            "column_not_found",
+        ),
+        (lambda: mailsift.check_many(pl.DataFrame({"address": ["a@b.co"]}), mode="fast"), "column_taken"),
+        (lambda: mailsift.Checker(resolvers=["no resolver"]), "bad_settings"),
+    ],
+)
+def test_mistakes_have_codes(call: Callable[[], object], code: str) -> None:
+    with pytest.raises(MailsiftError) as raised:
+        call()
+    assert raised.value.code == code
+
+
+def test_a_prefix_makes_room() -> None:
+    frame = pl.DataFrame({"address": ["a@example.com"], "status": ["new"]})
+    found = mailsift.check_many(frame, column="address", prefix="mailsift_", mode="fast")
+    assert found.select("address", "status", "mailsift_status").row(0) == ("a@example.com", "new", "valid")
+
+
+def test_a_closed_checker_says_so_and_leaves_no_thread() -> None:
+    before = set(threading.enumerate())
+    with mailsift.Checker() as one:
+        one.check_many(["a@example.com"], mode="fast")
+        assert set(threading.enumerate()) > before
+    assert set(threading.enumerate()) == before
+    for mode in ("fast", "medium"):
+        with pytest.raises(MailsiftError, match="checker_closed"):
+            one.check("a@example.com", mode=mode)
+
+
+async def test_the_async_twins_work_in_a_running_loop_and_so_do_the_others() -> None:
+    async with mailsift.Checker() as one:
+        results = await asyncio.gather(*(one.acheck(f"a{n}@example.com", mode="fast") for n in range(3)))
+        frame = await one.acheck_many(["a@example.com"], mode="fast")
+        assert one.check_many(["a@example.com"], mode="fast").equals(frame)
+    assert [str(result.status) for result in results] == ["valid"] * 3
+
+
+FORKS = """
+import os, mailsift
+def child(work):
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            text = work()
+        except mailsift.MailsiftError as error:
+            text = error.code
+        os.write(writing, text.encode())
+        os._exit(0)
+    os.close(writing)
+    print(os.fdopen(reading).read(), os.waitpid(pid, 0)[1])
+fast = lambda: str(mailsift.check("a@example.com", mode="fast").result)
+many = lambda: mailsift.check_many(["a@example.com"], mode="fast")["result"].item()
+fast()
+child(many)
+many()
+child(fast)
+child(many)
+print(many())
+"""
+
+
+def test_a_forked_child_checks_addresses_and_says_when_it_cannot() -> None:
+    assert python(FORKS).splitlines() == ["passed 0", "passed 0", "forked_with_frames 0", "passed"]
