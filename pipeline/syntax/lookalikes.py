@@ -1,40 +1,64 @@
-"""Letters of other scripts that look like plain ones, in names that are meant to be read as plain ones."""
+"""Letters of other scripts that look like plain ones, in names that are meant to be read as plain ones.
+
+The pairs and the scripts are Unicode's (UTS 39, UAX 24), from the package confusable-homoglyphs. Its tables
+are read when the first name that is not ASCII is looked at: most lists have none.
+"""
 
 from __future__ import annotations
 
 import unicodedata
+from functools import cache
 from typing import Final
 
 import idna
 
-_LIKE: Final = str.maketrans(
-    {
-        # Cyrillic
-        **dict(zip("асеорухіјѕһԁԛԝкмтнвѵԍьӏґ", "aceopyxijshdqwkmthbvgblr", strict=True)),
-        # Greek
-        **dict(zip("αοορνυικτχγηωε", "aoopvuiktxynwe", strict=True)),
-        # Latin letters that are hard to tell from plain ones
-        **dict(zip("ıɩɡɑɢʟᴏʀꜱᴜᴠᴡᴢł", "iigaglorsuvwzl", strict=True)),
-    }
-)
-"""The most frequent pairs of Unicode's confusables (UTS 39) in lower case."""
+_READ_AS: Final = {"ӏ": "l", "ω": "w", "ɢ": "g", "ʟ": "l"}
+"""Letters that names are forged with and that Unicode pairs with none of a to z, or with another one."""
 
-_SCRIPTS: Final = ("LATIN", "CYRILLIC", "GREEK")
+_TOGETHER: Final = (
+    frozenset({"LATIN", "HAN", "HIRAGANA", "KATAKANA"}),
+    frozenset({"LATIN", "HAN", "BOPOMOFO"}),
+    frozenset({"LATIN", "HAN", "HANGUL"}),
+)
+"""Scripts that are written together (UTS 39 section 5.2, "highly restrictive")."""
+
+_OF_ALL: Final = frozenset({"COMMON", "INHERITED", "UNKNOWN"})
 
 
 def read_as_plain(text: str) -> str:
     """Return the ASCII text that a text looks like, "" when some of its letters look like no plain ones."""
-    plain = unicodedata.normalize("NFKD", text.translate(_LIKE))
-    plain = "".join(letter for letter in plain if not unicodedata.combining(letter)).translate(_LIKE)
-    return plain if plain.isascii() else ""
+    if text.isascii():
+        return text
+    letters = [_plain_letter(letter) for letter in _without_marks(text)]
+    return "".join(letters) if all(letters) else ""
 
 
 def mixes_scripts(text: str) -> bool:
-    """Whether a name has Latin letters beside Cyrillic or Greek ones, which no language does."""
+    """Whether a name has letters of scripts that no language writes together (UTS 39)."""
     if text.isascii():
         return False
-    names = (unicodedata.name(letter, "") for letter in text if letter.isalpha())
-    return len({name.partition(" ")[0] for name in names} & set(_SCRIPTS)) > 1
+    from confusable_homoglyphs.categories import unique_aliases  # noqa: PLC0415 - see the module
+
+    scripts = frozenset(unique_aliases(unicodedata.normalize("NFC", text))) - _OF_ALL
+    return len(scripts) > 1 and not any(scripts <= together for together in _TOGETHER)
+
+
+def _without_marks(text: str) -> str:
+    return "".join(
+        letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter)
+    )
+
+
+@cache
+def _plain_letter(letter: str) -> str:
+    """Return the plain letter or sign that one looks like, itself or in capitals; "" for none."""
+    if letter.isascii() or letter in _READ_AS:
+        return _READ_AS.get(letter, letter)
+    from confusable_homoglyphs.confusables import confusables_data  # noqa: PLC0415 - see the module
+
+    alike = (pair["c"] for form in (letter, letter.upper()) for pair in confusables_data.get(form, ()))
+    plain = (_without_marks(text).rstrip("'").lower() for text in alike)
+    return next((text for text in plain if len(text) == 1 and text.isascii() and text.isalnum()), "")
 
 
 def unicode_domain(domain: str) -> str:

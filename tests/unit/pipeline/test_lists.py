@@ -124,6 +124,9 @@ def test_a_free_domain_is_never_corrected_unless_it_is_a_known_trap(lists: Lists
         ("ann@gma\u0131l.com", True, "gmail.com", ""),  # dotless i
         ("ann@\u0433\u043e\u0441\u0442.com", False, "", ""),  # a Russian name
         ("ann@ac\u043ce.com", True, "acme.com", ""),  # nobody we know, but no language mixes its scripts so
+        ("ann@\u0585utlook.com", True, "outlook.com", ""),  # an Armenian letter
+        ("ann@yah\u03bfo.com", True, "yahoo.com", ""),  # a Greek one
+        ("ann@\u65e5\u672c\u30e1\u30fc\u30eba.jp", False, "", ""),  # Japanese is written with Latin letters
         ("ann@b\u00fccher.de", False, "", ""),
         ("j\u0430ne@acme.com", True, "", "jane@acme.com"),
         ("j\u0430ne@gmail.con", True, "gmail.com", "jane@gmail.com"),
