@@ -69,6 +69,7 @@ _STATEMENTS: dict[str, tuple[Any, dict[str, object]]] = {
         {
             **_CHUNK,
             **chunks.source_values(["192.0.2.1"]),
+            "token": None,
             "triage_key": TRIAGE_KEY,
             "shared_keys": list(SHARED_KEYS),
             "cost": CLAIM_COST,

@@ -21,7 +21,7 @@ from mailsift.storage.redis.throttle_view import ThrottleInspector
 from mailsift.storage.sql import sources, stats, throttle_edits
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
 from mailsift.storage.sql.stats import ProgressRow, QueueRow, Queues
-from mailsift.storage.states import CLAIMABLE, JobState
+from mailsift.storage.states import CLAIMABLE, UNREAD, JobState
 
 FRESH_S: Final = 2.0
 """How old the picture of the whole installation may be: many look at their jobs at the same time."""
@@ -78,8 +78,8 @@ class Forecasts:
         return self._picture
 
     async def of(self, rows: Iterable[Row]) -> dict[UUID, TimeLeft]:
-        """Return the time left of those of these jobs (columns of the table) that may be worked on."""
-        active = [row for row in rows if row["state"] in CLAIMABLE]
+        """Return the time left of those of these jobs (columns of the table) that are on their way."""
+        active = [row for row in rows if row["state"] in CLAIMABLE or row["state"] in UNREAD]
         if not active:
             return {}
         picture = await self.picture()
@@ -119,6 +119,8 @@ _LARGEST: Final = 20
 
 
 async def _of_job(connection: Connection, row: Row, picture: Picture) -> TimeLeft:
+    if row["state"] in UNREAD:
+        return time_left(load_of_unread(row["source_bytes"], picture.queues, Mode(row["options"]["mode"])))
     if row["state"] == JobState.QUEUED and not row["started_at"]:
         progress: Sequence[ProgressRow] = ()
     else:
@@ -163,6 +165,21 @@ def load_of(
         mix=mix,
         mixed=[Batch(row.addresses, row.ready_s) for row in mixed],
         mixed_rate=_measured(known, SHARED_KEYS[1:]) or MIXED_RATE_A_SLOT * max(1, queues.slots),
+        working=queues.slots > 0,
+    )
+
+
+def load_of_unread(source_bytes: int, queues: Queues, mode: Mode) -> JobLoad:
+    """Return what the time of a list of so many bytes depends on while nobody knows what is in it.
+
+    As in a plan, addresses whose mail servers are unknown count as if they were at many small hosts.
+    """
+    addresses = max(1.0, source_bytes / BYTES_AN_ADDRESS)
+    return JobLoad(
+        triage=addresses,
+        triage_rate=TRIAGE_RATES[mode],
+        mixed=[Batch(addresses)] if mode is Mode.DEEP else [],
+        mixed_rate=MIXED_RATE_A_SLOT * max(1, queues.slots),
         working=queues.slots > 0,
     )
 

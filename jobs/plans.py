@@ -33,7 +33,7 @@ from mailsift.pipeline.facts import DomainState, Mode
 from mailsift.pipeline.ports import FactCache, FactKind
 from mailsift.pipeline.providers import Providers
 from mailsift.storage.blobs.store import Blobs, JobBlobs
-from mailsift.storage.states import JobState
+from mailsift.storage.states import UNREAD
 
 MOST_DOMAINS: Final = 5_000
 """Domains of a list that are looked up in the cache: the largest."""
@@ -42,7 +42,6 @@ UNKNOWN_LINE: Final = ""
 _COUNTS_AT_ONCE: Final = 2
 _COUNT_SECONDS: Final = 60.0
 _OWN_QUEUE: Final = 50  # as mailsift.jobs.engine.chunk.ChunkSizes.own_chunk: fewer go with the small ones
-_UNREAD: Final = frozenset({JobState.UPLOADING, JobState.INTAKE})
 
 _BY_DOMAIN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("gmail.com", "googlemail.com"), "google"),
@@ -144,7 +143,7 @@ class Planner:
                 raise
             await self._known_draft(account_id, job_id, error)
             return await self._stored(job_id, "", mode)
-        if view.state in _UNREAD:
+        if view.state in UNREAD:
             return await self._stored(job_id, view.options.column, view.mode)
         return _of_job(view)
 

@@ -63,7 +63,7 @@ class JobView:
     """A job as the command line and the API show it; counts are rows of the list, times are UTC.
 
     `warning` is the code of what makes its verdicts poorer than they could be, so far `probe_unavailable`;
-    `time_left` is there while it may be worked on.
+    `time_left` is there while it may be worked on or waits to be read.
     """
 
     id: JobId

@@ -686,12 +686,15 @@ class Container:
         from mailsift.jobs.engine.chunk import ChunkWorker, WorkPlan
         from mailsift.jobs.engine.claim import Engine
         from mailsift.jobs.engine.step import StepWorker
+        from mailsift.storage.sql.chunks import LeaseTerms
 
         change = self._other.validator or (lambda usual: usual)
         validator = change((await self._validator_maker(edited=True))())
         work_plan = WorkPlan(delays=self.settings.greylist_delays, sources=frozenset(self._own_identities))
+        config = self._engine_config(worker_id)
+        terms = LeaseTerms(config.owner, config.lease_s, config.sources)
         engine = Engine(
-            config=self._engine_config(worker_id),
+            config=config,
             database=self.database,
             chunks=ChunkWorker(
                 database=self.database,
@@ -699,6 +702,7 @@ class Container:
                 validator=validator,
                 test_validator=self._test_validator(),
                 work_plan=replace(work_plan, **(self._other.work_plan or {})),
+                terms=terms,
             ),
             steps=StepWorker(
                 database=self.database,
@@ -706,6 +710,7 @@ class Container:
                 limits=self._intake_limits,
                 overrides=str(self.settings.overrides or ""),
                 scratch=self._scratch,
+                terms=terms,
             ),
             maintenance=self.maintenance,
             waker=self.waker,

@@ -78,6 +78,8 @@ _T = JobTransition
 
 ENDED: Final = frozenset({_T.COMPLETE.target, _T.FAIL.target, _T.CANCEL.target})
 """Terminal states of a job."""
+UNREAD: Final = _T.TAKE_IN.sources
+"""States of a job whose list nobody has read."""
 CLAIMABLE: Final = _T.START.sources
 """States of a job whose chunks may be claimed."""
 WORKED: Final = _T.CLOSE.sources
@@ -108,6 +110,7 @@ SQL_LISTS: Final = {
     "worked": sql_list(WORKED),
     "step_held": sql_list(STEP_HELD),
     "step_due": sql_list(STEP_DUE),
+    "finish_due": sql_list(_T.COMPLETE.sources),
     "unstarted": sql_list(UNSTARTED),
     "unfinished": sql_list(UNFINISHED),
     "unpaused": sql_list(UNPAUSED),

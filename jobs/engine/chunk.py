@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from mailsift.jobs.engine.commit import close_chunk
+from mailsift.jobs.engine.commit import Closed, close_chunk
 from mailsift.jobs.metrics import FAILING_CHUNKS, count_verdicts, count_waiting
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import JobOptions, load_options
@@ -24,7 +24,14 @@ from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Val
 from mailsift.pipeline.verdict import Result, Status
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
-from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, ClaimedChunk, NewChunk
+from mailsift.storage.sql.chunks import (
+    MAX_ATTEMPTS,
+    MIXED_KEY,
+    SLOW_KEY,
+    ClaimedChunk,
+    LeaseTerms,
+    NewChunk,
+)
 from mailsift.storage.sql.jobs import VerdictCounts
 
 _LOST: Final = {"blob_not_found", "blob_damaged"}
@@ -106,7 +113,15 @@ class WorkPlan:
 
 
 class ChunkWorker:
-    """Does chunks, one call each, many at once on one loop."""
+    """Does chunks, one call each, many at once on one loop.
+
+    Args:
+        database: the truth.
+        blobs: where addresses and verdicts are.
+        validator, test_validator: judge them; the other one those of test accounts.
+        work_plan: how.
+        terms: on which it takes the finish of a small job with its last chunk; None: others take it.
+    """
 
     def __init__(
         self,
@@ -116,18 +131,20 @@ class ChunkWorker:
         validator: Validator,
         test_validator: Validator,
         work_plan: WorkPlan,
+        terms: LeaseTerms | None = None,
     ) -> None:
         self._database = database
         self._blobs = blobs
         self._validator = validator
         self._test_validator = test_validator
         self._plan = work_plan
+        self._terms = terms
 
-    async def work(self, chunk: ClaimedChunk, watch: Stopwatch) -> bool:
+    async def work(self, chunk: ClaimedChunk, watch: Stopwatch) -> Closed:
         """Validate the chunk and commit what came of it; the watch is told where the time went.
 
         Returns:
-            Whether it was the job's last open chunk.
+            What is to be done next.
 
         Raises:
             LeaseLostError: the lease was lost or the job ended meanwhile; nothing was changed.
@@ -152,11 +169,11 @@ class ChunkWorker:
             groups = group_deferred(result.waiting, cut, sources=chunk.live_sources)
             deferred = await self._store_deferred(chunk, groups)
         with watch.phase("commit"):
-            last = await self._commit(chunk, deferred, result, segment_key)
+            closed = await self._commit(chunk, deferred, result, segment_key)
         if not chunk.test:
             count_verdicts(result.finished)
             count_waiting(result.waiting)
-        return last
+        return closed
 
     async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame) -> ValidationResult:
         options = load_options(chunk.options)
@@ -211,7 +228,7 @@ class ChunkWorker:
         deferred: list[NewChunk],
         result: ValidationResult | None = None,
         segment_key: str | None = None,
-    ) -> bool:
+    ) -> Closed:
         counts, warning = VerdictCounts(), ""
         if result is not None:
             counts = replace(counts_of(result.finished), probes=result.probes)
@@ -225,6 +242,7 @@ class ChunkWorker:
                 deferred=deferred,
                 warning=warning,
                 rests={} if result is None else result.rests,
+                terms=self._terms,
             )
         )
 

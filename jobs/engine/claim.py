@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from uuid import UUID
 
 import structlog
@@ -26,7 +26,7 @@ from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import WAITS_FOR_STORAGE
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError, error_fields, outage_of
-from mailsift.storage.database import Database, DatabaseError
+from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk
 from mailsift.storage.sql.jobs import ClaimedStep
@@ -35,7 +35,11 @@ _log = structlog.get_logger()
 
 
 class Engine:
-    """Lives as long as its process; `drain` is called by every wake-up, what is in flight lives on."""
+    """Lives as long as its process; `drain` is called by every wake-up, what is in flight lives on.
+
+    Attributes:
+        due_at: when, by the monotonic clock, the next chunk is due that waited when the last `drain` ended.
+    """
 
     def __init__(
         self,
@@ -70,6 +74,7 @@ class Engine:
         self._beating: asyncio.Task[None] | None = None
         self._swept_at = float("-inf")
         self._closing = False
+        self.due_at = float("inf")
         self._set_gauges()
 
     async def drain(self) -> bool:
@@ -78,6 +83,7 @@ class Engine:
         Returns:
             Whether there may be more.
         """
+        self.due_at = float("inf")
         await self._start_beating()
         started = idle_since = time.monotonic()
         while not self._closing and time.monotonic() - started < self._config.run_s:
@@ -96,6 +102,7 @@ class Engine:
             elif time.monotonic() - idle_since < self._config.linger_s:
                 await asyncio.sleep(self._config.poll_s)
             else:
+                self.due_at = time.monotonic() + await self._claimer.next_ready()
                 return False
         if not self._closing:
             await self._waker.wake(1)
@@ -155,10 +162,19 @@ class Engine:
         task.add_done_callback(lambda _: self._forget(token))
         self._heartbeat.claimed()
 
+    async def _go_on(self, held: ClaimedChunk | ClaimedStep) -> None:
+        """Do what was leased with the end of what was done before: a small list stays in one hand."""
+        if isinstance(held, ClaimedStep):
+            self._held[held.token] = held
+            await self._do_step(held)
+        else:
+            self._held[held.lease_token] = held
+            await self._do_chunk(held, Stopwatch())
+
     async def _do_step(self, step: ClaimedStep) -> None:
         try:
             with attempt_at_step(step):
-                worth = await self._steps.work(step)
+                done = await self._steps.work(step)
         except LeaseLostError:
             self._outages.pop(step.job_id, None)
             _log.info("job.step.lease_lost")
@@ -169,12 +185,14 @@ class Engine:
         else:
             self._outages.pop(step.job_id, None)
             _log.info("job.step.done", step=step.state)
-            await self._waker.wake(min(worth, self._config.slots))
+            await self._waker.wake(min(done.opened, self._config.slots))
+            if done.chunk is not None:
+                await self._go_on(done.chunk)
 
     async def _do_chunk(self, chunk: ClaimedChunk, watch: Stopwatch) -> None:
         try:
             with attempt_at_chunk(chunk, watch):
-                last = await self._chunks.work(chunk, watch)
+                closed = await self._chunks.work(chunk, watch)
         except LeaseLostError:
             _log.info("chunk.lease_lost")
         except Exception as error:  # noqa: BLE001 - whatever it was, nothing is lost: the chunk goes back
@@ -182,7 +200,9 @@ class Engine:
             await self._release(chunk, error)
         else:
             _log.info("chunk.done", lane=chunk.throttle_key, addresses=chunk.addresses, **watch.fields())
-            if last:
+            if closed.finish is not None:
+                await self._go_on(closed.finish)
+            elif closed.last:
                 await self._waker.wake(1)
             elif chunk.throttle_key == TRIAGE_KEY and chunk.live_sources > 1:
                 await self._waker.wake(chunk.live_sources - 1)  # what it left for providers is for all
@@ -230,10 +250,7 @@ class Engine:
         lost: set[UUID] = set()
         try:
             async with self._database.begin() as connection:
-                if before:
-                    alive = await chunks.renew(connection, before, lease=self._config.lease_s)
-                    alive |= await jobs.renew_steps(connection, before, lease=self._config.lease_s)
-                    lost = before - alive
+                lost = await self._renew(connection, before)
                 await self._heartbeat.send(connection, in_hand=len(before))
         except Exception as error:  # noqa: BLE001 - the next beat tries again; the fence guards the rest
             _log.warning("heartbeat.error", **error_fields(error))
@@ -241,6 +258,19 @@ class Engine:
         self._set_gauges()
         for token in lost.intersection(self._in_flight):
             self._in_flight[token].cancel()
+
+    async def _renew(self, connection: Connection, tokens: Collection[UUID]) -> set[UUID]:
+        """Renew these leases; returns those that are lost.
+
+        A small list's lease goes from its intake to its chunk to its finish meanwhile, so that one look may
+        miss it everywhere; two cannot.
+        """
+        lost = set(tokens)
+        for _ in range(2):
+            if lost:
+                lost -= await chunks.renew(connection, lost, lease=self._config.lease_s)
+                lost -= await jobs.renew_steps(connection, lost, lease=self._config.lease_s)
+        return lost
 
     def _set_gauges(self) -> None:
         """Show how much this process takes at a time: nothing when it is drained."""

@@ -74,18 +74,21 @@ class Room:
 def room_for(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig) -> Room:
     """Decide what may be claimed beside what is held.
 
-    Steps never fill every slot, and reading no more than its half. What is big never fills every slot either;
-    but where steps do, and no chunk is worked on, one of a big job may be.
+    Steps never fill every slot, and reading no more than its half; beside big work small lists are read one at
+    a time, for both cost computing, and many would leave the big job little of it. What is big never fills
+    every slot either; but where steps do, and no chunk is worked on, one of a big job may be.
     """
     steps = [one for one in held if isinstance(one, ClaimedStep)]
     worked = [one for one in held if isinstance(one, ClaimedChunk)]
-    reading = sum(step.state == JobTransition.TAKE_IN.target for step in steps)
+    reading = [step for step in steps if step.state == JobTransition.TAKE_IN.target]
+    reads_small = any(step.small for step in reading)
+    big = [one for one in held if not one.small]
     triages = sum(chunk.throttle_key == TRIAGE_KEY and not chunk.small for chunk in worked)
     is_free = len(held) <= config.slots
-    is_full_of_big = sum(not one.small for one in held) >= config.slots
+    is_full_of_big = len(big) >= config.slots
     return Room(
         steps=is_free and len(steps) < config.slots,
-        reading=reading < config.reading_slots,
+        reading=len(reading) < config.reading_slots and not (big and reads_small),
         chunks=is_free,
         small_steps=is_full_of_big,
         small_chunks=is_full_of_big and bool(worked),
@@ -118,6 +121,11 @@ class Claimer:
             if chunk is not None:
                 return chunk
         return (await self._step(room, in_turn=False)).step if found.is_due else None
+
+    async def next_ready(self) -> float:
+        """Return in how many seconds there may be something to claim that is not there now."""
+        async with self._database.begin() as connection:
+            return await chunks.next_ready(connection, self._config.sources)
 
     async def _step(self, room: Room, *, in_turn: bool) -> StepClaim:
         if not room.steps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID, uuid4
 
@@ -13,9 +13,9 @@ from mailsift.events.payloads import JobEnd, envelope, job_event
 from mailsift.pipeline.facts import WaitReason
 from mailsift.storage.database import Connection
 from mailsift.storage.sql import chunks, events, jobs, schedules, sources
-from mailsift.storage.sql.chunks import SHARED_KEYS, ClaimedChunk, NewChunk
+from mailsift.storage.sql.chunks import SHARED_KEYS, ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.events import EventRow
-from mailsift.storage.sql.jobs import JobPlan, VerdictCounts
+from mailsift.storage.sql.jobs import ClaimedStep, JobPlan, VerdictCounts
 from mailsift.storage.states import JobTransition
 
 _log = structlog.get_logger()
@@ -23,6 +23,19 @@ _log = structlog.get_logger()
 
 class LeaseLostError(Exception):
     """Somebody else holds the work now, or its job has ended: what was done is thrown away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What a closed chunk leaves to be done.
+
+    Attributes:
+        last: whether it was the job's last open one, so that the job is to be finished.
+        finish: that step, where it has been leased to the caller.
+    """
+
+    last: bool
+    finish: ClaimedStep | None = None
 
 
 async def close_chunk(  # noqa: PLR0913 - what one commit writes
@@ -34,7 +47,8 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
     deferred: Sequence[NewChunk],
     warning: str = "",
     rests: Mapping[tuple[str, str], float] | None = None,
-) -> bool:
+    terms: LeaseTerms | None = None,
+) -> Closed:
     """Close a chunk: count its rows, point to its segment, insert what comes back later.
 
     Args:
@@ -45,9 +59,11 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
         deferred: the chunks that come back later.
         warning: code of what the customer should know about these verdicts, or "".
         rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
+        terms: on which the caller takes the finish of a small job at once, under the lease's token; None: it
+            does not.
 
     Returns:
-        Whether it was the job's last open chunk, so that the job is to be finished.
+        What is to be done next.
 
     Raises:
         LeaseLostError: the lease is gone; the transaction must be rolled back.
@@ -69,9 +85,14 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
                 delay=delay,
                 waits_for=new.waits_for,
             )
-    if still_open:
-        return False
-    return await jobs.close(connection, chunk.job_id)
+    if still_open or not await jobs.close(connection, chunk.job_id):
+        return Closed(last=False)
+    if terms is None or not chunk.small:
+        return Closed(last=True)
+    finish = await jobs.lease_finish(
+        connection, chunk.job_id, owner=terms.owner, lease=terms.lease_s, token=chunk.lease_token
+    )
+    return Closed(last=True, finish=finish)
 
 
 _OURS: Final = frozenset({WaitReason.THROTTLED.value, WaitReason.BLOCKED.value})
@@ -113,8 +134,14 @@ def _longest(deferred: Sequence[NewChunk]) -> Iterable[NewChunk]:
 
 
 async def plan_job(
-    connection: Connection, job_id: UUID, planned: JobPlan, new: Sequence[NewChunk], *, token: UUID
-) -> None:
+    connection: Connection,
+    job_id: UUID,
+    planned: JobPlan,
+    new: Sequence[NewChunk],
+    *,
+    token: UUID,
+    terms: LeaseTerms | None = None,
+) -> ClaimedChunk | None:
     """Give a job its chunks, so that they can be claimed.
 
     Args:
@@ -123,6 +150,11 @@ async def plan_job(
         planned: what intake found out about it.
         new: its chunks.
         token: the lease of the intake.
+        terms: on which the caller takes the only chunk of a small job at once, under the same token; None: it
+            does not.
+
+    Returns:
+        The chunk that has been leased to the caller, if any.
 
     Raises:
         LeaseLostError: the lease is gone; the transaction must be rolled back.
@@ -131,6 +163,9 @@ async def plan_job(
         raise LeaseLostError
     await chunks.insert(connection, job_id, 0, new)
     await jobs.catch_up(connection, job_id)
+    if terms is None or not planned.small or len(new) != 1:
+        return None
+    return await chunks.lease_first(connection, job_id, terms, token=token)
 
 
 async def redo_lost(

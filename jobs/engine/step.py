@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +27,7 @@ from mailsift.pipeline.facts import Mode
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks
-from mailsift.storage.sql.chunks import NewChunk
+from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.jobs import ClaimedStep, JobPlan
 from mailsift.storage.states import JobTransition
 
@@ -41,6 +42,19 @@ _MAX_ATTEMPTS: Final = 3
 """Workers that may die over one step before the job fails."""
 
 
+@dataclass(frozen=True, slots=True)
+class StepDone:
+    """What a step leaves to be done.
+
+    Attributes:
+        opened: new chunks that anybody may claim.
+        chunk: one that has been leased to who did the step.
+    """
+
+    opened: int = 0
+    chunk: ClaimedChunk | None = None
+
+
 class StepWorker:
     """Does intake and finish, each fenced by the step's lease.
 
@@ -50,34 +64,43 @@ class StepWorker:
         limits: what a list may be at most.
         overrides: the file with the operator's lists, "" for none.
         scratch: for files that live as long as a step.
+        terms: on which it takes the chunk of a small list with its intake; None: others take it.
     """
 
     def __init__(
-        self, *, database: Database, blobs: Blobs, limits: IntakeLimits, overrides: str, scratch: Path
+        self,
+        *,
+        database: Database,
+        blobs: Blobs,
+        limits: IntakeLimits,
+        overrides: str,
+        scratch: Path,
+        terms: LeaseTerms | None = None,
     ) -> None:
         self._database = database
         self._blobs = blobs
         self._limits = limits
         self._overrides = overrides
         self._scratch = scratch
+        self._terms = terms
         self._reader = StandingReader()
 
     async def aclose(self) -> None:
         """End the process that reads small lists."""
         await self._reader.aclose()
 
-    async def work(self, step: ClaimedStep) -> int:
+    async def work(self, step: ClaimedStep) -> StepDone:
         """Do the step; a list that cannot be taken in fails its job with a stable code.
 
         Returns:
-            How many wake-ups it is worth: one a new chunk, one for the news of a job's end.
+            What is to be done next.
 
         Raises:
             LeaseLostError: somebody else does the step now, or the job has been cancelled.
         """
         if step.attempt > _MAX_ATTEMPTS:
             await self._fail(step, MailsiftError(f"{step.state}_crashed", "The work kept dying."))
-            return 1
+            return StepDone()
         try:
             if step.state == JobTransition.TAKE_IN.target:
                 return await self._take_in(step)
@@ -86,9 +109,9 @@ class StepWorker:
             if error.retryable:
                 raise
             await self._fail(step, error)
-        return 1
+        return StepDone()
 
-    async def _take_in(self, step: ClaimedStep) -> int:
+    async def _take_in(self, step: ClaimedStep) -> StepDone:
         options = load_options(step.options)
         size = self._chunk_size(step)
         source = await self._blobs.fetch(JobBlobs(step.job_id).source)
@@ -122,15 +145,17 @@ class StepWorker:
         )
         key = JobBlobs(step.job_id).addresses
         new = [NewChunk(piece.addresses, key, piece.offset) for piece in taken.chunks]
-        await self._database.run(
-            lambda connection: plan_job(connection, step.job_id, planned, new, token=step.token)
+        first = await self._database.run(
+            lambda connection: plan_job(
+                connection, step.job_id, planned, new, token=step.token, terms=self._terms
+            )
         )
-        return len(new)
+        return StepDone(opened=len(new) - (first is not None), chunk=first)
 
     def _chunk_size(self, step: ClaimedStep) -> int:
         return _CHUNK_ADDRESSES[load_options(step.options).mode]
 
-    async def _finish(self, step: ClaimedStep) -> int:
+    async def _finish(self, step: ClaimedStep) -> StepDone:
         """Write the results; where verdicts are lost or damaged, have them found again instead."""
         async with self._database.begin() as connection:
             keys = await chunks.segments(connection, step.job_id)
@@ -145,9 +170,9 @@ class StepWorker:
             redone = await redo(self._database, self._blobs, step, sound, chunk=size)
             if not redone:
                 raise
-            return redone
+            return StepDone(opened=redone)
         await self._complete(step, keys)
-        return 1
+        return StepDone()
 
     async def _complete(self, step: ClaimedStep, keys: Sequence[str]) -> None:
         try:

@@ -179,7 +179,7 @@ class StandingReader:
         patience: seconds it may take over a list.
     """
 
-    def __init__(self, *, lists: int = 100, patience: float = 10.0) -> None:
+    def __init__(self, *, lists: int = 500, patience: float = 10.0) -> None:
         self._lists = lists
         self._patience = patience
         self._turn = asyncio.Lock()

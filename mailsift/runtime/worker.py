@@ -42,7 +42,7 @@ _STOP = signal.SIGUSR2
 
 _SILENT_SWEEPS = 1.5
 """A process that nobody has woken for so many sweeps wakes itself."""
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 0.25
 
 _log = structlog.get_logger()
 
@@ -102,15 +102,20 @@ class ProcessRuntime:
             finally:
                 self._drained_at = float("-inf") if more else time.monotonic()
 
+    def _due_at(self, silence: float) -> float:
+        """Return when to look for work unasked, after so much silence at the latest."""
+        waited_for = float("inf") if self._engine is None else self._engine.due_at
+        return min(waited_for, self._drained_at + silence)
+
     @asynccontextmanager
     async def _driven(self) -> AsyncIterator[None]:
-        """Drain the engine now and then when nobody wakes this process: the broker may be away."""
+        """Drain the engine when nobody wakes it: something was waited for, or the broker is away."""
         silence = _SILENT_SWEEPS * self._settings.sweep_seconds
 
         async def drive() -> None:
             while True:
                 await asyncio.sleep(_LOOK_SECONDS)
-                if self._draining.locked() or time.monotonic() - self._drained_at < silence:
+                if self._draining.locked() or time.monotonic() < self._due_at(silence):
                     continue
                 try:
                     await self._drain()

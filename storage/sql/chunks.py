@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -81,6 +82,15 @@ class ClaimedChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseTerms:
+    """On what terms a worker process leases: its name, for how many seconds, from which sources it asks."""
+
+    owner: str
+    lease_s: float
+    sources: Collection[str] = ("",)
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """Addresses of a job that wait for one throttle key: why and until when (UTC)."""
 
@@ -101,13 +111,45 @@ _INSERT = text("""
     FROM job WHERE id = :job_id
 """)
 
+_LEASE: Final = """    ), leased AS (
+        UPDATE chunk c
+        SET state = 'leased', attempt = attempt + 1, waits_for = '',
+            lease_token = coalesce(CAST(:token AS uuid), gen_random_uuid()),
+            lease_owner = :owner, leased_at = clock_timestamp(),
+            lease_sources = CASE WHEN lane = ANY(:shared_keys) THEN CAST(ARRAY[] AS text[]) ELSE ARRAY(
+                SELECT unnest(CAST(:sources AS text[]))
+                EXCEPT SELECT source FROM closed WHERE closed.lane = c.lane) END,
+            lease_until = clock_timestamp() + make_interval(secs => :lease)
+        FROM picked WHERE c.job_id = picked.job_id AND c.n = picked.n
+        RETURNING c.*
+    ), charged AS (
+        UPDATE job SET state = 'running', started_at = coalesce(started_at, clock_timestamp()),
+            vtime = vtime + (leased.addresses + :cost)
+                * CASE job.options->>'priority' WHEN 'high' THEN 0.1 WHEN 'low' THEN 10 ELSE 1 END
+        FROM leased WHERE job.id = leased.job_id AND job.state IN {claimable}
+        RETURNING job.account_id
+    ), billed AS (
+        UPDATE account SET vtime = vtime + leased.addresses + :cost
+        FROM charged, leased WHERE account.id = charged.account_id
+    )
+    SELECT leased.job_id, leased.n, leased.lane AS throttle_key, leased.attempt, leased.addresses,
+           leased.source_key, leased.source_offset, leased.lease_token, job.account_id, job.options,
+           job.small, job.test, coalesce(job.deadline_at <= clock_timestamp(), false) AS deadline_passed,
+           leased.subnet, leased.lease_sources AS sources,
+           (SELECT count(DISTINCT identity) FROM worker CROSS JOIN LATERAL unnest(sources) s(identity)
+            WHERE stopped_at IS NULL AND drain_since IS NULL
+              AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)) AS live_sources
+    FROM leased JOIN job ON job.id = leased.job_id
+"""
+"""Leases the chunk that was `picked`; in front of it stand that and `closed`."""
+
 # Fair by virtual time: the account that is furthest behind, in it small jobs and then the job that is
 # furthest behind. A provider is asked from each source by one worker at a time, and not while its budget
 # there is used up; the throttle itself is the hard limit. A lane is shut to a worker all of whose sources
 # are taken or rest there. What a greylisting server expects from a source waits for that a while. What is
 # leased is looked at once, not for every job; and jobs are ordered before their chunks are looked for, so
 # that the search ends at the first jobs which have one to take.
-CLAIM = statement("""
+_PICK_NEXT: Final = """
     WITH held AS MATERIALIZED (
         SELECT job_id, lane, coalesce(lease_sources, CAST(:sources AS text[])) AS sources
         FROM chunk WHERE state = 'leased'
@@ -145,34 +187,30 @@ CLAIM = statement("""
                    OR c.ready_at <= clock_timestamp() - make_interval(secs => :stray))
             ORDER BY c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
         ) c ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 1
-    ), leased AS (
-        UPDATE chunk c
-        SET state = 'leased', attempt = attempt + 1, waits_for = '', lease_token = gen_random_uuid(),
-            lease_owner = :owner, leased_at = clock_timestamp(),
-            lease_sources = CASE WHEN lane = ANY(:shared_keys) THEN CAST(ARRAY[] AS text[]) ELSE ARRAY(
-                SELECT unnest(CAST(:sources AS text[]))
-                EXCEPT SELECT source FROM closed WHERE closed.lane = c.lane) END,
-            lease_until = clock_timestamp() + make_interval(secs => :lease)
-        FROM picked WHERE c.job_id = picked.job_id AND c.n = picked.n
-        RETURNING c.*
-    ), charged AS (
-        UPDATE job SET state = 'running', started_at = coalesce(started_at, clock_timestamp()),
-            vtime = vtime + (leased.addresses + :cost)
-                * CASE job.options->>'priority' WHEN 'high' THEN 0.1 WHEN 'low' THEN 10 ELSE 1 END
-        FROM leased WHERE job.id = leased.job_id AND job.state IN {claimable}
-        RETURNING job.account_id
-    ), billed AS (
-        UPDATE account SET vtime = vtime + leased.addresses + :cost
-        FROM charged, leased WHERE account.id = charged.account_id
-    )
-    SELECT leased.job_id, leased.n, leased.lane AS throttle_key, leased.attempt, leased.addresses,
-           leased.source_key, leased.source_offset, leased.lease_token, job.account_id, job.options,
-           job.small, job.test, coalesce(job.deadline_at <= clock_timestamp(), false) AS deadline_passed,
-           leased.subnet, leased.lease_sources AS sources,
-           (SELECT count(DISTINCT identity) FROM worker CROSS JOIN LATERAL unnest(sources) s(identity)
-            WHERE stopped_at IS NULL AND drain_since IS NULL
-              AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)) AS live_sources
-    FROM leased JOIN job ON job.id = leased.job_id
+"""
+CLAIM = statement(_PICK_NEXT + _LEASE)
+
+_PICK_FIRST: Final = """
+    WITH closed AS (
+        SELECT CAST('' AS text) AS lane, CAST('' AS text) AS source WHERE false
+    ), picked AS (
+        SELECT job_id, n FROM chunk
+        WHERE job_id = :job_id AND lane = :triage_key AND state = 'ready' AND ready_at <= clock_timestamp()
+        ORDER BY n LIMIT 1
+"""
+_LEASE_FIRST = statement(_PICK_FIRST + _LEASE)
+
+# Waits are short where a rate decides, and long where a server said "later".
+_NEXT_READY = statement("""
+    SELECT extract(epoch FROM least(
+        (SELECT min(c.ready_at) FROM job j CROSS JOIN LATERAL (
+            SELECT ready_at FROM chunk
+            WHERE job_id = j.id AND state = 'ready' AND ready_at > clock_timestamp()
+            ORDER BY ready_at LIMIT 1) c
+         WHERE j.state IN {claimable}),
+        (SELECT min(rests_until) FROM source_rest
+         WHERE rests_until > clock_timestamp() AND source = ANY(:sources))
+    ) - clock_timestamp())::float8
 """)
 
 _RENEW = text("""
@@ -267,6 +305,7 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
         {
             "owner": owner,
             "lease": lease,
+            "token": None,
             "job_cap": job_cap,
             "cost": CLAIM_COST,
             "small_only": small_only,
@@ -278,6 +317,38 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
     )
     row = found.mappings().one_or_none()
     return ClaimedChunk(**row) if row else None
+
+
+async def lease_first(
+    connection: Connection, job_id: UUID, terms: LeaseTerms, *, token: UUID
+) -> ClaimedChunk | None:
+    """Lease a chunk of this job that nobody has looked at yet, out of turn, to who holds its intake.
+
+    Args:
+        connection: an open transaction.
+        job_id: the job.
+        terms: of the lease.
+        token: of the lease.
+    """
+    values = {
+        "job_id": job_id,
+        "owner": terms.owner,
+        "lease": terms.lease_s,
+        "token": token,
+        "cost": CLAIM_COST,
+        "triage_key": TRIAGE_KEY,
+        "shared_keys": list(SHARED_KEYS),
+        **source_values(terms.sources),
+    }
+    row = (await connection.execute(_LEASE_FIRST, values)).mappings().one_or_none()
+    return ClaimedChunk(**row) if row else None
+
+
+async def next_ready(connection: Connection, sources: Collection[str]) -> float:
+    """Return in how many seconds a chunk gets ready or one of these sources may ask again; never: inf."""
+    found = await connection.execute(_NEXT_READY, {"sources": sorted(set(sources))})
+    seconds = found.scalar_one()
+    return math.inf if seconds is None else max(0.0, float(seconds))
 
 
 def source_values(sources: Collection[str], stray: float = STRAY_SECONDS) -> dict[str, object]:

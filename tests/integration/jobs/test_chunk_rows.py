@@ -59,11 +59,12 @@ async def claim(
 
 async def close(database: Database, chunk: ClaimedChunk, deferred: list[NewChunk] | None = None) -> bool:
     counts = VerdictCounts(valid=chunk.addresses - sum(new.addresses for new in deferred or []))
-    return await database.run(
+    closed = await database.run(
         lambda connection: close_chunk(
             connection, chunk, segment_key="segment", counts=counts, deferred=deferred or []
         )
     )
+    return closed.last
 
 
 def some(count: int, addresses: int = 10, lane: str = "", delay: float = 0) -> list[NewChunk]:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import signal
 import subprocess
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -348,6 +349,25 @@ async def test_a_finish_that_breaks_every_time_fails_the_job_and_keeps_its_verdi
     assert len(finish_breaks) == 96
     assert await results(service, account, job) == ["passed"] * 7 + ["syntax_error"]
     assert [event["type"] for event in await planter.events(job)] == ["bulk.validation.failed"]
+
+
+async def test_an_idle_engine_knows_when_the_next_chunk_is_due(settings: Settings, planter: Planter) -> None:
+    _, job = await planter.plant(ADDRESSES)
+    async with engine_on(settings) as engine:
+        await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() + interval '900 s'")
+        before = time.monotonic()
+        assert not await engine.drain()
+        assert before + 600 < engine.due_at <= time.monotonic() + 900
+        await planter.sql("UPDATE job SET state = 'paused' WHERE id = :job", job=job)
+        await planter.sql(
+            "INSERT INTO source_rest VALUES ('google', :source, clock_timestamp() + interval '90 s')",
+            source=engine._config.sources[0],
+        )
+        await engine.drain()
+        assert before + 60 < engine.due_at <= time.monotonic() + 90
+        await planter.sql("DELETE FROM source_rest")
+        await engine.drain()
+        assert engine.due_at == float("inf")
 
 
 async def test_a_small_job_finds_a_slot_when_a_big_one_has_taken_all_others(

@@ -100,8 +100,8 @@ async def test_a_big_job_goes_on_while_another_account_sends_five_hundred_lists(
     gaps = [later - earlier for earlier, later in pairwise(places)]
     assert max(gaps) < 100  # three chunks at first, then one for each 20,000 addresses' worth of lists
     between = order[: places[-1]]
-    assert between.count("intake") > 40  # neither does the big job keep the lists from being read
-    assert between.count("chunk") > 40  # nor does reading keep them from being worked on
+    assert between.count("intake") > 20  # neither does the big job keep the lists from being read
+    assert between.count("chunk") > 20  # nor does reading keep them from being worked on
 
 
 async def test_reading_takes_no_more_than_half_of_the_slots_and_chunks_find_room(database: Database) -> None:

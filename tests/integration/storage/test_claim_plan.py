@@ -48,6 +48,7 @@ async def test_a_claim_reads_chunks_and_jobs_by_their_indexes_only(database_url:
         "triage_key": chunks.TRIAGE_KEY,
         "shared_keys": list(chunks.SHARED_KEYS),
         **chunks.source_values(["192.0.2.1", "2001:db8::1"]),
+        "token": None,
     }
     async with database.begin() as connection:
         for statement in _FILL:

@@ -66,6 +66,16 @@ async def test_nobody_can_say_while_there_is_no_worker(settings: Settings, plant
     assert await seconds(settings, account, job) is None
 
 
+@pytest.mark.parametrize(("mode", "expected"), [(Mode.MEDIUM, 0.2), (Mode.DEEP, 8.3)])
+async def test_a_list_that_nobody_has_read_has_a_time_too(
+    settings: Settings, planter: Planter, mode: Mode, expected: float
+) -> None:
+    await worker(planter)
+    account, job = await planter.plant(ADDRESSES, options=JobOptions(mode=mode))
+    await planter.sql("UPDATE job SET state = 'intake', source_bytes = 30000 WHERE id = :job", job=job)
+    assert await seconds(settings, account, job) == expected  # 1,000 addresses by its size
+
+
 async def test_another_account_s_job_is_in_line_too(settings: Settings, planter: Planter) -> None:
     await worker(planter)
     account, job = await at_google(planter)
