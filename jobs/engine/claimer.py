@@ -74,8 +74,8 @@ class Room:
 def room_for(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig) -> Room:
     """Decide what may be claimed beside what is held.
 
-    Steps never fill every slot, and reading no more than its half; beside big work small lists are read one at
-    a time, for both cost computing, and many would leave the big job little of it. What is big never fills
+    Steps never fill every slot, and reading no more than its half; beside big work small lists are read one
+    at a time, for both cost computing, and many would leave the big job little of it. What is big never fills
     every slot either; but where steps do, and no chunk is worked on, one of a big job may be.
     """
     steps = [one for one in held if isinstance(one, ClaimedStep)]

@@ -140,14 +140,14 @@ def check_writable(out: Path) -> None:
 
 @contextmanager
 def working(settings: Settings) -> Iterator[tuple[Settings, LocalWorker]]:
-    """Give an installation whose embedded servers run and a worker of its own.
+    """Give an installation whose embedded servers run, and a worker: its own where there is none.
 
     Raises:
         MailsiftError: `bad_overrides`, and what `installation` raises.
     """
     Providers.load(settings.overrides)  # a mistake is told before anything starts, not by a dying worker
     with installation(settings) as found:
-        worker = LocalWorker(found)
+        worker = LocalWorker(found, spare=True)
         worker.ensure()
         try:
             yield found, worker

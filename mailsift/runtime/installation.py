@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -15,10 +16,12 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.settings import PREFIX, Settings
 from mailsift.storage.schema import migrate
+from mailsift.storage.sql.workers import claiming
 
 _WARM_SECONDS = 20.0
 _YOUNG_SECONDS = 15.0
 _MOST_YOUNG_DEATHS = 4
+_LOOK_SECONDS = 2.0  # between two looks at other people's workers
 
 
 @contextmanager
@@ -52,9 +55,17 @@ def installation(settings: Settings, *, database: bool = True, forks: bool = Fal
 
 
 class LocalWorker:
-    """A worker process of this command, started again when it dies; its log is `HOME/worker.log`."""
+    """A worker process of this command, started again when it dies; its log is `HOME/worker.log`.
 
-    def __init__(self, settings: Settings) -> None:
+    Args:
+        settings: with the addresses of the servers set.
+        spare: none is started while somebody else's serves the installation.
+    """
+
+    def __init__(self, settings: Settings, *, spare: bool = False) -> None:
+        self._settings = settings
+        self._spare = spare
+        self._looked_at = float("-inf")
         self._environment = {**_inherited(), **settings.environment()}
         self._log = settings.home / "worker.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -74,7 +85,23 @@ class LocalWorker:
             self._young_deaths = self._young_deaths + 1 if young else 0
             if self._young_deaths == _MOST_YOUNG_DEATHS:
                 raise MailsiftError("worker_failed", f"The worker keeps dying; {self._log} says why.")
+        elif self._spare and self._is_served():
+            return
         self._start()
+
+    def _is_served(self) -> bool:
+        """Say whether there is a worker, as of a few seconds ago; what died on this machine is none."""
+        if time.monotonic() - self._looked_at < _LOOK_SECONDS:
+            return True
+        url = self._settings.database_url
+        try:
+            found = claiming(url.get_secret_value()) if url else []
+        except MailsiftError:  # away, as for a worker of ours
+            return True
+        if not any(host != socket.gethostname() or _is_alive(pid) for host, pid in found):
+            return False
+        self._looked_at = time.monotonic()
+        return True
 
     def _start(self) -> None:
         self._started_at = time.monotonic()
@@ -100,6 +127,16 @@ class LocalWorker:
             self._process.kill()
             self._process.wait()
         self._process = None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
 
 
 def _inherited() -> dict[str, str]:

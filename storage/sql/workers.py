@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
 
-from mailsift.storage.database import Connection, from_row
+from mailsift.storage.database import Connection, driver_url, from_row, unavailable
 
 MISSED_BEATS: Final = 2
 """A process that misses so many heartbeats in a row is gone."""
@@ -180,10 +182,26 @@ async def say_goodbye(connection: Connection, owner: str) -> None:
     await connection.execute(_GOODBYE, {"owner": owner})
 
 
+_CLAIMING = text("""
+    SELECT host, pid FROM worker
+    WHERE stopped_at IS NULL AND drain_since IS NULL AND slots > 0
+      AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)
+""")
+
+
 async def known(connection: Connection) -> Sequence[Worker]:
     """Return the processes that did not say goodbye, those that are gone last."""
     rows = await connection.execute(_LIST, {"limit": _MOST_LISTED, "missed": MISSED_BEATS})
     return [from_row(Worker, row, health=ProcessHealth.load(row["health"])) for row in rows.mappings()]
+
+
+def claiming(url: str) -> list[tuple[str, int]]:
+    """Return host and process id of every process that claims work in the database behind the URL."""
+    try:
+        with create_engine(driver_url(url), poolclass=NullPool).connect() as connection:
+            return [(row.host, row.pid) for row in connection.execute(_CLAIMING, {"missed": MISSED_BEATS})]
+    except OperationalError as error:
+        raise unavailable() from error
 
 
 async def drain(

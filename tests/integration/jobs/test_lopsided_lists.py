@@ -1,0 +1,42 @@
+"""Lists of one domain only, and of nothing but different domains: they end, exactly, and nothing piles up."""
+
+from __future__ import annotations
+
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import JobOptions
+from mailsift.pipeline.dns.domains import DomainFacts
+from mailsift.pipeline.facts import Mode
+from mailsift.sandbox.client import SandboxProcess
+from mailsift.settings import Settings
+from mailsift.storage.states import JobState
+from tests.support.ready_jobs import Planter, engine_on, work_until_ended
+
+
+async def test_a_list_of_one_domain_only(
+    settings: Settings, planter: Planter, service: JobService, sandbox: SandboxProcess
+) -> None:
+    given = [f"{who}{n}@ordinary.sandbox.test" for n in range(600) for who in ("known", "nobody")]
+    options = JobOptions(mode=Mode.DEEP, max_age=0)
+    account, job = await planter.plant(given, chunk=2_000, small=False, options=options)
+    sandbox.reset()
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, job)
+    assert (view.state, view.valid, view.invalid, view.risky) == (JobState.COMPLETED, 600, 600, 0)
+    seen = sandbox.counters()
+    assert seen["dns"]["MX"] < 100  # the domain is looked up once, and canaries
+    assert len(given) <= seen["rcpts"] < 2 * len(given)
+
+
+async def test_a_list_of_nothing_but_different_domains(
+    settings: Settings, planter: Planter, service: JobService
+) -> None:
+    given = [f"known@apart{n}.flood.sandbox.test" for n in range(6_000)]
+    options = JobOptions(mode=Mode.MEDIUM)
+    account, job = await planter.plant(given, chunk=1_500, small=False, options=options)
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, job)
+        domains = engine._chunks._validator._domains
+        assert isinstance(domains, DomainFacts)
+        assert not domains._asked
+        assert not domains._held
+    assert (view.state, view.valid, view.processed) == (JobState.COMPLETED, 6_000, 6_000)

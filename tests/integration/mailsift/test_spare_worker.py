@@ -1,0 +1,83 @@
+"""A command starts no worker of its own while somebody else's claims, and does when that one is gone."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mailsift.runtime import installation as module
+from mailsift.runtime.installation import LocalWorker
+from mailsift.settings import Settings
+from mailsift.storage.database import Database
+from mailsift.storage.sql import workers
+from mailsift.storage.sql.workers import ProcessReport
+from tests.support.installation import settings_for
+
+NOBODY = 2**22 + 1
+"""A process id that is never given out."""
+HERE = ProcessReport(
+    owner="w",
+    worker_id="w",
+    host=socket.gethostname(),
+    pid=os.getpid(),
+    version="1",
+    slots=6,
+    in_hand=0,
+    lag_s=0.0,
+    rss_bytes=0,
+    beat_s=60.0,
+    claimed_ago=None,
+    swept_ago=None,
+)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    script = tmp_path / "sleeper"
+    script.write_text("#!/bin/sh\nexec sleep 60\n")
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
+    return settings_for(tmp_path / "home", database_url=database_url, sandbox={})
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    opened = Database(database_url)
+    yield opened
+    await opened.aclose()
+
+
+async def starts_one(settings: Settings) -> bool:
+    worker = LocalWorker(settings, spare=True)
+    worker.ensure()
+    try:
+        return worker._process is not None
+    finally:
+        worker.stop()
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        pytest.param(HERE, False, id="on this machine"),
+        pytest.param(replace(HERE, host="elsewhere", pid=NOBODY), False, id="on another machine"),
+        pytest.param(replace(HERE, pid=NOBODY), True, id="dead"),
+        pytest.param(replace(HERE, slots=0), True, id="a sweeper"),
+    ],
+)
+async def test_who_needs_a_worker_of_his_own(
+    settings: Settings, database: Database, report: ProcessReport, *, expected: bool
+) -> None:
+    async with database.begin() as connection:
+        await workers.report(connection, report)
+    assert await starts_one(settings) is expected
+    async with database.begin() as connection:
+        await workers.say_goodbye(connection, report.owner)
+    assert await starts_one(settings)
