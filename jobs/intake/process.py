@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
+from mailsift.pipeline.allocator import FREE_AT_ONCE
 from mailsift.pipeline.errors import MailsiftError
 
 _IMPORT_ROOT = Path(__file__).parents[2]
@@ -142,6 +143,7 @@ def _environment(limits: IntakeLimits) -> Mapping[str, str]:
         "PYTHONPATH": str(_IMPORT_ROOT),
         "PYTHONUTF8": "1",
         "POLARS_MAX_THREADS": str(limits.threads),
+        **FREE_AT_ONCE,
         "RUST_BACKTRACE": "0",  # resolving symbols takes seconds, and nobody reads them
     }
 

@@ -52,7 +52,7 @@ async def test_whoever_has_no_processor_asks_nobody_twice(
         given = [f"known@{validator.__name__.lower()}{n}.flood.sandbox.test" for n in range(HOSTS)]
         account, job = await planter.plant(given, options=JobOptions(mode=Mode.DEEP, max_age=0))
         sandbox.reset()
-        patience = {"dns_s": PATIENCE, "brisk_s": PATIENCE, "budget_s": 2 * PATIENCE}
+        patience: dict[str, object] = {"dns_s": PATIENCE, "brisk_s": PATIENCE, "budget_s": 2 * PATIENCE}
         async with engine_on(settings, validator, work_plan=patience) as engine:
             view = await work_until_ended(engine, service, account, job)
         seen = sandbox.counters()
