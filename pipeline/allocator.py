@@ -1,4 +1,4 @@
-"""How polars' allocator is told to give memory back; loads nothing, for it has to be said before polars is."""
+"""How the allocator of polars gives memory back; it has to be said before polars is loaded."""
 
 from __future__ import annotations
 
