@@ -62,8 +62,9 @@ ALIASES = frozenset(_ALIAS_DOMAINS.split())
 """Alias services: people receive mail there for years, so they are never called throw-away."""
 
 _PLUS = re.compile(r"\+.*\Z")
-_TEXT_MARK = "'"
-"""Spreadsheets put it before what is to stay text; it may begin an address, and nobody's does."""
+_MARKS = "'`*"
+"""What spreadsheets put before a text, and writers before a point: an address may begin so, nobody's does."""
+_MARKED = rf"^[{_MARKS}]"
 _TYPED = re.compile(r"@([^@]{1,64})\Z")
 
 
@@ -178,7 +179,7 @@ class Lists:
         """Return what was meant by addresses that break the syntax or have a local part that is not plain."""
         import polars as pl  # noqa: PLC0415 - see describe
 
-        plain = pl.col("local").str.contains(r"^[\x00-\x7f]*$") & ~pl.col("local").str.starts_with(_TEXT_MARK)
+        plain = pl.col("local").str.contains(r"^[\x00-\x7f]*$") & ~pl.col("local").str.contains(_MARKED)
         odd = (pl.col("rule") != "") | ~plain
         distinct = frame.filter(odd).select("address", "local", "domain", "rule").unique()
         described = [(row[0], *self._odd(ParsedAddress(*row))) for row in distinct.iter_rows()]
@@ -194,7 +195,7 @@ class Lists:
         known = self._look_up_again(typed)
         if not good:
             known = known._replace(free=False, disposable=False, unknown_suffix=False)
-        plain = good and parsed.local.isascii() and not parsed.local.startswith(_TEXT_MARK)
+        plain = good and parsed.local.isascii() and parsed.local[:1] not in _MARKS
         alike, meant = (False, "") if plain else self._odd(parsed)
         role = _PLUS.sub("", parsed.local) in self._roles
         return Described(role, known, alike or known.look_alike, meant)
@@ -204,7 +205,7 @@ class Lists:
         if parsed.rule:
             return False, " or ".join(self.meant(parsed.address))
         plain = read_as_plain(parsed.local) if mixes_scripts(parsed.local) else ""
-        local = plain or parsed.local.lstrip(_TEXT_MARK)
+        local = plain or parsed.local.lstrip(_MARKS)
         if local in {"", parsed.local}:
             return False, ""
         known = self._look_up_again(parsed.domain)

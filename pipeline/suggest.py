@@ -186,7 +186,7 @@ def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
     """
     known = _known_domains()
     clean = re.sub(r"[.,;:\s]+", ".", domain).strip(".").removeprefix("www.")
-    if known.has(clean) or clean in _REAL:
+    if known.has(clean) or (clean in _REAL and not takes_no_mail):
         return clean if clean != domain and known.has(clean) else ""
     bold = takes_no_mail or not suffix_exists(clean)
     return _unwrapped(clean) or _nearest(clean, bold=bold) or (_begun(clean) if bold else "")
@@ -257,6 +257,8 @@ def _unwrapped(clean: str) -> str:
     """Return the known domain in a text that says nothing else: a dot too many, its suffix again."""
     known = _known_domains()
     label, _, rest = clean.partition(".")
+    if again := _repeated(clean):
+        return again
     whole = known.joined.get(re.sub(r"[.-]", "", clean), "")
     if whole and (clean.count(".") < whole.count(".") or whole.partition(".")[0] in _COINED):
         return whole
@@ -265,6 +267,16 @@ def _unwrapped(clean: str) -> str:
         return inside
     names = (name for name in _COINED if name in clean)
     return next(filter(None, (_only(name, clean) for name in names)), "")
+
+
+def _repeated(clean: str) -> str:
+    """Return the known domain that a text is with itself, its name or the end of its suffix again."""
+    labels = clean.split(".")
+    half = ".".join(labels[: len(labels) // 2])
+    shorter = ".".join(labels[:-1]) if labels[-1:] == labels[-2:-1] else ""
+    inner = ".".join(labels[1:]) if labels[:1] == labels[1:2] else ""
+    twice = half if clean == f"{half}.{half}" else ""
+    return next(filter(_known_domains().has, filter(None, (twice, shorter, inner))), "")
 
 
 def _only(name: str, clean: str) -> str:
@@ -300,7 +312,7 @@ def _nearest(clean: str, *, bold: bool) -> str:
         (cost + suffix_cost, known.ranks[name], f"{name}.{suffix}")
         for name in names
         if (cost := _name_cost(label, name, bold=bold)) is not None
-        for suffix_cost, suffix in _suffix_costs(rest, known.suffixes[name], bold=bold)
+        for suffix_cost, suffix in _suffix_costs(rest, known.suffixes[name], bold=bold, sure=not cost)
         if name in _COINED or cost + suffix_cost <= _SURE
     ]
     return min(found, default=(0, 0, ""))[2]
@@ -353,11 +365,13 @@ def _is_sure(typed: str, name: str, cost: float) -> bool:
         return cost <= (_SURE_LONG if len(name) >= _LONG else _SURE)
     if len(name) < _MIDDLE:
         return typed == name[1:] and name == "yahoo"
-    return typed == name[1:] or (len(typed) == len(name) and typed[1:] == name[1:])
+    return typed == name[1:] or ((typed[:1], name[0]) in _NEIGHBOURS and typed[1:] == name[1:])
 
 
-def _suffix_costs(typed: str, suffixes: tuple[str, ...], *, bold: bool) -> Iterator[tuple[float, str]]:
-    """Return the suffixes a typed one may stand for, each with its cost."""
+def _suffix_costs(
+    typed: str, suffixes: tuple[str, ...], *, bold: bool, sure: bool
+) -> Iterator[tuple[float, str]]:
+    """Return the suffixes a typed one may stand for, each with its cost; `sure`: the name is right."""
     for place, suffix in enumerate(suffixes):
         late = place / 1_000
         if typed == suffix:
@@ -366,7 +380,7 @@ def _suffix_costs(typed: str, suffixes: tuple[str, ...], *, bold: bool) -> Itera
             yield 0.3 + late, suffix
         elif bold and not suffix_exists(f"x.{typed}"):
             cost = _slip_cost(typed, suffix)
-            if cost <= max(1.0, 0.65 * len(suffix)):
+            if cost <= max(1.0, 0.65 * len(suffix)) or (sure and len(suffixes) == 1):
                 yield cost + late, suffix
         elif bold and place == 0:
             yield 1.5, suffix  # a suffix that exists, under which the name takes no mail

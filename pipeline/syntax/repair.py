@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from html import unescape
 from typing import Final
 from urllib.parse import unquote
 
@@ -35,6 +36,9 @@ _WRITTEN_OUT: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
 _BRACKET_OR_SPACE = re.compile(r"[\s(\[{<]")  # without one, nothing is written out
 
 _MARKUP = re.compile(r"<a\s[^>]*>|</a>|\]\(mailto:[^)]*\)", re.IGNORECASE)
+_GOES = re.compile(r"mailto:[^\s\"'()<>]+", re.IGNORECASE)
+_ORNAMENTS = frozenset({"So", "Sm", "Po"})
+"""Categories of arrows, bullets and other signs that only decorate, beyond ASCII."""
 _SCHEME = re.compile(
     r"(?:\bmailto:(?://)?|\bhttps?://(?=[^\s/@]+@)|(?<=@)https?://(?:www\.)?)", re.IGNORECASE
 )
@@ -43,7 +47,23 @@ _LABEL = re.compile(r"\A[^@:]{1,30}:\s*")
 _AROUND = " \t\r\n.,;:!?|/\\<>()[]{}*•·‣#=-–—'&"
 _BREAKS = re.compile(r"[\s,;|<>()\[\]{}&]+|(?<=\w)/(?=[^@]*@)")
 _LABELS = frozenset(
-    ["e-mail", "email", "mail", "correo", "contact", "kontakt", "address", "adresse", "at", "to"]
+    [
+        "e-mail",
+        "email",
+        "mail",
+        "correo",
+        "contact",
+        "kontakt",
+        "address",
+        "adresse",
+        "at",
+        "to",
+        "tel",
+        "phone",
+        "telefon",
+        "fax",
+        "mobile",
+    ]
 )
 _MOST_LABELS = 3
 _SHORTEST_NAME = 3
@@ -75,11 +95,23 @@ def _plain_signs(cell: str) -> str:
     if not text.isascii():
         text = _UNSEEN_INSIDE.sub("", unicodedata.normalize("NFKC", cell)).replace("。", ".")
         text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text)
-    text = _QUOTES.sub(" ", _MARKUP.sub(" ", text)).replace("\\n", " ")
+        text = "".join(" " if _is_ornament(sign) else sign for sign in text)
+    text = _QUOTES.sub(" ", _without_markup(unescape(text) if "&" in text else text)).replace("\\n", " ")
     text = _SCHEME.sub("", unquote(text) if "%40" in text else text)
     for pattern, sign in _WRITTEN_OUT if _BRACKET_OR_SPACE.search(text) else ():
         text = pattern.sub(sign, text)
     return re.sub(r"@(?:\s*@)+", "@", _QUERY.sub(r"\1", text))
+
+
+def _is_ornament(sign: str) -> bool:
+    return not sign.isascii() and unicodedata.category(sign) in _ORNAMENTS
+
+
+def _without_markup(text: str) -> str:
+    """Return what a link shows; where it goes, when it shows no address."""
+    shown = _MARKUP.sub(" ", text)
+    goes = _GOES.search(text) if "@" not in shown else None
+    return goes[0] if goes else shown
 
 
 def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
@@ -93,7 +125,7 @@ def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
 
 def _local_part(before: str) -> str:
     """Return the word that ends at the @, "" where the words before it may be a part of it."""
-    text = re.sub(r"\s+(?=\.)|(?<=[^\W\d]\.)\s+(?=\w)", "", _LABEL.sub("", before))
+    text = re.sub(r"(?<=[^\W\d]\.)\s+(?=\w)", "", re.sub(r"\s+(?=\.)", "", _LABEL.sub("", before)))
     words = [word for word in re.split(r"[\s<>()\[\]{}|;&]+", text.strip(_AROUND)) if word.strip(_AROUND)]
     if not words or "," in (local := words[-1].strip(_AROUND)):
         return ""

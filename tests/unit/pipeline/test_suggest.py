@@ -127,6 +127,12 @@ def test_typed_domains_are_read_right_and_real_ones_let_alone(name: str) -> None
     assert [(typed, suggest(typed)) for typed in real if suggest(typed)] == []
 
 
+def test_what_dns_denies_is_read_right() -> None:
+    slips = _cases("denied")
+    right = sum(suggest(typed, takes_no_mail=True) == meant for typed, meant in slips)
+    assert right >= 0.95 * len(slips)
+
+
 def test_where_dns_denies_the_typed_domain_the_guess_is_bolder() -> None:
     for typed, meant in (("gmail.org", "gmail.com"), ("gamial.com", "gmail.com"), ("lve.com", "live.com")):
         assert suggest(typed) == ""
