@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -28,6 +29,9 @@ _MISSING_STATES = frozenset({"42P01", "42703"})  # undefined table, undefined co
 _DISK_FULL = "53100"
 _OUTAGES = ("53", "57P", "08")  # no means left, an operator stops the server, the connection broke
 _TRIES = 5
+_before_commit: ContextVar[Callable[[AsyncConnection], Awaitable[None]] | None] = ContextVar(
+    "before_commit", default=None
+)
 
 
 def statement(sql: str) -> TextClause:
@@ -45,6 +49,16 @@ def from_row(kind: Callable[..., T], row: Row, **made: Any) -> T:
     """
     names = [one.name for one in fields(kind) if one.name not in made]  # type: ignore[arg-type]  # it is one
     return kind(**{name: row[name] for name in names}, **made)
+
+
+@contextmanager
+def before_commit(do: Callable[[AsyncConnection], Awaitable[None]]) -> Iterator[None]:
+    """Do something at the end of every transaction that is begun in this block, as a part of it."""
+    token = _before_commit.set(do)
+    try:
+        yield
+    finally:
+        _before_commit.reset(token)
 
 
 class Database:
@@ -76,6 +90,8 @@ class Database:
         try:
             async with connection.begin():
                 yield connection
+                if last := _before_commit.get():
+                    await last(connection)
         except ProgrammingError as error:
             if getattr(error.orig, "sqlstate", None) not in _MISSING_STATES:
                 raise

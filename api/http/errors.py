@@ -49,6 +49,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "key_not_found": 404,
     "key_not_active": 409,
     "idempotency_key_in_use": 409,
+    "idempotency_key_lost": 409,
     "idempotency_key_reused": 422,
     # people and pages
     "sign_in_needed": 401,

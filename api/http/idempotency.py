@@ -29,7 +29,7 @@ from mailsift.api.http.inputs import StrictRoute
 from mailsift.api.http.responses import EnvelopeResponse
 from mailsift.events.signing import Vault
 from mailsift.pipeline.errors import MailsiftError, error_fields
-from mailsift.storage.database import Database
+from mailsift.storage.database import Database, before_commit
 from mailsift.storage.repeating import repeating
 from mailsift.storage.sql import idempotency
 
@@ -114,10 +114,11 @@ class AnswerStore:
         Args:
             wanted: whose request, its key and its fingerprint.
             job_id: the job it is about, if it names one; the answer is deleted with it.
-            do: does it; what it raises is no answer, and frees the key.
+            do: does it; what it raises is no answer, and frees the key unless something was changed.
 
         Raises:
-            MailsiftError: `idempotency_key_reused`, `idempotency_key_in_use`, or what `do` raises.
+            MailsiftError: `idempotency_key_reused`, `idempotency_key_in_use`, `idempotency_key_lost`, or
+                what `do` raises.
         """
         token = uuid4()
         async with self._database.begin() as connection:
@@ -127,7 +128,8 @@ class AnswerStore:
             return self._again(wanted, known)
         try:
             async with repeating(lambda: self._renew(wanted, token), every=self._lease_s / 3):
-                response = await do()
+                with before_commit(lambda connection: idempotency.mark(connection, wanted, token)):
+                    response = await do()
         except BaseException:
             await self._free(wanted, token)
             raise
@@ -144,6 +146,12 @@ class AnswerStore:
         if known is not None and known.fingerprint != wanted.fingerprint:
             text = "This Idempotency-Key was used with another request."
             raise MailsiftError("idempotency_key_reused", text)
+        if known is not None and known.died:
+            text = (
+                "The first request with this Idempotency-Key broke off after it had changed something. It is"
+                " not done again: look what is there, and use another key."
+            )
+            raise MailsiftError("idempotency_key_lost", text)
         if known is None or known.answer is None:
             text = "The first request with this Idempotency-Key is still being worked on."
             raise RefusedError("idempotency_key_in_use", text, {"Retry-After": "1"})

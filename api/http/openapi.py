@@ -36,7 +36,12 @@ _HEADERS: Final[Mapping[int, dict[str, str]]] = {
     429: {"Retry-After": "seconds to wait", "RateLimit": "what is left", "RateLimit-Policy": "the quota"},
     503: {"Retry-After": "seconds to wait"},
 }
-_KEY_ERRORS: Final = ("bad_idempotency_key", "idempotency_key_in_use", "idempotency_key_reused")
+_KEY_ERRORS: Final = (
+    "bad_idempotency_key",
+    "idempotency_key_in_use",
+    "idempotency_key_lost",
+    "idempotency_key_reused",
+)
 _KEY_PARAMETER: Final = {
     "name": KEY_HEADER,
     "in": "header",

@@ -2,7 +2,7 @@
 
 A key belongs to one request: a list, then `job_id` is its job; or any other one, then `lease_until` is set
 while it is worked on and `answer` when it is answered. One whose lease has run out died on its way: the key
-is free.
+is free, unless it had changed something; then its `answer` is empty, and nobody knows it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ class KnownRequest:
     Attributes:
         fingerprint: of the request that has it.
         answer: what it was answered, sealed; None while it is worked on, and where a list made a job.
+        died: it changed something and died before it was answered.
     """
 
     fingerprint: str
     answer: bytes | None
+    died: bool
 
 
 # A key older than a day is free again. A second request with the same key waits here for the first one's
@@ -46,7 +48,7 @@ _CLAIM = text("""
         SET fingerprint = excluded.fingerprint, job_id = excluded.job_id, created_at = clock_timestamp(),
             token = NULL, lease_until = NULL, answer = NULL
         WHERE idempotency.created_at < clock_timestamp() - interval '24 hours'
-           OR idempotency.lease_until < clock_timestamp()
+           OR (idempotency.lease_until < clock_timestamp() AND idempotency.answer IS NULL)
 """)
 
 _BEGIN = text("""
@@ -56,12 +58,19 @@ _BEGIN = text("""
         SET fingerprint = excluded.fingerprint, token = excluded.token, lease_until = excluded.lease_until,
             job_id = NULL, answer = NULL, created_at = clock_timestamp()
         WHERE idempotency.created_at < clock_timestamp() - interval '24 hours'
-           OR idempotency.lease_until < clock_timestamp()
+           OR (idempotency.lease_until < clock_timestamp() AND idempotency.answer IS NULL)
 """)
 
 _RENEW = text("""
     UPDATE idempotency SET lease_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE account_id = :account_id AND key = :key AND token = :token
+""")
+
+# Goes with the transaction it ends, when that one has written something.
+_MARK = text("""
+    UPDATE idempotency SET answer = ''
     WHERE account_id = :account_id AND key = :key AND token = :token AND answer IS NULL
+      AND pg_current_xact_id_if_assigned() IS NOT NULL
 """)
 
 # Of a job the answer goes when the job goes.
@@ -71,18 +80,28 @@ _FINISH = text("""
     WHERE account_id = :account_id AND key = :key AND token = :token
 """)
 
-_FREE = text("DELETE FROM idempotency WHERE account_id = :account_id AND key = :key AND token = :token")
+_FREE = text("""
+    WITH undone AS (
+        DELETE FROM idempotency
+        WHERE account_id = :account_id AND key = :key AND token = :token AND answer IS NULL)
+    UPDATE idempotency SET lease_until = '-infinity'
+    WHERE account_id = :account_id AND key = :key AND token = :token AND answer = ''
+""")
 
-_FOUND = text(
-    "SELECT fingerprint, job_id, answer FROM idempotency WHERE account_id = :account_id AND key = :key"
-    " AND created_at >= clock_timestamp() - interval '24 hours'"
-    " AND (lease_until IS NULL OR lease_until >= clock_timestamp())"
-)
+_FOUND = text("""
+    SELECT fingerprint, job_id, NULLIF(answer, '') AS answer,
+        (answer = '' AND lease_until < clock_timestamp()) IS TRUE AS died
+    FROM idempotency
+    WHERE account_id = :account_id AND key = :key
+      AND created_at >= clock_timestamp() - interval '24 hours'
+      AND (lease_until IS NULL OR lease_until >= clock_timestamp() OR answer IS NOT NULL)
+""")
 
-_PURGE = text(
-    "DELETE FROM idempotency WHERE created_at < clock_timestamp() - interval '24 hours'"
-    " OR lease_until < clock_timestamp()"
-)
+_PURGE = text("""
+    DELETE FROM idempotency
+    WHERE created_at < clock_timestamp() - interval '24 hours'
+       OR (lease_until < clock_timestamp() AND answer IS NULL)
+""")
 
 
 async def claim(connection: Connection, request: Request, job_id: UUID) -> bool:
@@ -108,7 +127,13 @@ async def known(connection: Connection, request: Request) -> KnownRequest | None
     row = (await connection.execute(_FOUND, values)).one_or_none()
     if row is None:
         return None
-    return KnownRequest(row.fingerprint, None if row.answer is None else bytes(row.answer))
+    answer = None if row.answer is None else bytes(row.answer)
+    return KnownRequest(row.fingerprint, answer, died=bool(row.died))
+
+
+async def mark(connection: Connection, request: Request, token: UUID) -> None:
+    """Say, as the end of a transaction, that the request changes something, if this one has done so."""
+    await connection.execute(_MARK, {**_values(request), "token": token})
 
 
 async def renew(connection: Connection, request: Request, token: UUID, *, lease: float) -> None:
@@ -125,12 +150,12 @@ async def finish(
 
 
 async def free(connection: Connection, request: Request, token: UUID) -> None:
-    """Give the key back: nothing was done under it."""
+    """Give the key back, unless something was changed under it."""
     await connection.execute(_FREE, {**_values(request), "token": token})
 
 
 async def purge(connection: Connection) -> int:
-    """Forget keys older than a day and those of requests that died; returns how many."""
+    """Forget keys older than a day and those of requests that died and did nothing; returns how many."""
     return (await connection.execute(_PURGE)).rowcount
 
 

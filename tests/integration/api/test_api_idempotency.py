@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import httpx
@@ -13,9 +19,10 @@ import pytest
 from mailsift.container import open_container
 from mailsift.settings import Settings
 from mailsift.storage.sql import idempotency
-
-if TYPE_CHECKING:
-    from tests.integration.api.conftest import Api
+from tests.integration.api.conftest import Api
+from tests.support.installation import until
+from tests.support.serving import address
+from tests.support.workers import kill_group
 
 SINGLE, JOBS, HOOKS = "/v1/email/single-validate", "/v1/bulk/jobs", "/v1/webhooks"
 ADDRESS = "canary.idempotent@example.com"
@@ -31,9 +38,16 @@ def keyed(key: str) -> dict[str, str]:
 
 
 async def rows(api: Api, sql: str) -> list[tuple[object, ...]]:
+    async with await psycopg.AsyncConnection.connect(address_of(api)) as connection:
+        found = await connection.execute(sql)
+        while found.nextset():
+            pass
+        return await found.fetchall()
+
+
+def address_of(api: Api) -> str:
     url = str(api.settings.database_url and api.settings.database_url.get_secret_value())
-    async with await psycopg.AsyncConnection.connect(url.replace("+psycopg", "")) as connection:
-        return await (await connection.execute(sql)).fetchall()
+    return url.replace("+psycopg", "")
 
 
 async def test_a_webhook_is_made_once_and_answered_alike_however_often_it_is_asked_for(
@@ -128,3 +142,81 @@ async def test_a_request_that_died_frees_its_key_and_a_day_ends_everything(
         assert await rows(api, "SELECT key FROM idempotency") == [("kept",)]
         await container.eraser.account(await container.eraser.find_account("alice"))
     assert await rows(api, "SELECT key FROM idempotency") == []
+
+
+# Whoever stores an answer waits as long as somebody else holds the lock 4711.
+_SLOW_ANSWERS = """
+    CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NEW; END $$;
+    CREATE TRIGGER wait BEFORE UPDATE ON idempotency FOR EACH ROW
+        WHEN (octet_length(NEW.answer) > 0) EXECUTE FUNCTION wait();
+"""
+_WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+
+async def test_a_process_that_is_killed_leaves_one_effect_whenever_it_dies(
+    settings: Settings, tmp_path: Path
+) -> None:
+    hook, keys = {"url": "http://127.0.0.1:9/hook"}, [keyed(name) for name in ("before", "after")]
+    async with (
+        api_process(settings, tmp_path / "first.log") as (api, leader),
+        api.client(await api.key("alice")) as client,
+    ):
+        job = (await client.post(JOBS, json={"emails": ["a@example.com"]})).json()["data"]["job_id"]
+        asked = ((HOOKS, hook), ("/v1/bulk/schedules", {"job_id": job, "cron": "0 6 * * 1"}))
+        await rows(api, f"{_SLOW_ANSWERS} SELECT 1")
+        async with await psycopg.AsyncConnection.connect(address_of(api)) as holder:
+            await holder.execute("LOCK TABLE endpoint IN EXCLUSIVE MODE; SELECT pg_advisory_lock(4711)")
+            sent = [
+                asyncio.create_task(client.post(path, json=body, headers=key))
+                for (path, body), key in zip(asked, keys, strict=True)
+            ]
+            await until(partial(_waits, api, 2), within=60)
+            kill_group(leader)
+            broken = await asyncio.gather(*sent, return_exceptions=True)
+            assert all(isinstance(one, httpx.TransportError) for one in broken), broken
+    await until(partial(_waits, api, 0), within=60)
+    await rows(api, "DROP TRIGGER wait ON idempotency; SELECT 1")
+    async with (
+        api_process(settings, tmp_path / "second.log") as (api, _),
+        api.client(await api.key("alice")) as client,
+    ):
+        for (path, body), key in zip(asked, keys, strict=True):
+            early = await client.post(path, json=body, headers=key)
+            assert (early.status_code, early.json()["code"]) == (409, "idempotency_key_in_use")
+        await rows(api, "UPDATE idempotency SET lease_until = now() RETURNING 1")
+        before, after = [
+            await client.post(path, json=body, headers=key)
+            for (path, body), key in zip(asked, keys, strict=True)
+        ]
+        assert before.status_code == 201, before.text
+        assert (after.status_code, after.json()["code"]) == (409, "idempotency_key_lost")
+        async with open_container(api.settings) as container:
+            await container.eraser.sweep()
+        again = await client.post(asked[1][0], json=asked[1][1], headers=keys[1])
+        assert again.json()["code"] == "idempotency_key_lost"
+        assert len((await client.get(HOOKS)).json()["data"]["webhooks"]) == 1
+        assert len((await client.get(asked[1][0])).json()["data"]["schedules"]) == 1
+
+
+async def _waits(api: Api, count: int) -> bool:
+    return len(await rows(api, _WAITING)) == count
+
+
+@asynccontextmanager
+async def api_process(settings: Settings, log: Path) -> AsyncIterator[tuple[Api, int]]:
+    """Run the API as a process that may be killed; its process group is named, too."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(  # noqa: ASYNC220 - it takes no time
+            [sys.executable, "-m", "mailsift", "api"],
+            env={"PATH": os.environ["PATH"], **settings.environment()},  # noqa: TID251 - for a child
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    try:
+        yield Api(await address(log), settings), process.pid
+    finally:
+        kill_group(process.pid)
+        process.wait()
