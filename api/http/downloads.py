@@ -37,7 +37,7 @@ TYPES: Final = {
 }
 """Media types."""
 _PIECE: Final = 1 << 16
-_RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+_RANGE: Final = re.compile(r"bytes=([0-9]{0,999})-([0-9]{0,999})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,8 @@ def entity_tag(job_id: JobId, kind: str, rows: RowFilter, rest: object) -> str:
 def has_already(request: Request, tag: str) -> bool:
     """Tell whether the caller has what an ETag names; compared weakly, for gzip weakens it (RFC 9110)."""
     header = request.headers.get("if-none-match", "")
-    return tag.removeprefix("W/") in {one.strip().removeprefix("W/") for one in header.split(",")}
+    named = {one.strip().removeprefix("W/") for one in header.split(",")}
+    return "*" in named or tag.removeprefix("W/") in named
 
 
 def _wanted_range(request: Request, tag: str) -> tuple[str, str] | None:

@@ -347,4 +347,5 @@ def _allowed(request: Request) -> list[str]:
     path = request.url.path
     routes = iter_route_contexts(request.app.routes)
     found = [route.methods or () for route in routes if route.path_regex.match(path)]
-    return sorted({method for methods in found for method in methods})
+    allowed = {method for methods in found for method in methods}
+    return sorted(allowed | {"HEAD"} if "GET" in allowed else allowed)

@@ -80,13 +80,19 @@ def _public_error(error: Exception) -> MailsiftError:
     return MailsiftError("internal_error", "")
 
 
+def _as_get(scope: Scope) -> Scope:
+    """Return a HEAD as the GET it asks about: of a whole, for no other method has ranges (section 14.2)."""
+    headers = [(name, value) for name, value in scope["headers"] if name != b"range"]
+    return {**scope, "method": "GET", "headers": headers}
+
+
 class _Exchange:
     """One request and its answer."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
         # A HEAD is answered as a GET without its body (RFC 9110, section 9.3.2)
         self._method, self._head_only = scope["method"], scope["method"] == "HEAD"
-        self._scope = {**scope, "method": "GET"} if self._head_only else scope
+        self._scope = _as_get(scope) if self._head_only else scope
         self._receive, self._send, self._limit = receive, send, limit
         self._headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         self._state: dict[str, Any] = self._scope.setdefault("state", {})

@@ -193,16 +193,27 @@ async def test_a_download_is_asked_about_goes_on_and_is_not_sent_twice(client: h
         ("bytes=0-9", 0, 9),
         ("bytes=100-", 100, size - 1),
         ("bytes=-20", size - 20, size - 1),
+        ("Bytes=0-0", 0, 0),
+        (f"bytes=-{size * 2}", 0, size - 1),
         (f"bytes=5-{size * 2}", 5, size - 1),
     ):
         part = await client.get(results, headers={"range": asked, "if-range": tag})
         assert (part.status_code, part.content) == (206, whole.content[first : last + 1]), asked
         assert part.headers["content-range"] == f"bytes {first}-{last}/{size}"
-    beyond = await client.get(results, headers={"range": f"bytes={size}-"})
-    assert (beyond.status_code, beyond.json()["code"]) == (416, "range_not_satisfiable")
-    assert beyond.headers["content-range"] == f"bytes */{size}"
-    for headers in ({"range": "bytes=0-9", "if-range": '"x"'}, {"range": "bytes=0-1,3-4"}, {"range": "x"}):
+    for asked in (f"bytes={size}-", "bytes=-0", f"bytes={10**30}-"):
+        beyond = await client.get(results, headers={"range": asked})
+        assert (beyond.status_code, beyond.json()["code"]) == (416, "range_not_satisfiable"), asked
+        assert beyond.headers["content-range"] == f"bytes */{size}"
+    for headers in (
+        {"range": "bytes=0-9", "if-range": '"x"'},
+        {"range": "bytes=0-9", "if-range": f"W/{tag}"},
+        {"range": "bytes=0-1,3-4"},
+        {"range": "x"},
+    ):
         assert (await client.get(results, headers=headers)).content == whole.content
+    head = await client.head(results, headers={"range": "bytes=0-9"})
+    assert (head.status_code, "content-range" in head.headers) == (200, False)
+    assert (await client.get(results, headers={"if-none-match": "*"})).status_code == 304
     workbook = await client.get(results, params={"format": "xlsx"}, headers={"range": "bytes=0-9"})
     assert (workbook.status_code, workbook.headers["etag"][:2]) == (200, "W/")
 
@@ -213,4 +224,5 @@ async def test_head_is_answered_wherever_get_is(client: httpx.AsyncClient) -> No
         answer = await client.head(path)
         assert (answer.status_code, answer.content) == (200, b""), path
     assert (await client.head(SINGLE)).status_code == 405
+    assert (await client.put(JOBS)).headers["allow"] == "GET, HEAD, POST"
     assert (await client.get(f"{JOBS}/{job}")).json()["data"]["job_id"] == job

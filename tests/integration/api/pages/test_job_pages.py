@@ -89,12 +89,12 @@ async def test_rows_are_filtered_searched_paged_and_looked_into(api: Api) -> Non
         ):
             page = words((await client.get(f"{job}/results?{query}")).text)
             assert count in page, query
-        for query, count in (("domain=ONE.example&q=user11", 6), ("q=user11%40&at=start", 1)):
+        for query, found in (("domain=ONE.example&q=user11", 6), ("q=user11%40&at=start", 1)):
             page = (await client.get(f"{job}/results?{query}")).text
             form = page[page.index(f'action="{job}/download"') :]
             wanted = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
             file = await client.get(f"{job}/download", params={**wanted, "format": "jsonl"})
-            assert len(file.text.splitlines()) == count, query
+            assert len(file.text.splitlines()) == found, query
         assert "No row matches" in (await client.get(f"{job}/results?provider=nobody")).text
         jump = await client.get(f"{job}/results?row=1,00")
         assert jump.headers["location"] == f"{job}/results?after=98"
