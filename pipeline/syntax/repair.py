@@ -48,21 +48,8 @@ _AROUND = " \t\r\n.,;:!?|/\\<>()[]{}*•·‣#=-–—'&"
 _BREAKS = re.compile(r"[\s,;|<>()\[\]{}&]+|(?<=\w)/(?=[^@]*@)")
 _LABELS = frozenset(
     [
-        "e-mail",
-        "email",
-        "mail",
-        "correo",
-        "contact",
-        "kontakt",
-        "address",
-        "adresse",
-        "at",
-        "to",
-        "tel",
-        "phone",
-        "telefon",
-        "fax",
-        "mobile",
+        *("e-mail", "email", "mail", "correo", "contact", "kontakt", "address", "adresse", "at", "to"),
+        *("tel", "phone", "telefon", "fax", "mobile"),
     ]
 )
 _MOST_LABELS = 3
