@@ -66,6 +66,8 @@ class RecipientPolicy(StrEnum):
     VERIFY = "verify"  # asks the server behind; 450 until it knows, then 550 with its refusal
     VERIFY_LOOP = "verify_loop"  # could not ask the server behind, and says so with 550
     HARVEST = "harvest"  # known mailboxes only, and after six unknown ones nobody for a while
+    AWAY = "away"  # known mailboxes only, and after eight recipients for a while 451 to everybody
+    BANNED = "banned"  # refused for hours, for having asked too much
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class HostPolicy:
         goodbye: what comes after them is 421 and the end of the session, else 452 4.5.3.
         connections: sessions at a time, 0 = any number; one more is sent away with 421.
         rate: RCPT commands a second, 0 = any number; more are answered with 450.
+        per_minute: RCPT commands of a client a minute, 0 = any number; more are answered with 451.
         drops: the command (mail, rcpt) at which the connection is dropped.
         drops_once: only the first session is.
     """
@@ -91,6 +94,7 @@ class HostPolicy:
     goodbye: bool = False
     connections: int = 0
     rate: int = 0
+    per_minute: int = 0
     drops: str = ""
     drops_once: bool = False
     pipelining: bool = True
@@ -214,6 +218,8 @@ _ABOUT_US = (
     _B("verify-450", truth.RISKY, rcpt=RecipientPolicy.VERIFY_LATER, hostile=30),
     _B("verify-550", rcpt=RecipientPolicy.VERIFY, hostile=50),
     _B("verify-loop", truth.RISKY, rcpt=RecipientPolicy.VERIFY_LOOP, hostile=30),
+    _B("directory-away", rcpt=RecipientPolicy.AWAY, hostile=30),
+    _B("banned", truth.RISKY, rcpt=RecipientPolicy.BANNED, hostile=30),
     _B("busy", truth.RISKY, policy=HostPolicy(on_connect=OnConnect.BUSY), hostile=30),
     _B("unclear", truth.RISKY, rcpt=RecipientPolicy.UNCLEAR, hostile=30),
 )
@@ -224,6 +230,7 @@ _LIMITS = (
     _B("recipients-452", policy=HostPolicy(recipients=5), hostile=50),
     _B("connections", policy=HostPolicy(connections=1), hostile=50),
     _B("rate", policy=HostPolicy(rate=5), hostile=30, slow=True),
+    _B("rate-minute", policy=HostPolicy(mta="exchange", per_minute=10), hostile=30, slow=True),
     _B("no-pipelining", policy=HostPolicy(pipelining=False), hostile=100),
     _B(
         "helo-only",

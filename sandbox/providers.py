@@ -95,6 +95,14 @@ PROVIDERS: tuple[SandboxProvider, ...] = (
         business=200,
         pool=8,
     ),
+    SandboxProvider(  # a gateway without a directory: the message bounces later
+        "proofpoint",
+        ((10, "mx0a-later.pphosted.com"), (10, "mx0b-later.pphosted.com")),
+        HostPolicy(mta="sendmail"),
+        free=(("gateway-later.sandbox.test", 0),),
+        rcpt=RecipientPolicy.ACCEPT,
+        unverifiable=True,
+    ),
     SandboxProvider(
         "mimecast",
         ((10, "eu-smtp-inbound-1.mimecast.com"), (10, "eu-smtp-inbound-2.mimecast.com")),

@@ -25,6 +25,7 @@ class SandboxConfig:
         latency: seconds between an SMTP command and its reply, a round trip.
         greylist: seconds that greylisting servers put a first contact off.
         harvest: seconds that a defence against harvesting knows nobody.
+        minute: seconds that a limit a minute counts over, and that a directory is away.
         tarpit: seconds that each reply of a tarpit takes.
         drip: seconds that each byte of a dripping server takes.
         slow_dns: seconds that slow DNS answers take.
@@ -38,6 +39,7 @@ class SandboxConfig:
     latency: float = 0.0
     greylist: float = 2.0
     harvest: float = 2.0
+    minute: float = 2.0
     tarpit: float = 2.0
     drip: float = 1.0
     slow_dns: float = 1.0
@@ -57,7 +59,11 @@ class Sandbox:
         self.counters = Counters(time.monotonic)
         self._dns = DnsServer(SandboxZone(self.world, slow=config.slow_dns), self.counters)
         recipient_replies = RecipientReplies(
-            self.world, greylist=config.greylist, harvest=config.harvest, now=time.monotonic
+            self.world,
+            greylist=config.greylist,
+            harvest=config.harvest,
+            minute=config.minute,
+            now=time.monotonic,
         )
         context = SmtpContext(
             recipient_replies=recipient_replies,

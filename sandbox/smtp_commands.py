@@ -184,6 +184,9 @@ class SmtpDialogue:
             if self._policy.goodbye:
                 return ScriptedReply(self.fill(smtp_replies.GOODBYE), AfterReply.CLOSE)
             return ScriptedReply(smtp_replies.TOO_MANY_RECIPIENTS)
+        replies = self._context.recipient_replies
+        if self._policy.per_minute and replies.is_over_the_minute(self._host, self._client):
+            return ScriptedReply(smtp_replies.TOO_MANY_A_MINUTE)
         return ScriptedReply(self.fill(smtp_replies.TOO_FAST)) if 0 < self._policy.rate < rate else None
 
     def _drops(self, command: str) -> bool:

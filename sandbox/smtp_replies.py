@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -167,6 +168,9 @@ TLS_BROKEN = "454 4.7.0 TLS not available due to local problem"
 TOO_MANY_RECIPIENTS = "452 4.5.3 Error: too many recipients"
 GOODBYE = "421 4.7.0 {host} Error: too many recipients, closing transmission channel"
 TOO_FAST = "450 4.7.1 Error: too many recipients from {client}, rate limit exceeded, slow down"
+TOO_MANY_A_MINUTE = "451 4.7.1 You have exceeded the limit of recipients per minute. Please try again later"
+BANNED = "554 5.7.1 Recipient limit exceeded: [{client}] may not connect for the next 4 hours"
+AWAY = "451 4.3.0 <{address}>: Recipient address rejected: directory service is not available"
 RELAY = "554 5.7.1 <{address}>: Relay access denied"
 UTF8_NOT_OFFERED = "553 5.6.7 <>: Recipient address rejected: non-ASCII addresses are not permitted here"
 
@@ -204,6 +208,7 @@ BEHIND = "host 10.0.0.25[10.0.0.25] said: {refusal} (in reply to RCPT TO command
 
 
 _REMEMBERED = 200_000  # greylisted triplets kept; the oldest go first
+_BEFORE_AWAY = 8  # recipients before RecipientPolicy.AWAY loses its directory, once
 _MOST_UNKNOWN = 6  # unknown mailboxes after which RecipientPolicy.HARVEST knows nobody any more
 
 # Policies that answer every recipient alike.
@@ -214,12 +219,14 @@ _ALIKE = {
     RecipientPolicy.POLICY: smtp_replies.NO_REVERSE_NAME,
     RecipientPolicy.TEMPORARY: smtp_replies.TEMPORARY,
     RecipientPolicy.UNCLEAR: smtp_replies.UNCLEAR,
+    RecipientPolicy.BANNED: smtp_replies.BANNED,
     RecipientPolicy.VERIFY_LOOP: smtp_replies.VERIFY_LOOP,
 }
-_GREYLISTS = {
+_EARLY = {
     RecipientPolicy.GREYLIST: smtp_replies.GREYLIST,
     RecipientPolicy.GREYLIST_NAMED: smtp_replies.GREYLIST_NAMED,
     RecipientPolicy.GREYLIST_VAGUE: smtp_replies.GREYLIST_VAGUE,
+    RecipientPolicy.VERIFY: smtp_replies.VERIFY_BUSY,
 }
 
 
@@ -263,12 +270,23 @@ class RecipientReplies:
     Args:
         greylist: seconds that a first contact is put off.
         harvest: seconds for which a defence against harvesting remembers a client.
+        minute: seconds that a limit a minute counts over, and that a directory is away.
         now: monotonic seconds.
     """
 
     def __init__(
-        self, world: SandboxWorld, *, greylist: float, harvest: float, now: Callable[[], float]
+        self,
+        world: SandboxWorld,
+        *,
+        greylist: float,
+        harvest: float,
+        minute: float,
+        now: Callable[[], float],
     ) -> None:
+        self._minute = minute
+        self._asked: dict[tuple[str, str], deque[float]] = {}
+        self._away_since: dict[str, float] = {}
+        self._before_away: Counter[str] = Counter()
         self._world, self._greylist, self._harvest, self._now = world, greylist, harvest, now
         self._seen: dict[tuple[str, str, str], float] = {}
         self._unknown: dict[tuple[str, str], list[float]] = {}
@@ -299,16 +317,37 @@ class RecipientReplies:
         wording = WORDINGS[recipient.host.policy.mta]
         if domain.rcpt is RecipientPolicy.ACCEPT:
             return wording.rcpt
-        if domain.rcpt in _GREYLISTS and self._is_early(recipient):
-            return _GREYLISTS[domain.rcpt]
+        if later := self._later(domain.rcpt, recipient):
+            return later
         fate = self._world.mailbox(recipient.local, recipient.domain)
         if domain.rcpt is RecipientPolicy.HARVEST and self._is_harvester(recipient, fate):
             return wording.missing
-        if domain.rcpt is RecipientPolicy.VERIFY and self._is_early(recipient):
-            return smtp_replies.VERIFY_BUSY
         if fate is Mailbox.EXISTS:
             return wording.rcpt
         return _refusal(domain.rcpt, wording.of(fate))
+
+    def _later(self, policy: RecipientPolicy, recipient: RcptCommand) -> str:
+        """Return the reply of a server that does not say now what it knows, else ""."""
+        if policy in _EARLY and self._is_early(recipient):
+            return _EARLY[policy]
+        is_away = policy is RecipientPolicy.AWAY and self._is_away(recipient.host)
+        return smtp_replies.AWAY if is_away else ""
+
+    def is_over_the_minute(self, host: MailHost, client: str) -> bool:
+        """Count a RCPT command, and say whether the client has given too many within a minute."""
+        asked, now = self._asked.setdefault((client, host.address), deque()), self._now()
+        while asked and now - asked[0] >= self._minute:
+            asked.popleft()
+        asked.append(now)
+        return len(asked) > host.policy.per_minute
+
+    def _is_away(self, host: MailHost) -> bool:
+        """Say whether the server's directory is away: once, after its first recipients."""
+        self._before_away[host.address] += 1
+        if self._before_away[host.address] <= _BEFORE_AWAY:
+            return False
+        now = self._now()
+        return now - self._away_since.setdefault(host.address, now) < self._minute
 
     def _is_harvester(self, recipient: RcptCommand, fate: Mailbox) -> bool:
         """Say whether the client has asked this server for too many unknown mailboxes."""

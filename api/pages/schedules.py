@@ -20,7 +20,7 @@ from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
 from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec, ScheduleView
 from mailsift.jobs.schedules.timetable import CatchUp, check_cron, in_words
-from mailsift.jobs.views import AccountId, JobId
+from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
 
 router = APIRouter(prefix="/schedules", include_in_schema=False)
@@ -136,7 +136,11 @@ async def create(request: Request, visitor: Member) -> Response:
     form, parts = await read_form(request), parts_of(request)
     filled, job_id = read_schedule(form), _job(form)
     try:
-        view = await parts.schedules.create(visitor.account_id, JobId(job_id), filled.spec())
+        spec = filled.spec()
+        if filled.repair:
+            source = await parts.jobs.get(visitor.account_id, JobId(job_id))
+            spec = replace(spec, options=replace(source.options, repair=True))
+        view = await parts.schedules.create(visitor.account_id, JobId(job_id), spec)
     except MailsiftError as error:
         if not is_mendable(error):
             raise
@@ -179,7 +183,11 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID) -> Response
     try:
         wanted = filled.spec()
         view = await parts.schedules.update(
-            visitor.account_id, schedule_id, lambda before: replace(wanted, options=before.options)
+            visitor.account_id,
+            schedule_id,
+            lambda before: replace(
+                wanted, options=replace(before.options or JobOptions(), repair=filled.repair)
+            ),
         )
     except MailsiftError as error:
         if not is_mendable(error):
@@ -309,6 +317,7 @@ class Filled:
     jitter: str = "0"
     failures: str = "5"
     ends: str = ""
+    repair: bool = False
 
     def spec(self) -> ScheduleSpec:
         """Return what the schedule does.
@@ -348,6 +357,7 @@ def read_schedule(form: FormData) -> Filled:
         jitter=_whole(form, "jitter"),
         failures=_whole(form, "failures"),
         ends=text(form, "ends", most=10),
+        repair="repair" in form,
     )
 
 
@@ -362,6 +372,7 @@ def filled_from(spec: ScheduleSpec) -> Filled:
         jitter=str(spec.jitter_seconds),
         failures=str(spec.pause_after_failures),
         ends=spec.ends_at.astimezone(ZoneInfo(spec.zone)).date().isoformat() if spec.ends_at else "",
+        repair=bool(spec.options and spec.options.repair),
     )
     known = spec.cron in RHYTHMS
     return replace(filled, rhythm=spec.cron if known else "", cron="" if known else spec.cron)

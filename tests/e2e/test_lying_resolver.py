@@ -42,8 +42,9 @@ def test_a_job_waits_for_a_resolver_that_can_be_trusted(
     write_list(SandboxWorld(seed=SEED, domains=DOMAINS, mix=WorldMix.PLAIN), source, rows=ROWS)
     cli = CommandLine(settings)
 
-    checked = json.loads(cli.run("check", "ann@gmail.com", "--mode", "medium", "--json").out)
-    assert (checked["status"], checked["result"]) == ("risky", "dns_unavailable")
+    for mode in ("medium", "deep"):
+        checked = json.loads(cli.run("check", "ann@gmail.com", "--mode", mode, "--json").out)
+        assert (checked["status"], checked["result"]) == ("risky", "dns_unavailable")
 
     running = cli.start("run", source, "--output", out, "--json", "--mode", "medium")
     waits: list[str] = []

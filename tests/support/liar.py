@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -11,23 +13,30 @@ import dns.exception
 import dns.message
 import dns.query
 import dns.rcode
-import dns.rrset
+import dns.rdatatype
 
 from tests.support.ports import one_port
+from tests.unit.pipeline.dns_lies import Lie, always
+from tests.unit.pipeline.dns_stub import NXDOMAIN, Says
 
 _SIDE_BY_SIDE = 64
 """Names whose servers are silent keep nobody else waiting."""
 
 
 class Liar:
-    """A resolver before the sandbox's, UDP and TCP: denies every name properly while it lies.
+    """A resolver before the sandbox's, UDP and TCP.
+
+    Args:
+        server: the resolver behind it.
+        lie: what it makes of the truth while it lies; else it denies every name properly.
 
     Attributes:
         lies: whether it does.
         silent: whether it answers nobody.
     """
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, lie: Lie | None = None) -> None:
+        self._lie, self._heard = lie or always(NXDOMAIN), itertools.count()
         host, _, port = server.partition(":")
         self._behind = (host, int(port))
         self.lies, self.silent = True, False
@@ -57,7 +66,17 @@ class Liar:
 
     def _answer(self, query: bytes, peer: tuple[str, int]) -> None:
         with suppress(TimeoutError):
-            self._udp.sendto(denial(query) if self.lies else self._over_udp(query), peer)
+            self._udp.sendto(self._say(query, self._over_udp, tcp=False), peer)
+
+    def _say(self, query: bytes, ask: Callable[[bytes], bytes], *, tcp: bool) -> bytes:
+        truth = ask(query)
+        if not self.lies:
+            return truth
+        reply = dns.message.from_wire(truth)
+        (question,) = reply.question
+        known, kind = _says(reply), dns.rdatatype.to_text(question.rdtype)
+        said = self._lie(question.name.to_text(omit_final_dot=True).lower(), kind, known, next(self._heard))
+        return truth if said is known else said.to_wire(dns.message.from_wire(query), kind, tcp=tcp)
 
     def _over_udp(self, query: bytes) -> bytes:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as onward:
@@ -80,7 +99,7 @@ class Liar:
                 query = stream.read(int.from_bytes(head, "big"))
                 if self.silent:
                     return
-                reply = denial(query) if self.lies else self._over_tcp(query)
+                reply = self._say(query, self._over_tcp, tcp=True)
                 talk.sendall(len(reply).to_bytes(2, "big") + reply)
 
     def _over_tcp(self, query: bytes) -> bytes:
@@ -88,10 +107,8 @@ class Liar:
         return dns.query.tcp(dns.message.from_wire(query), host, port=port, timeout=2).to_wire()
 
 
-def denial(query: bytes) -> bytes:
-    """NXDOMAIN with the SOA of the top-level domain, as it should be."""
-    reply = dns.message.make_response(dns.message.from_wire(query), recursion_available=True)
-    reply.set_rcode(dns.rcode.NXDOMAIN)
-    zone = reply.question[0].name.to_text().rstrip(".").rpartition(".")[2]
-    reply.authority.append(dns.rrset.from_text(f"{zone}.", 60, "IN", "SOA", "ns. host. 1 1 1 1 60"))
-    return reply.to_wire()
+def _says(reply: dns.message.Message) -> Says:
+    """Return what an honest resolver said."""
+    records = [line for rrset in reply.answer for line in rrset.to_text().splitlines()]
+    zones = [rrset.name.to_text() for rrset in reply.authority]
+    return Says(records, rcode=dns.rcode.to_text(reply.rcode()), zone=zones[0] if zones else None)

@@ -19,7 +19,17 @@ from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Val
 from tests.integration.pipeline.test_prober_sandbox import asking
 from tests.unit.pipeline.smtp_stub import OpenDoors
 
-HOSTS = ("ordinary", "exim", "exchange", "sendmail", "qmail", "opensmtpd", "catch-all", "google-like")
+HOSTS = (
+    "ordinary",
+    "exim",
+    "exchange",
+    "sendmail",
+    "qmail",
+    "opensmtpd",
+    "catch-all",
+    "google-like",
+    "gateway-later",
+)
 PEOPLE = [f"{local}@{host}.sandbox.test" for host in HOSTS for local in ("known", "nobody", "disabled")]
 REQUEST = ValidationRequest(Mode.DEEP, final=False, delays=(60.0, 120.0))
 WAIT = ("throttle_key", "reason", "delay")

@@ -35,7 +35,9 @@ FEW = ("known", "nobody")  # where an address costs seconds
 @asynccontextmanager
 async def asking() -> AsyncIterator[tuple[Sandbox, DomainFacts, Prober]]:
     """A sandbox, and DNS and SMTP clients that know nothing yet."""
-    config = SandboxConfig(domains=20, greylist=GREYLIST, harvest=0.5, tarpit=0.25, drip=0.1, slow_dns=0.1)
+    config = SandboxConfig(
+        domains=20, greylist=GREYLIST, harvest=0.5, minute=0.5, tarpit=0.25, drip=0.1, slow_dns=0.1
+    )
     async with Sandbox(config) as sandbox:
         guard, providers = AddressGuard(allow_non_public=True), Providers.load()
         facts = DomainFacts(
@@ -165,6 +167,14 @@ async def test_a_defence_against_harvesting_costs_time_and_no_mailbox() -> None:
     inquiry, _ = await inquire([harvest], names)
     assert inquiry.disagreements() == {}
     assert len(inquiry.mailboxes) == len(names)
+
+
+@pytest.mark.parametrize("name", ["rate-minute", "directory-away"])
+async def test_a_server_that_says_later_in_the_middle_costs_time_and_no_mailbox(name: str) -> None:
+    people = tuple(f"{kind}{n}" for n in range(12) for kind in FEW)
+    inquiry, _ = await inquire([behaviour for behaviour in ROUTED if behaviour.name == name], people)
+    assert inquiry.disagreements() == {}
+    assert len(inquiry.mailboxes) == len(people)
 
 
 async def test_a_domain_that_changes_gets_the_verdict_of_today_both_ways() -> None:

@@ -163,3 +163,13 @@ async def test_another_accounts_list_cannot_be_scheduled(api: Api, job: str) -> 
         answer = await post(bob, "/schedules/new", **{**GOOD, "job": job})
         assert answer.status_code == 404
         assert (await post(bob, "/schedules/new", **{**GOOD, "job": "nonsense"})).status_code == 404
+
+
+async def test_repair_is_switched_on_and_off(api: Api, job: str) -> None:
+    async with signed_in(api, Role.MEMBER) as member:
+        path = await made(member, job, repair="on")
+        assert re.search(r'name="repair"[^>]* checked', (await member.get(f"{path}/edit")).text)
+        stored = "SELECT options ->> 'repair', options ->> 'name' FROM schedule"
+        assert await sql(api.settings, stored) == [("true", "customers.csv")]
+        await post(member, f"{path}/edit", **GOOD)
+        assert await sql(api.settings, stored) == [("false", "customers.csv")]
