@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import stat
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.child_processes import environment_for
 from tests.support.serving import address
 from tests.support.workers import ROOT
 
@@ -71,11 +71,7 @@ async def test_another_user_can_read_nothing_and_no_folder_above_is_opened(home:
         served = subprocess.Popen(  # noqa: ASYNC220 - it takes no time
             [sys.executable, "-m", "mailsift", "serve", "--port", "0"],
             cwd=ROOT,
-            env={
-                "PATH": os.environ["PATH"],  # noqa: TID251 - for a child
-                "MAILSIFT_HOME": str(home),
-                "MAILSIFT_WORKER_PROCESSES": "1",
-            },
+            env=environment_for({"MAILSIFT_HOME": str(home), "MAILSIFT_WORKER_PROCESSES": "1"}),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -111,7 +107,7 @@ async def _run_job(home: Path, url: str) -> None:
     made = subprocess.run(  # noqa: ASYNC221 - nothing else runs here
         [sys.executable, "-m", "mailsift", "keys", "create", "--account", "someone", "--json"],
         cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "MAILSIFT_HOME": str(home)},  # noqa: TID251 - for a child
+        env=environment_for({"MAILSIFT_HOME": str(home)}),
         capture_output=True,
         check=True,
     )

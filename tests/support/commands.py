@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import structlog
 
 from mailsift.cli import main
 from mailsift.settings import Settings
+from tests.support.child_processes import environment_for
 from tests.support.workers import ROOT
 
 
@@ -37,7 +37,7 @@ class CommandLine:
         return subprocess.Popen(
             [sys.executable, "-m", "mailsift", *map(str, words)],
             cwd=ROOT,
-            env={"PATH": os.environ["PATH"], **self.settings.environment()},  # noqa: TID251 - for a child
+            env=environment_for(self.settings.environment()),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

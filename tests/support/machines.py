@@ -19,6 +19,7 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.schema import migrate
 from tests.support import debian
+from tests.support.child_processes import environment_for
 from tests.support.debian import PASSWORD, daemon, listens
 from tests.support.installation import settings_for
 from tests.support.ports import free_port
@@ -147,7 +148,7 @@ class Side:
             self.worker = subprocess.Popen(
                 [*self.within, sys.executable, "-m", "mailsift", "worker"],
                 cwd=ROOT,
-                env={"PATH": os.environ["PATH"], **self.settings.environment(), **self.environment},  # noqa: TID251 - for a child
+                env=environment_for(self.settings.environment(), self.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

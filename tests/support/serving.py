@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import ssl
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from mailsift.settings import Settings
+from tests.support.child_processes import environment_for
 from tests.support.installation import until
 from tests.support.workers import ROOT, kill_group
 
@@ -28,7 +28,7 @@ async def command(settings: Settings, log: Path, *words: str) -> AsyncIterator[s
         process = subprocess.Popen(  # noqa: ASYNC220 - it takes no time
             [sys.executable, "-m", "mailsift", *words],
             cwd=ROOT,
-            env={"PATH": os.environ["PATH"], **settings.environment()},  # noqa: TID251 - for a child
+            env=environment_for(settings.environment()),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -17,7 +17,6 @@ import asyncio
 import csv
 import io
 import json
-import os
 import random
 import shutil
 import statistics
@@ -42,6 +41,7 @@ from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
 from mailsift.storage.schema import migrate
+from tests.support.child_processes import environment_for
 from tests.support.commands import CommandLine
 from tests.support.installation import settings_for, until
 from tests.support.liar import Liar
@@ -135,7 +135,7 @@ class Api:
             return subprocess.Popen(
                 [sys.executable, "-m", "mailsift", "api"],
                 cwd=ROOT,
-                env={"PATH": os.environ["PATH"], **self._settings.environment()},  # noqa: TID251 - for a child
+                env=environment_for(self._settings.environment()),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,

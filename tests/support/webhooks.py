@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-import standardwebhooks
-import svix
-
 from mailsift.container import open_container
 from mailsift.events.delivery import Deliverer
 from mailsift.events.endpoints import AttemptView, DeliveryView, WebhookService
@@ -31,6 +28,7 @@ from mailsift.storage.sql.deliveries import EndpointLimits
 from mailsift.storage.sql.events import EventRow
 from tests.support.installation import settings_for
 from tests.support.receiver import Request
+from tests.support.webhook_judges import JUDGES, judge
 
 
 async def _nobody(_name: str) -> Sequence[str]:
@@ -119,8 +117,8 @@ async def open_webhooks(url: str, **more: Any) -> AsyncIterator[Webhooks]:
 
 def verify(secret: str, request: Request) -> None:
     """Let both judges verify; their tolerance reads the wall clock, which the tests have left behind."""
-    for kind in (standardwebhooks.Webhook, svix.Webhook):
-        kind(secret).verify(request.body.decode(), request.headers)
+    for library in JUDGES:
+        judge(library, secret, request.body.decode(), request.headers)
 
 
 @asynccontextmanager

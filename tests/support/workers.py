@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from mailsift.jobs.waker import Waker
 from mailsift.settings import Settings
+from tests.support.child_processes import environment_for
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,7 +79,7 @@ class WorkerGroup:
         return subprocess.Popen(
             [sys.executable, "-m", "mailsift", "worker", "--processes", "1"],
             cwd=ROOT,
-            env={"PATH": os.environ["PATH"], **self._settings.environment()},  # noqa: TID251 - for a child
+            env=environment_for(self._settings.environment()),
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,

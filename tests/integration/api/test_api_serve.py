@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import stat
 import sys
@@ -12,16 +11,14 @@ from pathlib import Path
 
 import httpx
 
+from tests.support.child_processes import environment_for
+
 ROOT = Path(__file__).parents[3]
 
 
 async def test_one_command_serves_a_newcomer(short_tmp: Path) -> None:
     home = short_tmp / "newcomer"
-    environment = {
-        "PATH": os.environ["PATH"],  # noqa: TID251 - for a child
-        "MAILSIFT_HOME": str(home),
-        "MAILSIFT_WORKER_PROCESSES": "1",
-    }
+    environment = environment_for({"MAILSIFT_HOME": str(home), "MAILSIFT_WORKER_PROCESSES": "1"})
     command = [sys.executable, "-m", "mailsift"]
     served = await asyncio.create_subprocess_exec(
         *command, "serve", "--port", "0", cwd=ROOT, env=environment, stderr=asyncio.subprocess.PIPE

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.child_processes import environment_for
+
 HEAVY = {"polars", "sqlalchemy", "psycopg", "redis", "celery", "fastapi", "pycares", "uvloop"}
 REPAIRED = "E-mail: ann at example dot com"
 _CHECK = """
 import json, sys
 from mailsift.cli import main
+from tests.support.child_processes import environment_for
 sys.argv = ["mailsift", "check", "--mode", "fast", "--json", "--repair", *sys.argv[1:]]
 try:
     main()
@@ -29,7 +31,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     ran = subprocess.run(
         [sys.executable, "-c", _CHECK, "Jane@hotnail.com", "info@mailinator.com", "nonsense", REPAIRED],
         capture_output=True,
-        env={"PATH": os.environ["PATH"], "MAILSIFT_HOME": str(home), "HOME": str(home)},  # noqa: TID251 - for a child
+        env=environment_for({"MAILSIFT_HOME": str(home), "HOME": str(home)}),
         cwd=Path(__file__).parents[3],
         text=True,
         timeout=60,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from mailsift import celery_app
 from mailsift.jobs.tasks import make_app, send_wake_ups
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
+from tests.support.child_processes import environment_for
 from tests.support.installation import settings_for, until
 from tests.support.ports import free_port
 from tests.support.servers import RedisServer
@@ -39,12 +39,9 @@ def flower(settings: Settings, folder: Path) -> Iterator[str]:
                 *("--address=127.0.0.1", f"--port={port}"),
             ],
             cwd=ROOT,
-            env={
-                "PATH": os.environ["PATH"],  # noqa: TID251 - for a child
-                "HOME": str(folder),
-                "FLOWER_UNAUTHENTICATED_API": "true",
-                **settings.environment(),
-            },
+            env=environment_for(
+                {"HOME": str(folder), "FLOWER_UNAUTHENTICATED_API": "true"}, settings.environment()
+            ),
             stdout=log,
             stderr=log,
         )

@@ -20,6 +20,7 @@ import pytest
 from mailsift.container import open_service
 from mailsift.metrics import MetricsPort
 from mailsift.settings import Settings
+from tests.support.child_processes import environment_for
 from tests.support.exposition import Exposed, scraped
 from tests.support.installation import ended, settings_for, until
 from tests.support.ports import free_port
@@ -85,7 +86,7 @@ def worker(settings: Settings, log: Path) -> Iterator[psutil.Process]:
         process = subprocess.Popen(
             [sys.executable, "-m", "mailsift", "worker"],
             cwd=ROOT,
-            env={"PATH": os.environ["PATH"], **settings.environment()},  # noqa: TID251 - for a child
+            env=environment_for(settings.environment()),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

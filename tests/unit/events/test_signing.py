@@ -9,14 +9,12 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
-import standardwebhooks
-import svix
 
 from mailsift.events.signing import KEY_BYTES, SECRET_BYTES, Vault, signed_headers, write_secret
 from mailsift.pipeline.errors import MailsiftError
+from tests.support.webhook_judges import JUDGES, judge, refusal
 
 BODY = '{"id":"1","data":{"name":"Zoë"}}'.encode()
-JUDGES = [standardwebhooks.Webhook, svix.Webhook]
 
 
 @pytest.fixture
@@ -24,35 +22,33 @@ def now() -> int:
     return int(time.time())  # noqa: TID251 - the judges read the wall clock themselves
 
 
-def judge(kind: type, secret: bytes, body: bytes, headers: dict[str, str]) -> None:
-    kind(write_secret(secret)).verify(body.decode(), headers)
-
-
-@pytest.mark.parametrize("kind", JUDGES)
-def test_a_judge_verifies_the_signature(kind: type, now: int) -> None:
+@pytest.mark.parametrize("library", JUDGES)
+def test_a_judge_verifies_the_signature(library: str, now: int) -> None:
     secret = secrets.token_bytes(32)
-    judge(kind, secret, BODY, signed_headers(str(uuid4()), now, BODY, [secret]))
+    judge(library, write_secret(secret), BODY.decode(), signed_headers(str(uuid4()), now, BODY, [secret]))
 
 
-@pytest.mark.parametrize("kind", JUDGES)
-def test_during_a_rotation_both_secrets_verify(kind: type, now: int) -> None:
+@pytest.mark.parametrize("library", JUDGES)
+def test_during_a_rotation_both_secrets_verify(library: str, now: int) -> None:
     new, old = secrets.token_bytes(32), secrets.token_bytes(32)
     headers = signed_headers(str(uuid4()), now, BODY, [new, old])
-    judge(kind, new, BODY, headers)
-    judge(kind, old, BODY, headers)
+    judge(library, write_secret(new), BODY.decode(), headers)
+    judge(library, write_secret(old), BODY.decode(), headers)
 
 
-@pytest.mark.parametrize("kind", JUDGES)
+@pytest.mark.parametrize("library", JUDGES)
 @pytest.mark.parametrize("change", ["body", "id", "timestamp", "secret", "age"])
-def test_a_judge_refuses_what_was_changed(kind: type, change: str, now: int) -> None:
+def test_a_judge_refuses_what_was_changed(library: str, change: str, now: int) -> None:
     secret = secrets.token_bytes(32)
     moment = now - 301 if change == "age" else now
     headers = signed_headers("msg", moment, BODY, [secret])
     if change in {"id", "timestamp"}:
         headers[f"webhook-{change}"] = str(now + 1)
     body = BODY.replace(b"1", b"2") if change == "body" else BODY
-    with pytest.raises((standardwebhooks.WebhookVerificationError, svix.WebhookVerificationError)):
-        judge(kind, secrets.token_bytes(32) if change == "secret" else secret, body, headers)
+    if change == "secret":
+        secret = secrets.token_bytes(32)
+    with pytest.raises(refusal(library)):
+        judge(library, write_secret(secret), body.decode(), headers)
 
 
 def test_the_secret_is_base64_of_its_bytes_behind_a_prefix() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from mailsift.settings import Settings
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE
 from mailsift.storage.states import JobState
 from tests.support.busy_installation import report_sessions, sql
+from tests.support.child_processes import environment_for
 from tests.support.installation import settings_for
 from tests.support.servers import RedisServer
 from tests.support.workers import ROOT
@@ -42,7 +42,7 @@ class Asker:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.throttle_client", provider],
             cwd=ROOT,
-            env={"PATH": os.environ["PATH"], **settings.environment()},  # noqa: TID251 - for a child
+            env=environment_for(settings.environment()),
             stdout=subprocess.PIPE,
             text=True,
         )
