@@ -115,8 +115,10 @@ def _elements(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
         raise _bad("Something follows the array.")
 
 
-# Not ijson (3.6 was tried): to its C parser 4,301 digits or 100,000 open brackets are a segmentation fault
-# and half a surrogate is "?", and it takes three times as long as Python's own, which says what is wrong.
+# Not ijson 3.6. On 200,000 objects its C parser takes 0.4 s, this one 0.7, its Python parser 5; but to the C
+# parser 4,301 digits are a segmentation fault, 100,000 open brackets take minutes, half a surrogate is "?",
+# and one element may fill the memory. What would have to stand before it (depth, digits, escapes, sizes, and
+# decimals made numbers again) is longer than this.
 class _Pieces:
     """A JSON text of which only a piece is in memory; one value may be `limit` characters long."""
 

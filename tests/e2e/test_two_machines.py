@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -15,7 +16,7 @@ from tests.support.installation import ended, until
 from tests.support.machines import network, servers, sides
 
 pytestmark = [pytest.mark.needs("root", "ip", "postgresql", "redis-server"), pytest.mark.timeout(400)]
-SEED, DOMAINS, ROWS = 13, 2_000, 100_000
+SEED, DOMAINS, ROWS = 13, 2_000, 30_000
 WORLD = {"seed": SEED, "domains": DOMAINS, "latency_ms": 40}
 
 
@@ -32,11 +33,16 @@ async def test_a_whole_machine_dies_and_every_row_comes_back_once(
             async with open_service(settings) as service:
                 for machine in machines:
                     machine.start()
+
+                async def both_are_up() -> bool:
+                    return len(workers(shared.database_url, UP)) == len(machines)
+
+                await until(both_are_up, within=90)
                 account, job_id = await submit(service, source)
 
                 async def both_hold_some() -> bool:
                     assert (await service.get(account, job_id)).finished_at is None, "too fast to be killed"
-                    return len(hosts(shared.database_url)) == len(machines)
+                    return len(workers(shared.database_url, AT_WORK)) == len(machines)
 
                 await until(both_hold_some, within=90, every=0.02)
                 assert machines[0].die() >= 3
@@ -46,11 +52,13 @@ async def test_a_whole_machine_dies_and_every_row_comes_back_once(
                 await check_complete(settings, service, account, view, source)
 
 
-def hosts(url: str) -> set[str]:
-    """Return the workers whose processes hold chunks."""
+UP = "SELECT DISTINCT crew FROM worker"
+AT_WORK = (
+    "SELECT DISTINCT w.crew FROM chunk c JOIN worker w ON w.owner = c.lease_owner WHERE c.state = 'leased'"
+)
+
+
+def workers(url: str, query: LiteralString) -> set[str]:
+    """Return the machines' workers that are up, or whose processes hold chunks."""
     with psycopg.connect(url) as connection:
-        rows = connection.execute(
-            "SELECT DISTINCT w.crew FROM chunk c JOIN worker w ON w.owner = c.lease_owner"
-            " WHERE c.state = 'leased'"
-        ).fetchall()
-    return {crew for (crew,) in rows}
+        return {worker for (worker,) in connection.execute(query).fetchall()}
