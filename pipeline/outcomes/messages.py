@@ -1,0 +1,427 @@
+"""Reads bounce messages and complaints.
+
+Bounces as DSN (RFC 3464, RFC 6533) and in the free text of servers that know no format; complaints as ARF
+(RFC 5965).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import quopri
+import re
+from collections.abc import Iterable, Iterator
+from email import message_from_bytes
+from email.header import decode_header, make_header
+from email.message import Message
+from email.parser import HeaderParser
+from email.utils import getaddresses, mktime_tz, parsedate_tz
+from typing import Final
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.outcomes.outcome import ACCEPTED, Diagnosis, Outcome, OutcomeKind, diagnose
+
+_MOST_TEXT = 200_000
+_MOST_RECIPIENTS = 1_000
+_MOST_PARTS = 200
+_STATUS_TYPES = frozenset({"message/delivery-status", "message/global-delivery-status"})
+_RETURNED_TYPES = frozenset(
+    {"message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers"}
+)
+
+_ACTIONS: Final = {
+    "failed": OutcomeKind.BOUNCED,
+    "delayed": OutcomeKind.DEFERRED,
+    "delivered": OutcomeKind.DELIVERED,
+    "relayed": OutcomeKind.DELIVERED,
+    "expanded": OutcomeKind.DELIVERED,
+}
+_STATUS_CLASSES: Final = {
+    "2": OutcomeKind.DELIVERED,
+    "4": OutcomeKind.DEFERRED,
+    "5": OutcomeKind.BOUNCED,
+}
+_FEEDBACK: Final = {
+    "abuse": OutcomeKind.COMPLAINED,
+    "fraud": OutcomeKind.COMPLAINED,
+    "virus": OutcomeKind.COMPLAINED,
+    "other": OutcomeKind.COMPLAINED,
+    "miscategorized": OutcomeKind.COMPLAINED,
+    "": OutcomeKind.COMPLAINED,
+    "opt-out": OutcomeKind.UNSUBSCRIBED,
+    "opt-out-list": OutcomeKind.UNSUBSCRIBED,
+}
+"""By Feedback-Type (RFC 5965 section 7.3, RFC 6430 and the opt-out types of older drafts); others tell of no
+complaint: "not-spam", "auth-failure", "dmarc"."""
+
+_ADDRESS = re.compile(
+    r'[^\s<>"(),:;@\[\]]{1,64}@(?:[^\s<>"(),:;@\[\]]{1,63}\.){1,8}[^\s<>"(),:;@\[\].]{2,63}'
+)
+
+
+def read_message(raw: bytes) -> tuple[Outcome, ...]:
+    """Return what a message reports, one outcome for each recipient it names; () where it reports nothing.
+
+    An absence note, a challenge or any other mail reports nothing.
+
+    Args:
+        raw: the message with its headers, with any line ends.
+
+    Raises:
+        MailsiftError: `malformed_message` for bytes that are no message.
+    """
+    try:
+        message = message_from_bytes(raw.lstrip(b"\r\n \t"))
+        parts = _parts(message)
+        if not message.keys():
+            raise MailsiftError("malformed_message", "There are no headers: this is no message.")
+        return tuple(_report(message, parts))[:_MOST_RECIPIENTS]
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
+        raise MailsiftError(
+            "malformed_message", "The message cannot be read."
+        ) from error  # RFC 5322's parser
+
+
+def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
+    feedback = next((part for part in parts if part.get_content_type() == "message/feedback-report"), None)
+    if feedback is not None:
+        return _complaints(message, feedback, parts)
+    groups = [group for part in parts if _holds_status(part) for group in _field_groups(part)]
+    recipients = [group for group in groups if group["Final-Recipient"] or group["Original-Recipient"]]
+    if recipients:
+        return _statuses(message, recipients, parts)
+    return _free_text(message, parts)
+
+
+def _parts(message: Message) -> list[Message]:
+    """Return the parts of a report, outermost first, without those of a message that was returned."""
+    found: list[Message] = []
+    waiting = [message]
+    while waiting and len(found) < _MOST_PARTS:
+        part = waiting.pop(0)
+        found.append(part)
+        payload = part.get_payload()
+        if part.get_content_maintype() == "multipart" and isinstance(payload, list):
+            waiting[:0] = [one for one in payload if isinstance(one, Message)]
+    return found
+
+
+# Delivery status notifications.
+
+
+def _holds_status(part: Message) -> bool:
+    """Say whether a part holds the fields of RFC 3464, also where it is labelled as a text."""
+    if part.get_content_type() in _STATUS_TYPES:
+        return True
+    return part.get_content_maintype() == "text" and bool(_STATUS_FIELDS.search(_text(part)))
+
+
+_STATUS_FIELDS = re.compile(
+    r"^(?:Final|Original)-Recipient:.*\n(?:.+\n){0,6}?(?:Action|Status):", re.MULTILINE
+)
+
+
+def _field_groups(part: Message) -> list[Message]:
+    """Return the groups of fields of a part (RFC 3464 section 2.1), in whatever encoding it came."""
+    payload = part.get_payload()
+    if isinstance(payload, list):
+        text = "\n\n".join(_as_text(block) for block in payload if isinstance(block, Message))
+        text = _decoded(text.encode("utf-8", "surrogateescape"), part)
+    else:
+        text = _text(part)
+    groups = re.split(r"\n[ \t]*\n", _plain_lines(text))
+    return [HeaderParser().parsestr(group.lstrip("\n")) for group in groups if ":" in group]
+
+
+def _as_text(block: Message) -> str:
+    fields = "\n".join(f"{name}: {value}" for name, value in block.raw_items())
+    payload = block.get_payload()
+    if isinstance(payload, list):
+        return "\n\n".join([fields, *(_as_text(one) for one in payload if isinstance(one, Message))])
+    return f"{fields}\n\n{payload or ''}"
+
+
+def _statuses(message: Message, recipients: Iterable[Message], parts: list[Message]) -> Iterator[Outcome]:
+    original = _returned(parts)
+    for group in recipients:
+        status = str(group["Status"] or "").strip()
+        action = str(group["Action"] or "").split("(")[0].strip().lower()
+        kind = _ACTIONS.get(action) or _STATUS_CLASSES.get(status[:1])
+        address = _sent_to(group, original)
+        if kind and address:
+            yield Outcome(
+                address=address,
+                kind=kind,
+                happened_at=_date(group["Last-Attempt-Date"], message["Date"], message["Received"]),
+                diagnosis=_diagnosis(group, kind, status, address, parts),
+                origin="dsn",
+                message_id=_message_id(original),
+            )
+
+
+def _diagnosis(
+    group: Message, kind: OutcomeKind, status: str, address: str, parts: list[Message]
+) -> Diagnosis:
+    """Read the server's words; where the fields say nothing definite the text for people may."""
+    if kind is OutcomeKind.DELIVERED:
+        return ACCEPTED
+    permanent = kind is OutcomeKind.BOUNCED
+    words = " ".join(_header(group["Diagnostic-Code"]).split())
+    found = diagnose(words, status=status, permanent=permanent)
+    if found.answer is Answer.UNCLEAR and not found.smtp_code:
+        told = diagnose(_words_about(address, _prose(parts)), permanent=permanent)
+        return told if told.answer is not Answer.UNCLEAR else found
+    return found
+
+
+def _sent_to(group: Message, original: Message | None) -> str:
+    """Return the address the message was sent to: what failed may be where it was forwarded to."""
+    first = _recipient(group["Original-Recipient"])
+    final = _recipient(group["Final-Recipient"])
+    if first:
+        return first
+    named = (
+        [address for _, address in getaddresses([_header(original["To"])]) if "@" in address]
+        if original
+        else []
+    )
+    listed = {address.casefold() for address in named}
+    return named[0] if len(named) == 1 and final and final.casefold() not in listed else final
+
+
+def _recipient(field: str | None) -> str:
+    """Return the address of a field such as "rfc822; <jane@example.com>" (RFC 3464 section 2.3, RFC 6533)."""
+    kind, _, rest = _header(field).partition(";")
+    if not rest:
+        kind, rest = "rfc822", kind
+    if kind.strip().lower() not in {"rfc822", "utf-8", "smtp", "internet", "unknown"}:
+        return ""
+    text = _XTEXT.sub(lambda found: chr(int(found[1] or found[2], 16)), rest)
+    found = _ADDRESS.search(text) or _QUOTED_ADDRESS.search(text)
+    return found[0] if found else ""
+
+
+_XTEXT = re.compile(r"\\x\{(10[0-9A-Fa-f]{4}|[0-9A-Fa-f]{2,5})\}|\+([0-9A-F]{2})(?=[^\s]*@)")
+_QUOTED_ADDRESS = re.compile(r'"[^"\r\n]{1,64}"@[\w.-]{1,255}')
+
+
+# Complaints.
+
+
+def _complaints(message: Message, feedback: Message, parts: list[Message]) -> Iterator[Outcome]:
+    fields = next(iter(_field_groups(feedback)), Message())
+    kind = _FEEDBACK.get(_header(fields["Feedback-Type"]).strip().lower())
+    original = _returned(parts)
+    if kind is None:
+        return
+    for address in _complained_about(fields, original):
+        happened = _date(fields["Arrival-Date"], fields["Received-Date"], message["Date"])
+        yield Outcome(address, kind, happened, ACCEPTED, "arf", _message_id(original))
+
+
+def _complained_about(fields: Message, original: Message | None) -> list[str]:
+    """Return whom the message had been sent to; a report may have it taken out of some of its fields."""
+    named = [_recipient(value) for value in fields.get_all("Original-Rcpt-To", [])]
+    if not any(named) and original is not None:
+        lists = (original.get_all(name, []) for name in ("X-HmXmrOriginalRecipient", "Delivered-To", "To"))
+        named = next(
+            ([_recipient(one) for one in values] for values in lists if any(map(_recipient, values))), []
+        )
+    return list(dict.fromkeys(filter(None, named)))
+
+
+# What servers write that know no report format.
+
+_DAEMON = re.compile(
+    r"mailer[-_. ]?daemon|postmaster|mail delivery|mail[-_. ]?system|bounce|mdaemon", re.IGNORECASE
+)
+_ABSENCE = re.compile(
+    r"out of (?:the )?office|auto(?:matic|mated)?[ -]?(?:reply|response|antwort)|abwesen|absen[ct]|vacation"
+    r"|on leave"
+    r"|away from|fuera de (?:la )?oficina|risposta automatica|réponse automatique|not in the office",
+    re.IGNORECASE,
+)
+_FAILED = re.compile(
+    r"(?<![\d.])[45]\d\d[ \-#]|\b[45]\.\d{1,3}\.\d{1,3}\b|undeliver"
+    r"|(?:could|can|was|were|has|have|will)(?: ?not|n.t)(?: be| been| able)?.{0,30}deliver"
+    r"|deliver(?:y|ing).{0,40}(?:fail|error|impossible)|fail(?:ed|ure).{0,40}deliver"
+    r"|unknown user|user unknown|no such user|returned to sender|permanent(?: fatal)? error|unzustellbar"
+    r"|non[- ]distribu|no se (?:ha )?pud?o entregar|nicht zugestellt|impossibile recapitare|nie zosta",
+    re.IGNORECASE,
+)
+_STILL_TRYING = re.compile(
+    r"will (?:be |keep |continue )(?:retr|try|to try|to be tried)|still (?:try|being tried)"
+    r"|has (?:not yet|been delayed)"
+    r"|delivery (?:is )?delayed|warning message only|no action is required|not necessary to resend"
+    r"|do not need to resend|delayed (?:mail|\d)|temporarily delayed|has not been delivered to all",
+    re.IGNORECASE,
+)
+_GIVEN_UP = re.compile(
+    r"given up|giving up|permanent|final(?:ly)? fail|has failed|returned to sender|could not be delivered"
+    r"|no longer|undeliverable",
+    re.IGNORECASE,
+)
+_COPY = re.compile(
+    r"^[ \t>]*(?:-{2,}.{0,20}(?:below this line is a copy|this is a copy of|original message|returned message"
+    r"|message header|copy of the message|transcript of mail|header of the original|headers? follow)"
+    r"|original message (?:headers?|follows)|received: from )",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _free_text(message: Message, parts: list[Message]) -> Iterator[Outcome]:
+    """Read a bounce in prose (qmail, Exim, older Sendmail and others)."""
+    named = _ADDRESS.findall(" ".join(_header(value) for value in message.get_all("X-Failed-Recipients", [])))
+    if not named and not _is_bounce(message):
+        return
+    prose = _prose(parts)
+    if not _FAILED.search(prose):
+        return
+    waits = _STILL_TRYING.search(prose) and not _GIVEN_UP.search(prose)
+    kind = OutcomeKind.DEFERRED if waits else OutcomeKind.BOUNCED
+    original = _returned(parts)
+    for address in dict.fromkeys(named or _blamed(message, prose)):
+        diagnosis = diagnose(_words_about(address, prose), permanent=kind is OutcomeKind.BOUNCED)
+        yield Outcome(address, kind, _date(message["Date"]), diagnosis, "bounce", _message_id(original))
+
+
+def _is_bounce(message: Message) -> bool:
+    subject = _header(message["Subject"])
+    automatic = (
+        message["X-Autoreply"] or message["X-Autorespond"] or message["X-Auto-Response-Suppress"] == "OOF"
+    )
+    if automatic or _ABSENCE.search(subject):
+        return False
+    return bool(_DAEMON.search(_header(message["From"]))) or str(message["Return-Path"] or "").strip() == "<>"
+
+
+def _blamed(message: Message, prose: str) -> list[str]:
+    """Return the addresses that a text calls undeliverable: those that stand first in a line, else any."""
+    ours = {
+        address.casefold() for _, address in getaddresses([_header(message[name]) for name in ("From", "To")])
+    }
+    lines = [found["address"] for found in _LINE_ADDRESS.finditer(prose)]
+    anywhere = [found for found in _ADDRESS.findall(prose) if not _DAEMON.search(found)]
+    return [
+        address
+        for address in (lines or anywhere[:1])
+        if address.casefold().strip(".") not in ours and address
+    ] or [address for address in anywhere if address.casefold() not in ours][:1]
+
+
+_LINE_ADDRESS = re.compile(
+    r"^[ \t*>-]{0,8}(?:(?:to|recipient|address|rcpt to|user|e-?mail)\s*:\s*)?"
+    rf"<?(?P<address>{_ADDRESS.pattern})>?"
+    r"(?=[ \t]*(?:$|[:;,(.]|-{1,3}[ \t]))",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+def _words_about(address: str, prose: str) -> str:
+    """Return what a text says behind an address, up to the next one it blames, or all it says."""
+    place = prose.casefold().find(address.casefold())
+    behind = prose[place + len(address) :] if place >= 0 else prose
+    after = next(
+        (found.start() for found in _LINE_ADDRESS.finditer(behind) if found["address"] != address), None
+    )
+    block = " ".join(behind[:after].split())[:1_500]
+    coded = re.search(r"(?<![\d.])[45]\d\d[ \-].*", block)
+    return (
+        coded[0]
+        if coded
+        else block
+        if _FAILED.search(block) or place < 0
+        else " ".join(prose.split())[:1_500]
+    )
+
+
+# Parts, headers and texts.
+
+
+def _prose(parts: list[Message]) -> str:
+    """Return what a report says to people, without the message it returns."""
+    texts = [_text(part) for part in parts if part.get_content_type() == "text/plain"]
+    if not any(text.strip() for text in texts):
+        pages = [_text(part) for part in parts if part.get_content_type() == "text/html"]
+        texts = [html.unescape(_TAG.sub(lambda tag: _between(tag[0]), page)) for page in pages]
+    prose = _plain_lines("\n".join(texts))[:_MOST_TEXT]
+    copy = _COPY.search(prose)
+    return prose[: copy.start()] if copy and copy.start() else prose
+
+
+_TAG = re.compile(
+    r"<!--.*?-->|<(?:style|script)\b.*?</(?:style|script)>|</?[a-zA-Z][^<>]{0,2000}>", re.DOTALL
+)
+
+
+def _between(tag: str) -> str:
+    return "\n" if re.match(r"</?(?:p|br|div|tr|td|li|h\d|table)\b", tag, re.IGNORECASE) else ""
+
+
+def _text(part: Message) -> str:
+    payload = part.get_payload()
+    if isinstance(payload, list):
+        return ""
+    return _decoded(str(payload).encode("utf-8", "surrogateescape"), part)
+
+
+def _decoded(data: bytes, part: Message) -> str:
+    encoding = str(part["Content-Transfer-Encoding"] or "").strip().lower()
+    try:
+        if encoding == "base64":
+            data = base64.b64decode(data)
+        elif encoding == "quoted-printable":
+            data = quopri.decodestring(data)
+    except (binascii.Error, ValueError):
+        pass  # sent as something else than it says: read as it is
+    try:
+        return data[:_MOST_TEXT].decode(str(part.get_content_charset() or "utf-8"), "replace")
+    except (LookupError, ValueError):
+        return data[:_MOST_TEXT].decode("utf-8", "replace")
+
+
+def _returned(parts: list[Message]) -> Message | None:
+    """Return the headers of the message a report is about, where it brought them."""
+    for part in parts:
+        if part.get_content_type() in _RETURNED_TYPES:
+            payload = part.get_payload()
+            if isinstance(payload, list):
+                return payload[0] if payload and isinstance(payload[0], Message) else None
+            return HeaderParser().parsestr(_plain_lines(_text(part)).lstrip("\n"))
+    for part in parts:  # in prose, behind a line
+        copy = _COPY.search(_plain_lines(_text(part)))
+        if copy:
+            rest = _plain_lines(_text(part))[copy.start() :].partition("\n")[2].lstrip("\n-= \t")
+            return HeaderParser().parsestr(rest)
+    return None
+
+
+def _plain_lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _header(value: object) -> str:
+    """Return a header's text; its encoded words (RFC 2047) read, or as they stand where that fails."""
+    text = str(value or "")
+    try:
+        return str(make_header(decode_header(text))) if "=?" in text else text
+    except (LookupError, ValueError):
+        return text
+
+
+def _message_id(original: Message | None) -> str:
+    return str(original["Message-ID"] or "").strip(" <>\r\n\t")[:255] if original else ""
+
+
+def _date(*values: object) -> float:
+    """Return the first date that can be read, in epoch seconds (UTC where it names no zone); else 0."""
+    for value in values:
+        parsed = parsedate_tz(str(value or "").rpartition(";")[2])
+        if parsed:
+            try:
+                return float(mktime_tz(parsed))
+            except (OverflowError, ValueError):
+                continue
+    return 0.0

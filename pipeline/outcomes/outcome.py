@@ -1,0 +1,130 @@
+"""An outcome: what happened to one message for one address, and what it says about the mailbox."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.replies.classifier import SmtpReply, classify
+from mailsift.pipeline.replies.redaction import redact
+from mailsift.pipeline.replies.table import Stage
+
+
+class OutcomeKind(StrEnum):
+    """What happened."""
+
+    DELIVERED = "delivered"
+    BOUNCED = "bounced"  # given up: it will not arrive
+    DEFERRED = "deferred"  # not yet: it is tried again
+    COMPLAINED = "complained"  # the reader called it spam
+    UNSUBSCRIBED = "unsubscribed"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What a diagnostic says, by our own reply table and not by the reporter's category.
+
+    Attributes:
+        answer: the conclusion about the mailbox.
+        rule: id of the reply rule that decided, "" when there was nothing to read.
+        smtp_code: three digits, 0 when none was named.
+        enhanced: RFC 3463 code such as "5.1.1", or "".
+        text: the words, redacted; at most 300 characters.
+    """
+
+    answer: Answer
+    rule: str = ""
+    smtp_code: int = 0
+    enhanced: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened to one message for one address.
+
+    Attributes:
+        address: as the report names it; not yet parsed.
+        kind: what happened.
+        happened_at: epoch seconds; 0 when the report does not say.
+        diagnosis: what the receiving server said about the mailbox.
+        origin: who reports it: "dsn", "arf", "bounce", "ses", "file" and so on.
+        message_id: the sender's name for the message, or "".
+    """
+
+    address: str
+    kind: OutcomeKind
+    happened_at: float
+    diagnosis: Diagnosis
+    origin: str
+    message_id: str = ""
+
+
+NOTHING_SAID = Diagnosis(Answer.UNCLEAR)
+"""Of a bounce without a word why."""
+
+ACCEPTED = Diagnosis(Answer.ACCEPTED)
+"""Of a message that was delivered, complained about or unsubscribed from: the mailbox is there."""
+
+_TYPE = re.compile(r"\A\s*[A-Za-z][\w-]{0,30}\s*;\s*")  # RFC 3464 section 2.1.2: "smtp; 550 …"
+_CODE = re.compile(r"(?<![\d.\w])(?:SMTP;?\s?)?([245]\d\d)(?=[\s\-;:,.)]|\Z)(?!\.\d)", re.IGNORECASE)
+_ENHANCED = re.compile(r"(?<![\w.])([245]\.\d{1,3}\.\d{1,3})(?![\w.]*\d)")
+_OWN_LIST = re.compile(
+    r"suppress(?:ed|ion)|not delivering to previously bounced|drop(?:ped|list)|previously bounced"
+    r"|previously unsubscribed"
+    r"|bounced address|on (?:the|our|your) (?:global )?(?:block|suppression|bounce) ?list"
+    r"|recent history of (?:bouncing|hard bounces)|recipient has unsubscribed|unsubscribed address",
+    re.IGNORECASE,
+)
+_GAVE_UP_WAITING = re.compile(
+    r"\b(?:expired|too old|timed? ?out|queue (?:time|lifetime)|retry time(?:out)?|time limit"
+    r"|max(?:imum)? (?:retry|time)"
+    r"|temporarily (?:suspended|deferred)|connection (?:refused|reset|lost)|no route to host"
+    r"|unable to connect|could ?n.t connect|can ?not connect)\b",
+    re.IGNORECASE,
+)
+_DOMAIN_TROUBLE = re.compile(
+    r"host or domain name not found|name service error|no such domain|domain (?:does not|doesn.t) exist"
+    r"|domain not found|host unknown|unknown host|unrouteable mail domain|all relevant mx records"
+    r"|no mx(?: records?)?\b|nxdomain|dns (?:error|failure|lookup)|null ?mx|bad destination (?:host|system)",
+    re.IGNORECASE,
+)
+
+
+def diagnose(text: str, *, status: str = "", permanent: bool = True) -> Diagnosis:
+    """Read a diagnostic.
+
+    A list of the sender's own ("suppressed") never asked the mailbox, silence until a time was up is no
+    refusal, and a domain that was not found is for DNS to say: none of them speaks of the mailbox.
+
+    Args:
+        text: the server's words with whatever stands around them; may be hostile and of any length.
+        status: RFC 3463 code that was reported beside it, or "".
+        permanent: the sender has given up; decides where neither words nor status hold a code.
+    """
+    words = _TYPE.sub("", text[:2_000])
+    if not words.strip() and not status:
+        return NOTHING_SAID
+    found = _ENHANCED.search(words) or _ENHANCED.search(status)
+    enhanced = found[1] if found else ""
+    code = _code(words, enhanced, permanent=permanent)
+    reading = classify(SmtpReply(Stage.RCPT, code, enhanced, words))
+    answer = reading.answer
+    if _OWN_LIST.search(words) or _DOMAIN_TROUBLE.search(words) or answer is Answer.ACCEPTED:
+        answer = Answer.UNCLEAR
+    elif answer in {Answer.NOT_FOUND, Answer.DISABLED} and _GAVE_UP_WAITING.search(words):
+        answer = Answer.TEMPORARY
+    named = _CODE.search(words)
+    return Diagnosis(answer, reading.rule, int(named[1]) if named else 0, enhanced, redact(words))
+
+
+def _code(words: str, enhanced: str, *, permanent: bool) -> int:
+    """Return the code to read the words with: the first one named, else what is known of the failure."""
+    codes = [int(code) for code in _CODE.findall(words) if code[0] != "2"]
+    if codes:
+        return codes[0]
+    if enhanced and enhanced[0] in "45":
+        return 550 if enhanced[0] == "5" else 450
+    return 550 if permanent else 450

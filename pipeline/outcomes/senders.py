@@ -1,0 +1,370 @@
+"""Reads what mail senders' webhooks post: the diagnostic is read, their category is not believed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import mktime_tz, parseaddr, parsedate_tz
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
+
+Json: TypeAlias = Mapping[str, Any]
+
+_LATEST = 4_102_444_800.0  # the year 2100: a larger number counts milliseconds
+_MOST_EVENTS = 10_000
+
+
+class SenderKind(StrEnum):
+    """The mail senders whose webhooks are understood."""
+
+    SES = "ses"
+    SENDGRID = "sendgrid"
+    POSTMARK = "postmark"
+    MAILGUN = "mailgun"
+    BREVO = "brevo"
+    SPARKPOST = "sparkpost"
+    LISTMONK = "listmonk"
+
+
+def read_webhook(sender: SenderKind, body: bytes) -> tuple[Outcome, ...]:
+    """Return the outcomes a webhook's body tells of; () for other events (opened, clicked, sent).
+
+    Args:
+        sender: who posts it.
+        body: the request's body; of SES the `Message` of the SNS notification.
+
+    Raises:
+        MailsiftError: `malformed_outcome` for what is not such a body.
+    """
+    try:
+        posted = json.loads(body)
+        events = posted if isinstance(posted, list) else _unfolded(posted)
+        read = _READERS[sender]
+        return tuple(outcome for event in events[:_MOST_EVENTS] for outcome in read(_object(event)))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise MailsiftError("malformed_outcome", f"This is no webhook of {sender.value}.") from error
+
+
+def _unfolded(posted: Any) -> list[Any]:
+    """Return the events of a body: most post one, some put them in an envelope."""
+    for name in ("events", "results", "Messages"):
+        held = posted.get(name)
+        if isinstance(held, list):
+            return held
+    data = posted.get("data")
+    return data["results"] if isinstance(data, dict) and isinstance(data.get("results"), list) else [posted]
+
+
+def _object(value: Any) -> Json:
+    if not isinstance(value, dict):
+        raise TypeError(value.__class__.__name__)
+    return value
+
+
+def _at(record: Json, path: str) -> Any:
+    """Return what stands at a path such as "mail.messageId"; None where there is nothing."""
+    value: Any = record
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _text(record: Json, *paths: str) -> str:
+    """Return the first text (or number) that stands at one of the paths."""
+    values = (_at(record, path) for path in paths)
+    return next(
+        (str(value) for value in values if isinstance(value, str | int | float) and str(value).strip()), ""
+    )
+
+
+def epoch(value: object) -> float:
+    """Return epoch seconds of a time in seconds, milliseconds, ISO 8601 or RFC 5322; 0 when it is none.
+
+    A time without a zone is taken as UTC.
+    """
+    text = str(value if value is not None else "").strip()
+    try:
+        number = float(text)
+        return max(0.0, number / 1_000 if number > _LATEST else number) if number < _LATEST * 1_000 else 0.0
+    except ValueError:
+        pass
+    try:
+        parsed = datetime.fromisoformat(text.removesuffix(" UTC"))
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        found = parsedate_tz(text)
+        return float(mktime_tz(found)) if found else 0.0
+
+
+def _outcome(  # noqa: PLR0913 - the fields of what is made
+    sender: SenderKind,
+    kind: OutcomeKind,
+    address: str,
+    when: object,
+    *,
+    words: str = "",
+    status: str = "",
+    message_id: str = "",
+) -> Iterator[Outcome]:
+    shown = parseaddr(address)[1] if "<" in address else address.strip()
+    if "@" not in shown:
+        return
+    failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
+    diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
+    yield Outcome(shown, kind, epoch(when), diagnosis, sender.value, message_id.strip("<> ")[:255])
+
+
+# Amazon SES, by event publishing and by identity notifications (its developer guide, "Event publishing").
+
+
+def _ses(event: Json) -> Iterator[Outcome]:
+    name = _text(event, "eventType", "notificationType").lower().replace(" ", "")
+    message_id = _text(event, "mail.messageId")
+    if name == "subscription":
+        if _at(event, "subscription.newTopicPreferences.unsubscribeAll"):
+            for address in _at(event, "mail.destination") or ():
+                yield from _outcome(
+                    SenderKind.SES,
+                    OutcomeKind.UNSUBSCRIBED,
+                    address,
+                    _text(event, "subscription.timestamp"),
+                    message_id=message_id,
+                )
+        return
+    if name not in _SES_EVENTS:
+        return
+    kind, part, recipients = _SES_EVENTS[name]
+    told = _object(event[part])
+    if name == "bounce" and told.get("bounceType") == "Transient":
+        kind = OutcomeKind.BOUNCED if _gave_up(told) else OutcomeKind.DEFERRED
+    for recipient in told[recipients]:
+        fields = recipient if isinstance(recipient, dict) else {"emailAddress": recipient}
+        yield from _outcome(
+            SenderKind.SES,
+            kind,
+            _text(fields, "emailAddress"),
+            _text(told, "timestamp", "arrivalDate") or _text(event, "mail.timestamp"),
+            words=_text(fields, "diagnosticCode") or _text(told, "bounceSubType", "delayType"),
+            status=_text(fields, "status"),
+            message_id=message_id,
+        )
+
+
+_SES_EVENTS: Final = {
+    "bounce": (OutcomeKind.BOUNCED, "bounce", "bouncedRecipients"),
+    "complaint": (OutcomeKind.COMPLAINED, "complaint", "complainedRecipients"),
+    "delivery": (OutcomeKind.DELIVERED, "delivery", "recipients"),
+    "deliverydelay": (OutcomeKind.DEFERRED, "deliveryDelay", "delayedRecipients"),
+}
+
+
+def _gave_up(bounce: Json) -> bool:
+    """Say whether SES gave a message up; a soft bounce that it calls transient is not tried again by SES."""
+    actions = {str(_at(one, "action")).lower() for one in bounce.get("bouncedRecipients", ()) if one}
+    return "failed" in actions
+
+
+# Twilio SendGrid ("Event Webhook Reference").
+
+_SENDGRID: Final = {
+    "delivered": OutcomeKind.DELIVERED,
+    "deferred": OutcomeKind.DEFERRED,
+    "bounce": OutcomeKind.BOUNCED,
+    "blocked": OutcomeKind.BOUNCED,
+    "dropped": OutcomeKind.BOUNCED,
+    "spamreport": OutcomeKind.COMPLAINED,
+    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
+    "group_unsubscribe": OutcomeKind.UNSUBSCRIBED,
+}
+
+
+def _sendgrid(event: Json) -> Iterator[Outcome]:
+    kind = _SENDGRID.get(_text(event, "event").lower())
+    if kind:
+        yield from _outcome(
+            SenderKind.SENDGRID,
+            kind,
+            _text(event, "email"),
+            _text(event, "timestamp"),
+            words=_text(event, "reason", "response"),
+            status=_text(event, "status"),
+            message_id=_text(event, "smtp-id", "sg_message_id"),
+        )
+
+
+# Postmark ("Webhooks", "Bounce types"): an automatic answer or a challenge is no bounce.
+
+_POSTMARK_NO_BOUNCE: Final = frozenset(
+    {"AutoResponder", "Subscribe", "AddressChange", "ChallengeVerification", "OpenRelayTest", "TestBounce"}
+    | {"InboundError", "TemplateRenderingFailed", "SMTPApiError"}
+)
+
+
+def _postmark(event: Json) -> Iterator[Outcome]:
+    kind = _postmark_kind(event)
+    if kind:
+        yield from _outcome(
+            SenderKind.POSTMARK,
+            kind,
+            _text(event, "Email", "Recipient"),
+            _text(event, "BouncedAt", "DeliveredAt", "ChangedAt", "ReceivedAt"),
+            words=_text(event, "Details", "Description"),
+            message_id=_text(event, "MessageID"),
+        )
+
+
+def _postmark_kind(event: Json) -> OutcomeKind | None:
+    record, kind = _text(event, "RecordType"), _text(event, "Type", "SuppressionReason")
+    if record == "SubscriptionChange":
+        by_hand = event.get("SuppressSending") is True and kind == "ManualSuppression"
+        return OutcomeKind.UNSUBSCRIBED if by_hand else None
+    if record == "Bounce":
+        if kind in {"Unsubscribe", "SpamComplaint"}:
+            return OutcomeKind.UNSUBSCRIBED if kind == "Unsubscribe" else OutcomeKind.COMPLAINED
+        if kind in _POSTMARK_NO_BOUNCE:
+            return None
+        return OutcomeKind.DEFERRED if kind == "Transient" else OutcomeKind.BOUNCED
+    return {"Delivery": OutcomeKind.DELIVERED, "SpamComplaint": OutcomeKind.COMPLAINED}.get(record)
+
+
+# Mailgun ("Event structure").
+
+
+def _mailgun(event: Json) -> Iterator[Outcome]:
+    data = event.get("event-data", event)
+    name = _text(data, "event").lower()
+    kind = _MAILGUN.get(name)
+    if kind is OutcomeKind.BOUNCED and _text(data, "severity") == "temporary":
+        kind = OutcomeKind.DEFERRED
+    if kind:
+        code = _text(data, "delivery-status.code")
+        words = _text(data, "delivery-status.message", "delivery-status.description", "error", "reason")
+        yield from _outcome(
+            SenderKind.MAILGUN,
+            kind,
+            _text(data, "recipient"),
+            _text(data, "timestamp"),
+            words=f"{code} {words}" if not words[:3].isdecimal() else words,
+            status=_text(data, "delivery-status.enhanced-code"),
+            message_id=_text(data, "message.headers.message-id"),
+        )
+
+
+_MAILGUN: Final = {
+    "delivered": OutcomeKind.DELIVERED,
+    "failed": OutcomeKind.BOUNCED,
+    "bounced": OutcomeKind.BOUNCED,
+    "dropped": OutcomeKind.BOUNCED,
+    "complained": OutcomeKind.COMPLAINED,
+    "unsubscribed": OutcomeKind.UNSUBSCRIBED,
+}
+
+
+# Brevo ("Transactional webhooks" and "Marketing webhooks").
+
+_BREVO: Final = {
+    "delivered": OutcomeKind.DELIVERED,
+    "hard_bounce": OutcomeKind.BOUNCED,
+    "soft_bounce": OutcomeKind.DEFERRED,
+    "deferred": OutcomeKind.DEFERRED,
+    "blocked": OutcomeKind.BOUNCED,
+    "invalid_email": OutcomeKind.BOUNCED,
+    "invalid": OutcomeKind.BOUNCED,
+    "spam": OutcomeKind.COMPLAINED,
+    "complaint": OutcomeKind.COMPLAINED,
+    "unsubscribed": OutcomeKind.UNSUBSCRIBED,
+    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
+}
+
+
+def _brevo(event: Json) -> Iterator[Outcome]:
+    kind = _BREVO.get(_text(event, "event").lower().replace("hardbounce", "hard_bounce").replace(" ", "_"))
+    if kind:
+        yield from _outcome(
+            SenderKind.BREVO,
+            kind,
+            _text(event, "email"),
+            _text(event, "ts_epoch", "ts_event", "ts", "date"),
+            words=_text(event, "reason"),
+            message_id=_text(event, "message-id"),
+        )
+
+
+# SparkPost and Bird ("Event reference").
+
+_SPARKPOST: Final = {
+    "delivery": OutcomeKind.DELIVERED,
+    "bounce": OutcomeKind.BOUNCED,
+    "out_of_band": OutcomeKind.BOUNCED,
+    "policy_rejection": OutcomeKind.BOUNCED,
+    "delay": OutcomeKind.DEFERRED,
+    "spam_complaint": OutcomeKind.COMPLAINED,
+    "list_unsubscribe": OutcomeKind.UNSUBSCRIBED,
+    "link_unsubscribe": OutcomeKind.UNSUBSCRIBED,
+}
+
+
+def _sparkpost(event: Json) -> Iterator[Outcome]:
+    envelope = event.get("msys", event)
+    told = next(iter(envelope.values()), {}) if "msys" in event else envelope
+    kind = _SPARKPOST.get(_text(told, "type"))
+    if kind:
+        yield from _outcome(
+            SenderKind.SPARKPOST,
+            kind,
+            _text(told, "raw_rcpt_to", "rcpt_to"),
+            _text(told, "timestamp"),
+            words=_text(told, "raw_reason", "reason"),
+            message_id=_text(told, "message_id"),
+        )
+
+
+# listmonk: its bounces as /api/bounces lists them, and as its own bounce webhook takes them ("Bounces").
+
+_LISTMONK: Final = {
+    "hard": OutcomeKind.BOUNCED,
+    "soft": OutcomeKind.DEFERRED,
+    "complaint": OutcomeKind.COMPLAINED,
+    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
+    "unsubscribed": OutcomeKind.UNSUBSCRIBED,
+}
+
+
+def _listmonk(event: Json) -> Iterator[Outcome]:
+    kind = _LISTMONK.get(_text(event, "type").lower())
+    if kind:
+        meta = _meta(event.get("meta"))
+        yield from _outcome(
+            SenderKind.LISTMONK,
+            kind,
+            _text(event, "email"),
+            _text(event, "created_at") or _text(meta, "timestamp", "date"),
+            words=_text(
+                meta, "diagnostic", "diagnostic_code", "diagnosticCode", "reason", "response", "error"
+            ),
+            status=_text(meta, "status"),
+            message_id=_text(meta, "message_id", "messageId"),
+        )
+
+
+def _meta(value: Any) -> Json:
+    """Return listmonk's `meta`, an object or the JSON text of one, or a plain reason."""
+    held = json.loads(value) if isinstance(value, str) and value.lstrip().startswith("{") else value
+    if isinstance(held, dict):
+        return held
+    return {"reason": held} if isinstance(held, str) else {}
+
+
+_READERS: Final[dict[SenderKind, Callable[[Json], Iterator[Outcome]]]] = {
+    SenderKind.SES: _ses,
+    SenderKind.SENDGRID: _sendgrid,
+    SenderKind.POSTMARK: _postmark,
+    SenderKind.MAILGUN: _mailgun,
+    SenderKind.BREVO: _brevo,
+    SenderKind.SPARKPOST: _sparkpost,
+    SenderKind.LISTMONK: _listmonk,
+}
