@@ -16,6 +16,7 @@ from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
 from mailsift.jobs.admin.service import Operations
 from mailsift.jobs.drafts import Drafts
+from mailsift.jobs.outcomes.service import OutcomeService
 from mailsift.jobs.plans import Planner
 from mailsift.jobs.schedules.service import ScheduleService
 from mailsift.jobs.service import JobService
@@ -38,6 +39,7 @@ class ApiParts:
         plans: what lists will take.
         webhooks, schedules: what can be asked of them.
         operations: what operators see and do.
+        outcomes: what became of messages that accounts sent.
         usage: what accounts use.
         budget: what keys may ask over MCP.
         answers: what requests with an Idempotency-Key were answered.
@@ -57,6 +59,7 @@ class ApiParts:
     webhooks: WebhookService
     schedules: ScheduleService
     operations: Operations
+    outcomes: OutcomeService
     usage: UsageMeter
     budget: Budget
     answers: AnswerStore

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.erasure import Eraser
     from mailsift.jobs.forecasts import Forecasts
     from mailsift.jobs.intake.models import IntakeLimits
+    from mailsift.jobs.outcomes.service import OutcomeService
     from mailsift.jobs.plans import Planner
     from mailsift.jobs.schedules.runs import ScheduleRuns
     from mailsift.jobs.schedules.service import ScheduleService
@@ -243,6 +244,20 @@ class Container:
             waker=self.waker,
             clock=self.clock,
             scratch=self._scratch,
+        )
+
+    @cached_property
+    def outcomes(self) -> OutcomeService:
+        """What accounts told of messages they really sent."""
+        from mailsift.jobs.outcomes.service import OutcomeService
+        from mailsift.pipeline.outcomes.history import OutcomePolicy
+
+        return OutcomeService(
+            database=self.database,
+            vault=self._vault,
+            policy=OutcomePolicy(),
+            clock=self.clock,
+            token=secrets.token_bytes,
         )
 
     @cached_property
@@ -590,6 +605,7 @@ class Container:
             open_validator=await self._validator_maker(edited=True),
             count=count_verdict,
             used=used,
+            sent=self.outcomes.facts_or_none,
         )
 
     @cached_property
@@ -622,6 +638,7 @@ class Container:
             open_validator=self._test_validator,
             count=lambda _status, _result: None,
             used=used,
+            sent=self.outcomes.facts_or_none,
         )
 
     async def _usage(self) -> UsageMeter:
@@ -664,6 +681,7 @@ class Container:
             webhooks=self.webhooks,
             schedules=self.schedules,
             operations=self.operations,
+            outcomes=self.outcomes,
             usage=usage,
             budget=Budget(self.rate_limit, self.settings.mcp_budget),
             answers=AnswerStore(database=self.database, vault=self._vault),
@@ -703,6 +721,7 @@ class Container:
                 test_validator=self._test_validator(),
                 work_plan=replace(work_plan, **(self._other.work_plan or {})),
                 terms=terms,
+                outcomes=self.outcomes,
             ),
             steps=StepWorker(
                 database=self.database,

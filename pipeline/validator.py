@@ -52,6 +52,7 @@ class ValidationRequest:
         final: nobody will come back: judge what is known now.
         list_id: names the list the frame is of: a jump in refusals is a matter within one list.
         owner: who asks; answers about mailboxes are used again for the same owner only.
+        sent: what messages that were really sent showed, by address; nobody is asked about these.
         closed: identities of our sources that are not to be asked from while there are others.
         domains_found: gets what DNS said as soon as that is known, for a caller who may not wait for the mail
             servers.
@@ -69,6 +70,7 @@ class ValidationRequest:
     final: bool = True
     list_id: str = ""
     owner: str = ""
+    sent: Mapping[str, MailboxFact] = field(default_factory=dict)
     closed: Collection[str] = ()
     domains_found: dict[str, DomainFact] = field(default_factory=dict, compare=False)
 
@@ -208,7 +210,8 @@ class Validator:
         request.domains_found.update(domains)
         frame = self._with_domains(frame, domains)
         probed, deferred = await self._mailbox_facts(frame, domains, request)
-        frame = _with_mailboxes(frame, probed)
+        probed = replace(probed, mailboxes={**probed.mailboxes, **_sent_to(frame, request.sent)})
+        frame = _with_mailboxes(frame, probed, request.sent)
         findings = Findings(request.mode, domains, probed.mailboxes, probed.catch_alls, self._policy)
         believed = request.mode is Mode.FAST or self._domains.has_trusted_resolver
         reason = WaitReason.SLOW if believed else WaitReason.RESOLVER
@@ -218,14 +221,19 @@ class Validator:
         return replace(result, probes=sum(1 for _ in asked))
 
     def give_up(
-        self, frame: pl.DataFrame, mode: Mode, domains_found: Mapping[str, DomainFact] | None = None
+        self,
+        frame: pl.DataFrame,
+        mode: Mode,
+        domains_found: Mapping[str, DomainFact] | None = None,
+        sent: Mapping[str, MailboxFact] | None = None,
     ) -> ValidationResult:
         """Judge the frame by what is known, without asking anybody; DNS counts as unavailable otherwise."""
         frame = self._lists.describe(_with_history(frame))
         unknown = {name: DomainFact(name, DomainState.UNAVAILABLE) for name in _distinct_domains(frame)}
         facts = {**unknown, **(domains_found or {})}
-        frame = _with_mailboxes(self._with_domains(frame, facts), ProbeResult())
-        findings = Findings(mode, facts, {}, {}, self._policy)
+        probed = ProbeResult(_sent_to(frame, sent or {}))
+        frame = _with_mailboxes(self._with_domains(frame, facts), probed, sent or {})
+        findings = Findings(mode, facts, probed.mailboxes, {}, self._policy)
         return _judge(frame, {}, findings, ValidationRequest(mode), ProbeResult())
 
     async def _domain_facts(
@@ -279,7 +287,7 @@ class Validator:
         """Ask the mail servers, unless port 25 is closed or there are too many to ask in one sitting."""
         if request.mode is not Mode.DEEP:
             return ProbeResult(), {}
-        askable = _askable(frame)
+        askable = _askable(frame).filter(~pl.col("address").is_in(list(request.sent)))
         if not askable.is_empty() and not await self._port25.is_open():
             if self._port25.has_been_open and not request.final:
                 wait = Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS)
@@ -384,8 +392,16 @@ def delay_of(wait: Wait, tries: int, delays: Sequence[float]) -> float | None:
 _NOT_ASKED = MailboxFact(answer=Answer.NOT_ASKED)
 
 
-def _with_mailboxes(frame: pl.DataFrame, probed: ProbeResult) -> pl.DataFrame:
-    """Add answer, smtp_code, blanket and catch_all."""
+def _sent_to(frame: pl.DataFrame, sent: Mapping[str, MailboxFact]) -> dict[str, MailboxFact]:
+    """Return what was shown about the addresses of this frame."""
+    return {address: sent[address] for address in frame["address"] if address in sent} if sent else {}
+
+
+def _with_mailboxes(
+    frame: pl.DataFrame, probed: ProbeResult, sent: Mapping[str, MailboxFact]
+) -> pl.DataFrame:
+    """Add answer, smtp_code, blanket, catch_all and sent."""
+    frame = frame.with_columns(pl.col("address").is_in(list(sent)).alias("sent"))
     if not probed.mailboxes and not probed.catch_alls:
         return frame.with_columns(
             pl.lit(_NOT_ASKED.answer.value).alias("answer"),

@@ -59,6 +59,7 @@ class Evidence:
         answer: the class of the reply about the mailbox.
         smtp_code: its code, 0 when nobody answered.
         blanket: the same refusal met the random recipient.
+        sent: the answer is what became of a message that was really sent (mailsift.pipeline.outcomes).
     """
 
     mode: Mode
@@ -76,6 +77,7 @@ class Evidence:
     answer: Answer = Answer.NOT_ASKED
     smtp_code: int = 0
     blanket: bool = False
+    sent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

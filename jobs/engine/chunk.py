@@ -13,6 +13,7 @@ import polars as pl
 
 from mailsift.jobs.engine.commit import Closed, close_chunk
 from mailsift.jobs.metrics import FAILING_CHUNKS, count_verdicts, count_waiting
+from mailsift.jobs.outcomes.service import OutcomeService
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError
@@ -132,6 +133,7 @@ class ChunkWorker:
         test_validator: Validator,
         work_plan: WorkPlan,
         terms: LeaseTerms | None = None,
+        outcomes: OutcomeService,
     ) -> None:
         self._database = database
         self._blobs = blobs
@@ -139,6 +141,7 @@ class ChunkWorker:
         self._test_validator = test_validator
         self._plan = work_plan
         self._terms = terms
+        self._outcomes = outcomes
 
     async def work(self, chunk: ClaimedChunk, watch: Stopwatch) -> Closed:
         """Validate the chunk and commit what came of it; the watch is told where the time went.
@@ -178,10 +181,11 @@ class ChunkWorker:
     async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame) -> ValidationResult:
         options = load_options(chunk.options)
         validator = self._test_validator if chunk.test else self._validator
+        sent = await self._outcomes.facts(chunk.account_id, frame["address"].to_list())
         if chunk.attempt > self._plan.max_attempts:
             FAILING_CHUNKS.labels("given_up").inc()
-            return validator.give_up(frame, options.mode)
-        return await validator.validate(frame, self._request(chunk, options))
+            return validator.give_up(frame, options.mode, sent=sent)
+        return await validator.validate(frame, replace(self._request(chunk, options), sent=sent))
 
     def _request(self, chunk: ClaimedChunk, options: JobOptions) -> ValidationRequest:
         return ValidationRequest(

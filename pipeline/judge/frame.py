@@ -45,6 +45,7 @@ _EVIDENCE = (
     "answer",
     "smtp_code",
     "blanket",
+    "sent",
 )
 
 
@@ -83,7 +84,7 @@ def judge_frame(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> p
 
 def _evidence(mode: Mode, row: tuple[Any, ...]) -> Evidence:
     rule, role, free, disposable, suggested, unknown_suffix, look_alike, *probed = row
-    state, unverifiable, edge, catch_all, answer, code, blanket = probed
+    state, unverifiable, edge, catch_all, answer, code, blanket, sent = probed
     return Evidence(
         mode=mode,
         syntax_rule=rule,
@@ -100,6 +101,7 @@ def _evidence(mode: Mode, row: tuple[Any, ...]) -> Evidence:
         answer=Answer(answer),
         smtp_code=code,
         blanket=blanket,
+        sent=sent,
     )
 
 

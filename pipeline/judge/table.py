@@ -98,6 +98,15 @@ def _refuses_everybody(evidence: Evidence, _: VerdictPolicy) -> bool:
     return evidence.blanket and evidence.answer in {Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL}
 
 
+def _came_back(answer: Answer) -> Condition:
+    """Hold when a message that was really sent came back with this about the mailbox."""
+    return lambda evidence, _: evidence.sent and evidence.answer is answer
+
+
+def _was_delivered(evidence: Evidence, _: VerdictPolicy) -> bool:
+    return evidence.sent and evidence.answer is Answer.ACCEPTED
+
+
 def _about_this_mailbox(answer: Answer) -> Condition:
     """Hold when the answer is not given to everybody, by a provider whose answers mean something."""
     return lambda evidence, _: (
@@ -134,6 +143,10 @@ ROWS = (
          "The domain declares that it takes no mail.", _SPELLING),
     _Row("unroutable",            _R.UNROUTABLE,         _INVALID, 3,  _domain_is(DomainState.UNROUTABLE),
          "The domain's mail servers have no public address.", _SPELLING),
+    _Row("came_back_not_found",   _R.MAILBOX_NOT_FOUND,  _INVALID, 5,  _came_back(Answer.NOT_FOUND),
+         "A message that was sent to this mailbox came back: it does not exist.", _REMOVE),
+    _Row("came_back_disabled",    _R.MAILBOX_DISABLED,   _INVALID, 10, _came_back(Answer.DISABLED),
+         "A message that was sent to this mailbox came back: it is closed.", _REMOVE),
     _Row("mailbox_not_found",     _R.MAILBOX_NOT_FOUND,  _INVALID, 5,  _about_this_mailbox(Answer.NOT_FOUND),
          "The mail server says that the mailbox does not exist.", _REMOVE),
     _Row("mailbox_disabled",      _R.MAILBOX_DISABLED,   _INVALID, 10, _about_this_mailbox(Answer.DISABLED),
@@ -143,6 +156,9 @@ ROWS = (
          "The domain hands out throw-away mailboxes.", _PERMANENT),
     _Row("disposable",            _R.DISPOSABLE,         _RISKY,   20, _disposable,
          "The domain hands out throw-away mailboxes.", _PERMANENT),
+
+    _Row("delivered",             _R.DELIVERABLE,        _VALID,   95, _was_delivered,
+         "A message that was sent to this mailbox arrived.", _NONE),
 
     _Row("unknown_suffix",        _R.UNKNOWN_SUFFIX,     _RISKY,   25, _nobody_looked_up_an_odd_suffix,
          "As far as is known there is no such top-level domain; DNS was not asked.", _SPELLING),

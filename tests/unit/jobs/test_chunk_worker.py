@@ -115,7 +115,7 @@ def test_verdicts_that_nobody_could_look_up_make_a_warning(results: list[str], w
 
 
 def test_the_pipeline_is_told_the_list_and_how_old_a_verdict_may_be() -> None:
-    nobody = ("database", "blobs", "validator", "test_validator")  # is asked
+    nobody = ("database", "blobs", "validator", "test_validator", "outcomes")  # is asked
     absent: dict[str, Any] = dict.fromkeys(nobody)
     worker = ChunkWorker(work_plan=WorkPlan(), **absent)
     chunk = ClaimedChunk(

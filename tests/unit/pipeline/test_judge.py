@@ -43,6 +43,17 @@ def _every_evidence() -> Iterator[Evidence]:
             )
     for answer, catch_all in product(Answer, Known):
         yield replace(_DEEP, answer=answer, catch_all=catch_all, edge=True)
+    for mode, domain, catch_all, answer in product(Mode, DomainState, Known, Answer):
+        for mute, blanket in product(flag, repeat=2):
+            yield Evidence(
+                mode,
+                domain=domain,
+                catch_all=catch_all,
+                unverifiable=mute,
+                blanket=blanket,
+                answer=answer,
+                sent=True,
+            )
     for mode, domain, role, disposable, slip, alike in product(Mode, DomainState, flag, flag, flag, flag):
         yield Evidence(
             mode,
@@ -71,7 +82,7 @@ def _speaks_against(evidence: Evidence, policy: VerdictPolicy) -> bool:
     return (
         evidence.syntax_rule != ""
         or evidence.domain in _BAD_DOMAINS
-        or (closed and not evidence.blanket and not evidence.unverifiable)
+        or (closed and (evidence.sent or not (evidence.blanket or evidence.unverifiable)))
         or (evidence.disposable and policy.disposable_invalid)
     )
 
@@ -115,8 +126,15 @@ def test_all_13_fields_are_there_and_of_their_type() -> None:
 
 def test_valid_in_deep_needs_an_accepted_mailbox_and_a_refused_random_one() -> None:
     for evidence, _, verdict in _walk():
-        if evidence.mode is Mode.DEEP and verdict.is_valid:
+        if evidence.mode is Mode.DEEP and verdict.is_valid and not evidence.sent:
             assert (evidence.answer, evidence.catch_all) == (Answer.ACCEPTED, Known.NO)
+
+
+def test_what_was_really_sent_decides_whatever_else_the_provider_says() -> None:
+    """A delivery is believed at a catch-all domain, a bounce at one whose answers mean nothing."""
+    for evidence, _, verdict in _walk():
+        if evidence.sent and evidence.answer is Answer.ACCEPTED and evidence.domain not in _BAD_DOMAINS:
+            assert (verdict.result, verdict.score) == (Result.DELIVERABLE, 95), evidence
 
 
 def test_the_flags_repeat_the_evidence() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from mailsift.pipeline.dns.domains import DnsConfig
-from mailsift.pipeline.facts import Known, Mode, Wait, WaitReason
+from mailsift.pipeline.facts import Known, MailboxFact, Mode, Wait, WaitReason
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS, WAITING
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
@@ -302,6 +302,10 @@ async def test_what_is_given_up_asks_nobody_and_is_never_invalid_but_for_its_syn
     assert set(invalid) == {"syntax_error"}
 
 
+async def _nothing_sent(_owner: str, _addresses: Sequence[str]) -> dict[str, MailboxFact]:
+    return {}
+
+
 async def test_at_the_deadline_of_a_single_validation_the_facts_that_are_there_decide() -> None:
     async with stage() as seen:
         seen.mailer.banner = SILENCE  # the mail server takes longer than anybody waits
@@ -311,6 +315,7 @@ async def test_at_the_deadline_of_a_single_validation_the_facts_that_are_there_d
             open_validator=lambda: seen.validator,
             count=lambda _status, _result: None,
             used=lambda _options, _rows, _addresses, _probes: None,
+            sent=_nothing_sent,
         )
         options = SingleOptions(Mode.DEEP, deadline=0.6, owner="")
         routed = await single.validate("ann@a.test", options)

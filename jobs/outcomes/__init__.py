@@ -1,0 +1,1 @@
+"""What happened when lists were sent to: taken in, remembered for the account, and used."""

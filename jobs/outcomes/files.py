@@ -1,0 +1,241 @@
+"""Reads files of outcomes: tables whose columns are recognised (CSV, JSON, Parquet), and messages."""
+
+from __future__ import annotations
+
+import csv
+import json
+import mailbox
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import polars as pl
+
+from mailsift.jobs.intake.sniff import (
+    HEAD_BYTES,
+    FileContainer,
+    container_of,
+    dialect_of,
+    encoding_of,
+    looks_like_json,
+)
+from mailsift.jobs.intake.table import choose_column
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.outcomes.messages import read_message
+from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
+from mailsift.pipeline.outcomes.senders import epoch
+
+Read: TypeAlias = Outcome | None
+"""What one row or message tells; None for one that cannot be read."""
+
+_SAMPLE: Final = 1_000
+_LONGEST_CELL: Final = 10_000
+_MBOX: Final = re.compile(rb"\AFrom \S+")
+_MESSAGE: Final = re.compile(rb"\A(?:[!-9;-~]{1,78}:[^\n]*\r?\n(?:[ \t][^\n]*\r?\n)*){2}")
+
+KINDS: Final = {
+    OutcomeKind.DELIVERED: "delivered delivery delivers ok success successful"
+    " opened open opens clicked click clicks read",
+    OutcomeKind.BOUNCED: "bounced bounce bounces hardbounce hardbounced hard permanent permanentbounce"
+    " failed failure fail dropped drop blocked block rejected reject invalid invalidemail undelivered"
+    " undeliverable outofband permfail hardfail nonexistent",
+    OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced soft temporary"
+    " transient temporaryfailure temporaryfail tempfail softfail",
+    OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamcomplaint abuse"
+    " reportedspam feedback",
+    OutcomeKind.UNSUBSCRIBED: "unsubscribed unsubscribe unsubscribes optout optedout groupunsubscribe"
+    " listunsubscribe linkunsubscribe",
+}
+"""What senders call a kind, in the letters of the word alone."""
+
+_KIND_OF: Final = {word: kind for kind, words in KINDS.items() for word in words.split()}
+
+_COLUMNS: Final = {
+    "kind": "event outcome kind status type eventtype result action bouncetype state what",
+    "when": "timestamp time when date happenedat occurredat createdat eventtime sentat bouncedat"
+    " deliveredat datetime at ts",
+    "words": "diagnostic diagnosticcode reason response smtpresponse message description error details"
+    " bouncereason rawreason errormessage smtpreply bouncedescription",
+    "status": "enhancedcode statuscode enhancedstatus dsn enhanced",
+    "message_id": "messageid smtpid id mailid sgmessageid providermessageid",
+}
+"""By what names columns are known, the first that a file has wins."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Which column holds what, counted from 0; None for what a file does not say."""
+
+    address: int
+    kind: int | None
+    when: int | None
+    words: int | None
+    status: int | None
+    message_id: int | None
+
+
+def read_outcomes(path: Path, *, origin: str = "file") -> Iterator[Read]:
+    """Read a file of outcomes.
+
+    Args:
+        path: CSV, JSON, JSON lines, Parquet, one message (RFC 5322) or many (mbox).
+        origin: what rows of a table are remembered as.
+
+    Yields:
+        An outcome for each row and for each recipient of each message; None for what cannot be read. A
+        message that reports nothing yields nothing.
+
+    Raises:
+        MailsiftError: `empty_file`, `unsupported_format`, `binary_file`, `no_address_column` or
+            `no_outcome_column`.
+    """
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    if not head.strip():
+        raise MailsiftError("empty_file", "The file is empty.")
+    if _MBOX.match(head):
+        box = mailbox.mbox(path, create=False)
+        return chain.from_iterable(_of_message(box.get_bytes(key)) for key in box.iterkeys())
+    if _MESSAGE.match(head) and not looks_like_json(head[:100].decode("latin-1")):
+        return iter(_of_message(path.read_bytes()))
+    names, rows = _rows(path, head)
+    return _of_rows(names, rows, origin)
+
+
+def _of_message(raw: bytes) -> Sequence[Read]:
+    try:
+        return read_message(raw)
+    except MailsiftError:
+        return [None]
+
+
+# Tables.
+
+_Row: TypeAlias = Sequence[str]
+
+
+def _rows(path: Path, head: bytes) -> tuple[tuple[str, ...] | None, Iterator[_Row]]:
+    """Return the names of a table's columns, None where the first row may hold them, and its rows."""
+    if container_of(head) is FileContainer.PARQUET:
+        frame = pl.read_parquet(path)
+        return tuple(frame.columns), (tuple(map(_cell, row)) for row in frame.iter_rows())
+    if container_of(head) is not FileContainer.TEXT:
+        text = "Outcomes come as CSV, JSON, JSON lines, Parquet, or as messages."
+        raise MailsiftError("unsupported_format", text)
+    encoding = encoding_of(head)
+    shown = head.decode(encoding, "replace")
+    if shape := looks_like_json(shown):
+        return _records(path.read_text(encoding, "replace"), shape)
+    dialect = dialect_of(shown)
+    return None, _csv_rows(path, encoding, dialect.delimiter or ",")
+
+
+def _csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[_Row]:
+    with path.open(encoding=encoding, errors="replace", newline="") as file:
+        lines = (line.replace("\0", "") for line in file)
+        yield from (row for row in csv.reader(lines, delimiter=delimiter) if any(row))
+
+
+def _records(text: str, shape: str) -> tuple[tuple[str, ...], Iterator[_Row]]:
+    found = json.loads(text) if shape == "json" else map(_json_or_none, filter(str.strip, text.splitlines()))
+    records = [_flat(record) if isinstance(record, dict) else {} for record in found]
+    names = tuple(dict.fromkeys(chain.from_iterable(islice(records, _SAMPLE))))
+    if not names:
+        raise MailsiftError("no_address_column", "The file holds no records with named fields.")
+    return names, (tuple(record.get(name, "") for name in names) for record in records)
+
+
+def _json_or_none(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _flat(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of a record and of the objects in it, one level deep."""
+    flat: dict[str, str] = {}
+    for name, value in record.items():
+        inner = value.items() if isinstance(value, dict) else [(name, value)]
+        flat.update(
+            {inner_name: _cell(inner_value) for inner_name, inner_value in inner if inner_value is not None}
+        )
+    return flat
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)[:_LONGEST_CELL]
+
+
+def _of_rows(names: tuple[str, ...] | None, rows: Iterator[_Row], origin: str) -> Iterator[Read]:
+    first = list(islice(rows, _SAMPLE))
+    if not first:
+        raise MailsiftError("empty_file", "The file has no rows.")
+    width = max(map(len, first))
+    columns, header = _recognise(names, [(*row, *[""] * (width - len(row))) for row in first])
+    for row in chain(first[1:] if header else first, rows):
+        yield _of_row(row, columns, origin)
+
+
+def _recognise(names: tuple[str, ...] | None, sample: Sequence[_Row]) -> tuple[_Columns, bool]:
+    """Find out which column holds what, by name and else by its cells; and whether there is a header."""
+    frame = pl.DataFrame(sample, schema=[f"c{place}" for place in range(len(sample[0]))], orient="row")
+    choice = choose_column(frame, names, "")
+    plain = [re.sub(r"[^a-z]", "", name.lower()) for name in choice.names]
+    cells = frame.slice(1 if choice.header else 0)
+    named = {
+        role: next((plain.index(word) for word in words.split() if word in plain), None)
+        for role, words in _COLUMNS.items()
+    }
+    kinds = [place for place, column in enumerate(cells) if _share(column, _is_kind) >= 0.5]
+    if named["kind"] not in kinds:
+        named["kind"] = kinds[0] if kinds else None
+    if named["words"] is None:
+        replies = [place for place, column in enumerate(cells) if _share(column, _is_reply) >= 0.3]
+        named["words"] = replies[0] if replies else None
+    if named["kind"] is None and named["words"] is None:
+        text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
+        raise MailsiftError("no_outcome_column", text)
+    return _Columns(address=choice.index, **named), choice.header
+
+
+def _share(column: Iterable[str], holds: Any) -> float:
+    filled = [cell for cell in column if cell and cell.strip()]
+    return sum(map(bool, map(holds, filled))) / len(filled) if filled else 0.0
+
+
+def kind_of(word: str) -> OutcomeKind | None:
+    """Return what a sender's word means, "Hard Bounce" for one; None for words that tell of nothing."""
+    return _KIND_OF.get(re.sub(r"[^a-z]", "", word.lower()))
+
+
+def _is_kind(cell: str) -> bool:
+    return kind_of(cell) is not None
+
+
+def _is_reply(cell: str) -> bool:
+    return bool(re.search(r"(?<![\d.])[245]\d\d[ \-]|\b[245]\.\d{1,3}\.\d{1,3}\b", cell))
+
+
+def _of_row(row: _Row, columns: _Columns, origin: str) -> Read:
+    def cell(place: int | None) -> str:
+        return row[place].strip() if place is not None and place < len(row) else ""
+
+    words, status = cell(columns.words), cell(columns.status)
+    kind = kind_of(cell(columns.kind)) if columns.kind is not None else _kind_by(words, status)
+    if kind is None or "@" not in cell(columns.address):
+        return None
+    failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
+    diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
+    at = epoch(cell(columns.when))
+    return Outcome(cell(columns.address), kind, at, diagnosis, origin, cell(columns.message_id)[:255])
+
+
+def _kind_by(words: str, status: str) -> OutcomeKind | None:
+    """Return what a server's words tell where no column says what happened."""
+    found = re.search(r"(?<![\d.])([245])(?:\d\d(?=[ \-])|\.\d{1,3}\.\d{1,3}\b)", f"{status} {words}")
+    kinds = {"2": OutcomeKind.DELIVERED, "4": OutcomeKind.DEFERRED, "5": OutcomeKind.BOUNCED}
+    return kinds[found[1]] if found else None

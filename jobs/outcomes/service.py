@@ -1,0 +1,195 @@
+"""What accounts tell of messages they really sent: stored without addresses in the clear, and looked up."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from mailsift.events.signing import KEY_BYTES, Vault
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.pipeline.facts import Answer, MailboxFact
+from mailsift.pipeline.outcomes.history import OutcomePolicy, mailbox_fact
+from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind
+from mailsift.pipeline.syntax.address import parse_cell
+from mailsift.storage.database import Connection, Database, DatabaseError
+from mailsift.storage.sql import outcomes
+from mailsift.storage.sql.outcomes import OutcomeRow
+
+KEPT_DAYS: Final = 730
+"""Days after which an outcome is deleted."""
+
+_AT_ONCE: Final = 5_000
+_DIGEST_BYTES: Final = 16
+_log = structlog.get_logger()
+_EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of reports.
+
+    Attributes:
+        taken: outcomes that were new.
+        repeated: ones that were known already.
+        malformed: ones without an address that parses.
+    """
+
+    taken: int = 0
+    repeated: int = 0
+    malformed: int = 0
+
+    def __add__(self, other: Taken) -> Taken:
+        """Return both together."""
+        return Taken(
+            self.taken + other.taken, self.repeated + other.repeated, self.malformed + other.malformed
+        )
+
+
+class OutcomeService:
+    """The outcomes of one installation's accounts.
+
+    An address is stored twice: as a digest with the account's key, to look it up, and sealed with the same
+    key, for the account's own exports. Without the installation's secret key neither can be undone.
+
+    Args:
+        database: where they are.
+        vault: seals the accounts' keys.
+        policy: how long an outcome is believed.
+        clock: seconds since the epoch.
+        token: returns that many random bytes.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        vault: Vault,
+        policy: OutcomePolicy,
+        clock: Clock,
+        token: Callable[[int], bytes],
+    ) -> None:
+        self._database = database
+        self._vault = vault
+        self._policy = policy
+        self._clock = clock
+        self._token = token
+
+    async def record(self, account_id: UUID, found: Sequence[Outcome]) -> Taken:
+        """Store what happened; the same report a second time changes nothing.
+
+        Args:
+            account_id: whose messages they were.
+            found: what the reports say; one without a time, or with one that cannot be, counts from now.
+        """
+        total = Taken()
+        for start in range(0, len(found), _AT_ONCE):
+            total += await self._record(account_id, found[start : start + _AT_ONCE])
+        return total
+
+    async def facts(self, account_id: UUID, addresses: Sequence[str]) -> dict[str, MailboxFact]:
+        """Return what outcomes show about mailboxes, by canonical address; most have none."""
+        async with self._database.begin() as connection:
+            if not addresses or not await outcomes.exist(connection, account_id):
+                return {}
+            hider = await self._hider(connection, account_id)
+            by_digest = {hider.digest(address): address for address in addresses}
+            rows = await outcomes.of_addresses(connection, account_id, list(by_digest))
+        histories: defaultdict[str, list[Outcome]] = defaultdict(list)
+        for row in rows:
+            histories[by_digest[bytes(row.address)]].append(_outcome(row, by_digest[bytes(row.address)]))
+        now = self._clock()
+        shown = {address: mailbox_fact(found, self._policy, now) for address, found in histories.items()}
+        return {address: fact for address, fact in shown.items() if fact is not None}
+
+    async def facts_or_none(self, owner: str, addresses: Sequence[str]) -> dict[str, MailboxFact]:
+        """Do what `facts` does for somebody who waits: while the database is away nothing is known."""
+        try:
+            return await self.facts(UUID(owner), addresses)
+        except (MailsiftError, DatabaseError) as error:
+            _log.warning("outcomes.unknown", **error_fields(error))
+            return {}
+
+    async def _record(self, account_id: UUID, found: Sequence[Outcome]) -> Taken:
+        canonical = {address: _canonical(address) for address in {one.address for one in found}}
+        good = [one for one in found if canonical[one.address]]
+        if not good:
+            return Taken(malformed=len(found))
+        async with self._database.begin() as connection:
+            hider = await self._hider(connection, account_id)
+            rows = {row.report: row for row in self._rows(good, canonical, hider)}
+            added = await outcomes.add(connection, account_id, list(rows.values()))
+        return Taken(added, len(good) - added, len(found) - len(good))
+
+    def _rows(
+        self, found: Iterable[Outcome], canonical: Mapping[str, str], hider: _Hider
+    ) -> Iterable[OutcomeRow]:
+        now = self._clock()
+        for one in found:
+            address = canonical[one.address]
+            at = one.happened_at if _EARLIEST < one.happened_at <= now else now
+            said = one.diagnosis
+            yield OutcomeRow(
+                report=_report_digest(one, hider.digest(address)),
+                address=hider.digest(address),
+                sealed=hider.seal(address),
+                kind=one.kind.value,
+                answer=said.answer.value,
+                rule=said.rule,
+                smtp_code=said.smtp_code,
+                enhanced=said.enhanced,
+                said=said.text,
+                origin=one.origin,
+                happened_at=datetime.fromtimestamp(at, UTC),
+            )
+
+    async def _hider(self, connection: Connection, account_id: UUID) -> _Hider:
+        sealed = await outcomes.secret(connection, account_id)
+        if sealed is None:
+            await outcomes.keep_secret(
+                connection, account_id, self._vault.seal(account_id, self._token(KEY_BYTES))
+            )
+            sealed = await outcomes.secret(connection, account_id) or b""
+        return _Hider(account_id, self._vault.open(account_id, sealed), self._token)
+
+
+class _Hider:
+    """Hides the addresses of one account."""
+
+    def __init__(self, account_id: UUID, key: bytes, token: Callable[[int], bytes]) -> None:
+        self._account_id = account_id
+        self._key = key
+        self._vault = Vault({"": key}, token=token)
+
+    def digest(self, address: str) -> bytes:
+        """Return what an address is looked up by."""
+        return hmac.digest(self._key, address.encode(), hashlib.sha256)[:_DIGEST_BYTES]
+
+    def seal(self, address: str) -> bytes:
+        """Return an address that only this account's key opens."""
+        return self._vault.seal(self._account_id, address.encode())
+
+
+def _canonical(address: str) -> str:
+    parsed = parse_cell(address)
+    return "" if parsed.rule else parsed.address
+
+
+def _report_digest(outcome: Outcome, address: bytes) -> bytes:
+    """Return what two reports of the same thing have in common, whoever brings them and however often."""
+    said = outcome.message_id or f"{outcome.happened_at:.0f}"
+    named = f"{outcome.kind.value}\0{said}\0{outcome.diagnosis.rule}"
+    return hashlib.sha256(address + named.encode()).digest()[:_DIGEST_BYTES]
+
+
+def _outcome(row: OutcomeRow, address: str) -> Outcome:
+    diagnosis = Diagnosis(Answer(row.answer), row.rule, row.smtp_code, row.enhanced, row.said)
+    return Outcome(address, OutcomeKind(row.kind), row.happened_at.timestamp(), diagnosis, row.origin)

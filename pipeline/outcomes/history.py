@@ -1,0 +1,87 @@
+"""What the outcomes of one address decide: a fact about its mailbox, from a witness that really sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from mailsift.pipeline.facts import Answer, MailboxFact
+from mailsift.pipeline.outcomes.outcome import Outcome, OutcomeKind
+
+STAGE: Final = "outcome"
+"""The stage of a fact that a real message brought."""
+
+DAY: Final = 86_400.0
+_GONE: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
+_ARRIVED: Final = frozenset({OutcomeKind.DELIVERED, OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
+_UNWANTED: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomePolicy:
+    """How long an account believes what happened.
+
+    Attributes:
+        delivered_days: a delivery shows for so many days that the mailbox is there; 0 = never.
+        bounced_days: a bounce shows for so many days that it is gone; 0 = never.
+    """
+
+    delivered_days: float = 90.0
+    bounced_days: float = 365.0
+
+    def seconds(self, outcome: Outcome) -> float:
+        """Return for how long an outcome is believed."""
+        days = self.bounced_days if outcome.kind is OutcomeKind.BOUNCED else self.delivered_days
+        return days * DAY
+
+
+def mailbox_fact(outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float) -> MailboxFact | None:
+    """Return what the outcomes of one address show about its mailbox; None where they show nothing.
+
+    The newest that decides does. A message that arrived (and one that was complained about or unsubscribed
+    from did) shows that the mailbox is there, unless a later one was given up without a reason that speaks of
+    something else; a bounce shows that it is gone only where the server's words say so. What is put off shows
+    nothing: of mail that fails at first a third arrives later.
+
+    Args:
+        outcomes: of one address, in any order.
+        policy: how long they are believed.
+        now: epoch seconds.
+    """
+    for outcome in sorted(outcomes, key=lambda one: one.happened_at, reverse=True):
+        answer = _shown_by(outcome)
+        if answer is None:
+            continue
+        expires = outcome.happened_at + policy.seconds(outcome)
+        if answer is Answer.UNCLEAR or expires <= now:
+            return None
+        said = outcome.diagnosis
+        return MailboxFact(
+            answer=answer,
+            smtp_code=said.smtp_code,
+            enhanced=said.enhanced,
+            text=said.text,
+            stage=STAGE,
+            rule=said.rule or outcome.kind.value,
+            host=outcome.origin,
+            asked_at=outcome.happened_at,
+            expires_at=expires,
+            cached=True,
+        )
+    return None
+
+
+def _shown_by(outcome: Outcome) -> Answer | None:
+    """Return what an outcome shows; UNCLEAR where it takes back what an earlier one did, None for nothing."""
+    if outcome.kind in _ARRIVED:
+        return Answer.ACCEPTED
+    if outcome.kind is not OutcomeKind.BOUNCED:
+        return None
+    said = outcome.diagnosis.answer
+    return said if said in _GONE or said is Answer.UNCLEAR else None
+
+
+def is_unwanted(outcomes: Iterable[Outcome]) -> bool:
+    """Say whether the owner of an address wants no mail from this account: such a wish does not expire."""
+    return any(outcome.kind in _UNWANTED for outcome in outcomes)

@@ -1,0 +1,107 @@
+"""Outcomes of accounts in SQL: addresses stand in it as keyed digests, and sealed for exports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import text
+
+from mailsift.storage.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRow:
+    """One outcome.
+
+    Attributes:
+        report: digest of what makes two reports the same one.
+        address: keyed digest of the canonical address.
+        sealed: the address, sealed with the account's key.
+        kind, answer, rule, smtp_code, enhanced, said, origin: see mailsift.pipeline.outcomes.outcome.
+        happened_at: when.
+    """
+
+    report: bytes
+    address: bytes
+    sealed: bytes
+    kind: str
+    answer: str
+    rule: str
+    smtp_code: int
+    enhanced: str
+    said: str
+    origin: str
+    happened_at: datetime
+
+
+_NAMES = tuple(field.name for field in fields(OutcomeRow))
+_COLUMNS = ", ".join(_NAMES)
+_TYPES = ("bytea", "bytea", "bytea", "text", "text", "text", "int", "text", "text", "text", "timestamptz")
+_LISTS = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in zip(_NAMES, _TYPES, strict=True))
+
+_ADD = text(f"""
+    INSERT INTO outcome (account_id, {_COLUMNS})
+    SELECT :account_id, new.* FROM unnest({_LISTS}) AS new
+    ON CONFLICT (account_id, report) DO NOTHING
+""")  # noqa: S608 - names of our own columns
+
+# The newest of each kind and answer decides; how many there were before does not.
+_OF_ADDRESSES = text(f"""
+    SELECT DISTINCT ON (address, kind, answer) {_COLUMNS} FROM outcome
+    WHERE account_id = :account_id AND address = ANY(:addresses)
+    ORDER BY address, kind, answer, happened_at DESC
+""")  # noqa: S608 - names of our own columns
+
+_ANY = text("SELECT EXISTS (SELECT FROM outcome WHERE account_id = :account_id)")
+
+_OLD = text("DELETE FROM outcome WHERE happened_at < clock_timestamp() - make_interval(days => :days)")
+
+_SECRET = text("SELECT sealed FROM account_secret WHERE account_id = :account_id")
+
+_KEEP_SECRET = text("""
+    INSERT INTO account_secret (account_id, sealed) SELECT id, :sealed FROM account WHERE id = :account_id
+    ON CONFLICT (account_id) DO NOTHING
+""")
+
+
+async def add(connection: Connection, account_id: UUID, rows: Sequence[OutcomeRow]) -> int:
+    """Store outcomes; one that is there already is left as it is.
+
+    Returns:
+        How many are new.
+    """
+    columns = zip(*map(astuple, rows), strict=True)
+    values = {name: list(column) for name, column in zip(_NAMES, columns, strict=True)}
+    added = await connection.execute(_ADD, {"account_id": account_id, **values})
+    return int(added.rowcount)
+
+
+async def of_addresses(
+    connection: Connection, account_id: UUID, addresses: Sequence[bytes]
+) -> Sequence[OutcomeRow]:
+    """Return the newest outcome of each kind and answer, of these addresses (digests)."""
+    found = await connection.execute(_OF_ADDRESSES, {"account_id": account_id, "addresses": list(addresses)})
+    return [OutcomeRow(*row) for row in found]
+
+
+async def exist(connection: Connection, account_id: UUID) -> bool:
+    """Say whether the account has any."""
+    return bool((await connection.execute(_ANY, {"account_id": account_id})).scalar_one())
+
+
+async def purge(connection: Connection, *, days: int) -> int:
+    """Delete outcomes that are older; return how many."""
+    return int((await connection.execute(_OLD, {"days": days})).rowcount)
+
+
+async def secret(connection: Connection, account_id: UUID) -> bytes | None:
+    """Return the account's sealed key; None where it has none yet."""
+    return (await connection.execute(_SECRET, {"account_id": account_id})).scalar_one_or_none()
+
+
+async def keep_secret(connection: Connection, account_id: UUID, sealed: bytes) -> None:
+    """Store the account's sealed key unless it has one."""
+    await connection.execute(_KEEP_SECRET, {"account_id": account_id, "sealed": sealed})
