@@ -17,6 +17,7 @@ from mailsift.api.mcp.tools import BODY_BYTES as MCP_BYTES
 from mailsift.api.pages import ops
 from mailsift.api.pages.page import error_page, load_theme
 from mailsift.api.parts import ApiParts
+from mailsift.api.v1 import outcomes
 
 _ABOUT: Final = (
     "Send a list of addresses; every address comes back with a verdict, a score and the reason. Every answer"
@@ -45,6 +46,8 @@ def create_app(parts: ApiParts) -> FastAPI:
     app.router.routes.extend(route for router in routers for route in router.routes)
     large = dict.fromkeys((("POST", "/v1/bulk/jobs"), ("POST", "/lists")), parts.max_bytes + _FORM_OVERHEAD)
     large["POST", mcp.PATH] = MCP_BYTES
+    large["POST", "/v1/outcomes"] = outcomes.MOST_BYTES
+    large["POST", "/receivers/"] = outcomes.WEBHOOK_BYTES
     app.add_middleware(CompressionMiddleware)
     app.add_middleware(RequestMiddleware, large=large)  # around the one before
     errors.install_error_handlers(app, error_page)

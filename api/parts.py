@@ -16,6 +16,7 @@ from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
 from mailsift.jobs.admin.service import Operations
 from mailsift.jobs.drafts import Drafts
+from mailsift.jobs.outcomes.receivers import ReceiverService
 from mailsift.jobs.outcomes.service import OutcomeService
 from mailsift.jobs.plans import Planner
 from mailsift.jobs.schedules.service import ScheduleService
@@ -40,6 +41,7 @@ class ApiParts:
         webhooks, schedules: what can be asked of them.
         operations: what operators see and do.
         outcomes: what became of messages that accounts sent.
+        receivers: where mail senders tell of it.
         usage: what accounts use.
         budget: what keys may ask over MCP.
         answers: what requests with an Idempotency-Key were answered.
@@ -60,6 +62,7 @@ class ApiParts:
     schedules: ScheduleService
     operations: Operations
     outcomes: OutcomeService
+    receivers: ReceiverService
     usage: UsageMeter
     budget: Budget
     answers: AnswerStore

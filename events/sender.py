@@ -243,6 +243,28 @@ class WebhookSender:
             outcome = AttemptOutcome(ErrorClass.NOT_SENT)
         return replace(outcome, ms=round((time.monotonic() - started) * 1000))
 
+    async def fetch(self, url: str) -> bytes:
+        """Return what stands at a URL, at most RESPONSE_BYTES of it.
+
+        Raises:
+            MailsiftError: `fetch_failed`, and what `check` raises.
+        """
+        target = self._checked(url)
+        try:
+            async with (
+                asyncio.timeout(self._config.timeout_s) as limit,
+                httpx.AsyncClient(
+                    transport=GuardedTransport(self._backend, self._ssl), trust_env=False
+                ) as client,
+                client.stream("GET", target.url, headers={"user-agent": _USER_AGENT}) as answer,
+            ):
+                body = await self._read(answer, limit)
+        except (_SendError, httpx.HTTPError, TimeoutError, OSError) as error:
+            raise MailsiftError("fetch_failed", "The other side does not answer.", retryable=True) from error
+        if not answer.is_success:
+            raise MailsiftError("fetch_failed", "The other side does not give it.", retryable=True)
+        return body
+
     def _checked(self, url: str) -> WebhookUrl:
         target = parse_webhook_url(url, guard=self._guard, allow_http=self._config.allow_http)
         if target.host in self._own_names or is_this_machine(target.host):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.erasure import Eraser
     from mailsift.jobs.forecasts import Forecasts
     from mailsift.jobs.intake.models import IntakeLimits
+    from mailsift.jobs.outcomes.receivers import ReceiverService
     from mailsift.jobs.outcomes.service import OutcomeService
     from mailsift.jobs.plans import Planner
     from mailsift.jobs.schedules.runs import ScheduleRuns
@@ -256,6 +257,20 @@ class Container:
             database=self.database,
             vault=self._vault,
             policy=OutcomePolicy(),
+            clock=self.clock,
+            token=secrets.token_bytes,
+        )
+
+    @cached_property
+    def receivers(self) -> ReceiverService:
+        """Where mail senders tell what became of messages."""
+        from mailsift.jobs.outcomes.receivers import ReceiverService
+
+        return ReceiverService(
+            database=self.database,
+            outcomes=self.outcomes,
+            vault=self._vault,
+            fetch=self.sender.fetch,
             clock=self.clock,
             token=secrets.token_bytes,
         )
@@ -682,6 +697,7 @@ class Container:
             schedules=self.schedules,
             operations=self.operations,
             outcomes=self.outcomes,
+            receivers=self.receivers,
             usage=usage,
             budget=Budget(self.rate_limit, self.settings.mcp_budget),
             answers=AnswerStore(database=self.database, vault=self._vault),

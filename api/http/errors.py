@@ -130,6 +130,15 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "mcp_disabled": 404,
     "mcp_budget_spent": 429,
     "mcp_missing": 501,
+    # outcomes
+    "no_outcome_column": 422,
+    "malformed_message": 422,
+    "malformed_outcome": 422,
+    "receiver_key_invalid": 422,
+    "receiver_limit": 409,
+    "receiver_not_found": 404,
+    "receiver_refused": 401,
+    "fetch_failed": 503,
     # operators
     "bad_filter": 422,
     "bad_limit": 422,

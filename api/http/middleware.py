@@ -41,7 +41,8 @@ class RequestMiddleware:
 
     Args:
         app: what it guards.
-        large: most bytes of the bodies of (method, path) that take more than BODY_BYTES.
+        large: most bytes of the bodies of (method, path) that take more than BODY_BYTES; a path that ends
+            with a slash stands for all that lie directly below it.
     """
 
     def __init__(self, app: ASGIApp, large: Mapping[tuple[str, str], int]) -> None:
@@ -54,9 +55,7 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(
-            scope, receive, send, self._large.get((scope["method"], scope["path"]), BODY_BYTES)
-        )
+        exchange = _Exchange(scope, receive, send, self._limit_of(scope["method"], scope["path"]))
         with (
             bound_contextvars(**exchange.ids),
             open_span("request", exchange.ids, parent=exchange.parent) as span,
@@ -67,6 +66,10 @@ class RequestMiddleware:
             else:
                 await exchange.through(self._app)
             exchange.log(span, self._log)
+
+    def _limit_of(self, method: str, path: str) -> int:
+        folder = path[: path.rfind("/") + 1]
+        return self._large.get((method, path)) or self._large.get((method, folder), BODY_BYTES)
 
 
 def _public_error(error: Exception) -> MailsiftError:

@@ -55,6 +55,7 @@ _TAGS: Final = {
     "schedules": "Lists that run again by the clock.",
     "webhooks": "Where events are sent, and what came of it.",
     "events": "What happened, to look for what was missed.",
+    "outcomes": "What became of messages that were really sent.",
     "usage": "What the account used.",
     "health": "Is it there, is it ready; without a key.",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mailsift.api.v1 import email, events, jobs, schedules, usage, webhooks
+from mailsift.api.v1 import email, events, jobs, outcomes, schedules, usage, webhooks
 
 ROUTERS: Final = (
     email.router,
@@ -15,5 +15,7 @@ ROUTERS: Final = (
     webhooks.deliveries_router,
     events.router,
     usage.router,
+    outcomes.router,
+    outcomes.receiving_router,
 )
 """The first is asked most."""

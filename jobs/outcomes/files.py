@@ -120,7 +120,7 @@ _Row: TypeAlias = Sequence[str]
 def _rows(path: Path, head: bytes) -> tuple[tuple[str, ...] | None, Iterator[_Row]]:
     """Return the names of a table's columns, None where the first row may hold them, and its rows."""
     if container_of(head) is FileContainer.PARQUET:
-        frame = pl.read_parquet(path)
+        frame = _parquet(path)
         return tuple(frame.columns), (tuple(map(_cell, row)) for row in frame.iter_rows())
     if container_of(head) is not FileContainer.TEXT:
         text = "Outcomes come as CSV, JSON, JSON lines, Parquet, or as messages."
@@ -133,14 +133,27 @@ def _rows(path: Path, head: bytes) -> tuple[tuple[str, ...] | None, Iterator[_Ro
     return None, _csv_rows(path, encoding, dialect.delimiter or ",")
 
 
+def _parquet(path: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise MailsiftError("bad_parquet", "The Parquet file is damaged.") from error
+
+
 def _csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[_Row]:
     with path.open(encoding=encoding, errors="replace", newline="") as file:
         lines = (line.replace("\0", "") for line in file)
-        yield from (row for row in csv.reader(lines, delimiter=delimiter) if any(row))
+        try:
+            yield from (row for row in csv.reader(lines, delimiter=delimiter) if any(row))
+        except csv.Error as error:
+            raise MailsiftError("bad_csv", "A cell of the file is longer than can be read.") from error
 
 
 def _records(text: str, shape: str) -> tuple[tuple[str, ...], Iterator[_Row]]:
-    found = json.loads(text) if shape == "json" else map(_json_or_none, filter(str.strip, text.splitlines()))
+    lines = map(_json_or_none, filter(str.strip, text.splitlines()))
+    found = lines if shape == "jsonl" else _json_or_none(text)
+    if found is None:
+        raise MailsiftError("bad_json", "The file is not JSON.")
     records = [_flat(record) if isinstance(record, dict) else {} for record in found]
     names = tuple(dict.fromkeys(chain.from_iterable(islice(records, _SAMPLE))))
     if not names:

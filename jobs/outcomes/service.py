@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
 from typing import Final
 from uuid import UUID
 
 import structlog
 
 from mailsift.events.signing import KEY_BYTES, Vault
+from mailsift.jobs.outcomes.files import read_outcomes
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Answer, MailboxFact
@@ -23,9 +27,6 @@ from mailsift.pipeline.syntax.address import parse_cell
 from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.sql import outcomes
 from mailsift.storage.sql.outcomes import OutcomeRow
-
-KEPT_DAYS: Final = 730
-"""Days after which an outcome is deleted."""
 
 _AT_ONCE: Final = 5_000
 _DIGEST_BYTES: Final = 16
@@ -93,6 +94,18 @@ class OutcomeService:
         total = Taken()
         for start in range(0, len(found), _AT_ONCE):
             total += await self._record(account_id, found[start : start + _AT_ONCE])
+        return total
+
+    async def read(self, account_id: UUID, path: Path) -> Taken:
+        """Read a file (mailsift.jobs.outcomes.files) and store what happened.
+
+        Raises:
+            MailsiftError: see `read_outcomes`.
+        """
+        total, reading = Taken(), await asyncio.to_thread(read_outcomes, path)
+        while batch := await asyncio.to_thread(lambda: list(islice(reading, _AT_ONCE))):
+            found = [one for one in batch if one is not None]
+            total += Taken(malformed=len(batch) - len(found)) + await self.record(account_id, found)
         return total
 
     async def facts(self, account_id: UUID, addresses: Sequence[str]) -> dict[str, MailboxFact]:

@@ -50,6 +50,9 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
     "users": CommandRow(
         "mailsift.cli.users:users_app", "Make, list and remove the people who sign in to the pages."
     ),
+    "outcomes": CommandRow(
+        "mailsift.cli.outcomes:outcomes_app", "Tell what became of messages that were really sent."
+    ),
     "accounts": CommandRow("mailsift.cli.accounts:accounts_app", "Delete accounts."),
     "ops": CommandRow(
         "mailsift.cli.ops:ops_app",

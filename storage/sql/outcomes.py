@@ -57,7 +57,7 @@ _OF_ADDRESSES = text(f"""
 
 _ANY = text("SELECT EXISTS (SELECT FROM outcome WHERE account_id = :account_id)")
 
-_OLD = text("DELETE FROM outcome WHERE happened_at < clock_timestamp() - make_interval(days => :days)")
+_OLD = text("DELETE FROM outcome WHERE happened_at < clock_timestamp() - interval '2 years'")
 
 _SECRET = text("SELECT sealed FROM account_secret WHERE account_id = :account_id")
 
@@ -92,9 +92,9 @@ async def exist(connection: Connection, account_id: UUID) -> bool:
     return bool((await connection.execute(_ANY, {"account_id": account_id})).scalar_one())
 
 
-async def purge(connection: Connection, *, days: int) -> int:
-    """Delete outcomes that are older; return how many."""
-    return int((await connection.execute(_OLD, {"days": days})).rowcount)
+async def purge(connection: Connection) -> None:
+    """Delete outcomes of more than two years ago."""
+    await connection.execute(_OLD)
 
 
 async def secret(connection: Connection, account_id: UUID) -> bytes | None:

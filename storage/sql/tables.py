@@ -31,6 +31,7 @@ from mailsift.storage.states import SQL_LISTS, ChunkState, JobState, sql_list
 
 metadata = MetaData()
 
+OUTCOME_KINDS = ("delivered", "bounced", "deferred", "complained", "unsubscribed")
 DELIVERY_STATES = ("pending", "delivering", "succeeded", "exhausted", "skipped")
 
 _MOMENT = DateTime(timezone=True)
@@ -402,6 +403,60 @@ link = Table(
     CheckConstraint(f"role IN {ROLES}", name="link_role"),
     CheckConstraint("(kind = 'invite') = (account_id IS NOT NULL)", name="link_account"),
     Index("link_by_account", "account_id"),
+)
+
+account_secret = Table(
+    "account_secret",
+    metadata,
+    Column("account_id", UUID, ForeignKey("account.id", ondelete="CASCADE"), primary_key=True),
+    Column("sealed", LargeBinary, nullable=False),
+)
+
+outcome = Table(
+    "outcome",
+    metadata,
+    Column("account_id", UUID, ForeignKey("account.id", ondelete="CASCADE"), primary_key=True),
+    Column("report", LargeBinary, primary_key=True),  # digest of what makes two reports the same one
+    Column("address", LargeBinary, nullable=False),  # digest with the account's key
+    Column("sealed", LargeBinary, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("answer", Text, nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("smtp_code", Integer, nullable=False),
+    Column("enhanced", Text, nullable=False),
+    Column("said", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("happened_at", _MOMENT, nullable=False),
+    Column("received_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
+    CheckConstraint(f"kind IN {OUTCOME_KINDS}", name="outcome_kind_check"),
+    Index("outcome_of_address", "account_id", "address", "happened_at"),
+    Index("outcome_by_age", "happened_at"),
+)
+
+receiver = Table(
+    "receiver",
+    metadata,
+    Column("id", UUID, primary_key=True),
+    Column("account_id", UUID, ForeignKey("account.id", ondelete="CASCADE"), nullable=False),
+    Column("sender", Text, nullable=False),
+    Column("name", Text, nullable=False, server_default=""),
+    Column("secret", LargeBinary, nullable=False),  # sealed
+    Column("topic", Text, nullable=False, server_default=""),
+    Column("created_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
+    Column("heard_at", _MOMENT),
+    Column("taken", BigInteger, nullable=False, server_default="0"),
+    Column("refused", BigInteger, nullable=False, server_default="0"),
+    Column("malformed", BigInteger, nullable=False, server_default="0"),
+    Index("receiver_of_account", "account_id"),
+)
+
+receiver_token = Table(
+    "receiver_token",
+    metadata,
+    Column("receiver_id", UUID, ForeignKey("receiver.id", ondelete="CASCADE"), primary_key=True),
+    Column("token", LargeBinary, primary_key=True),
+    Column("used_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
+    Index("receiver_token_by_age", "used_at"),
 )
 
 audit = Table(

@@ -36,12 +36,11 @@ _STATEMENTS: tuple[str, ...] = (
     "CREATE INDEX outcome_by_age ON outcome (happened_at)",
     """
     CREATE TABLE receiver (
-        id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+        id uuid PRIMARY KEY,
         account_id uuid NOT NULL REFERENCES account ON DELETE CASCADE,
         sender text NOT NULL,
         name text NOT NULL DEFAULT '',
-        token bytea NOT NULL UNIQUE,
-        secret bytea,
+        secret bytea NOT NULL,
         topic text NOT NULL DEFAULT '',
         created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
         heard_at timestamptz,
@@ -51,6 +50,15 @@ _STATEMENTS: tuple[str, ...] = (
     )
     """,
     "CREATE INDEX receiver_of_account ON receiver (account_id)",
+    """
+    CREATE TABLE receiver_token (
+        receiver_id uuid NOT NULL REFERENCES receiver ON DELETE CASCADE,
+        token bytea NOT NULL,
+        used_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+        PRIMARY KEY (receiver_id, token)
+    )
+    """,
+    "CREATE INDEX receiver_token_by_age ON receiver_token (used_at)",
 )
 
 

@@ -1,0 +1,205 @@
+"""/v1/outcomes: what became of messages that were really sent, and where mail senders tell of it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.datastructures import UploadFile
+
+from mailsift.accounts.keys import Caller, Scope
+from mailsift.api.http.auth import RequireScope
+from mailsift.api.http.idempotency import OnceRoute
+from mailsift.api.http.inputs import ShortText
+from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.parts import parts_of
+from mailsift.jobs.outcomes.signatures import Posted
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.outcomes.senders import SenderKind
+
+router = APIRouter(
+    prefix="/v1/outcomes", tags=["outcomes"], route_class=OnceRoute, generate_unique_id_function=operation_id
+)
+receiving_router = APIRouter(prefix="/receivers", include_in_schema=False)
+
+MOST_BYTES: Final = 64 * 1024**2
+"""What a file of outcomes may have; longer ones come in parts."""
+WEBHOOK_BYTES: Final = 4 * 1024**2
+"""What a mail sender's webhook may have."""
+_FORM: Final = "multipart/form-data"
+_TYPES: Final = (
+    "application/json",
+    "application/x-ndjson",
+    "application/jsonl",
+    "text/csv",
+    "text/plain",
+    "text/tab-separated-values",
+    "application/vnd.apache.parquet",
+    "message/rfc822",
+    "application/mbox",
+    "application/octet-stream",
+)
+Reader = Annotated[Caller, Depends(RequireScope(Scope.JOBS_READ))]
+Writer = Annotated[Caller, Depends(RequireScope(Scope.JOBS_WRITE))]
+
+
+class TakenResponse(ViewModel):
+    """What became of the reports."""
+
+    taken: int = Field(description="outcomes that are new")
+    repeated: int = Field(description="outcomes that were known already")
+    malformed: int = Field(description="rows and messages that could not be read, or name no address")
+
+
+class ReceiverRequest(BaseModel):
+    """A receiver to be."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sender: SenderKind
+    name: ShortText = ""
+    key: str = Field(
+        default="",
+        max_length=1_000,
+        description="SendGrid: its verification key; Mailgun: its webhook signing key",
+    )
+    topic: str = Field(default="", max_length=300, description="SES: the ARN of the SNS topic")
+
+
+class ReceiverResponse(ViewModel):
+    """An address that a mail sender posts to."""
+
+    receiver_id: UUID = Field(validation_alias="id")
+    sender: SenderKind
+    name: str
+    topic: str
+    created_at: UtcTime
+    heard_at: UtcTime | None = Field(description="when something was last believed")
+    taken: int
+    refused: int = Field(description="requests that were not from the sender")
+    malformed: int
+
+
+class NewReceiverResponse(ReceiverResponse):
+    """A new receiver."""
+
+    path: str = Field(description="where the sender posts, below this service's URL")
+    password: str = Field(description="to be sent by those that sign nothing, shown this once; else empty")
+
+
+class ReceiversResponse(BaseModel):
+    """The account's receivers."""
+
+    receivers: list[ReceiverResponse]
+
+
+_FILE: Final = {"type": "string", "format": "binary", "minLength": 1}
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/octet-stream": {
+                "schema": {**_FILE, "description": "the file itself, also as " + ", ".join(_TYPES[:-1])}
+            },
+            _FORM: {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {"file": _FILE},
+                    "additionalProperties": False,
+                }
+            },
+        },
+    }
+}
+
+
+@router.post(
+    "",
+    summary="Tell what happened",
+    response_model=Envelope[TakenResponse],
+    responses=error_responses(
+        "unsupported_media_type", "empty_file", "unsupported_format", "no_address_column", "no_outcome_column"
+    ),
+    openapi_extra=_BODY,
+)
+async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
+    """Take a file of outcomes: CSV, JSON, JSON lines or Parquet with their columns recognised, or bounces."""
+    async with _file_of(request) as path:
+        taken = await parts_of(request).outcomes.read(caller.account_id, path)
+    return answer(TakenResponse.model_validate(taken), "The outcomes were taken.")
+
+
+@asynccontextmanager
+async def _file_of(request: Request) -> AsyncIterator[Path]:
+    """Give the body, or the file of a form, as a file of our own."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    with tempfile.NamedTemporaryFile(prefix="outcomes-") as held:
+        if kind == _FORM:
+            async with request.form(max_files=1, max_fields=1) as form:
+                file = form.get("file")
+                if not isinstance(file, UploadFile):
+                    raise MailsiftError("invalid_request", "The form has no `file`.")
+                while piece := await file.read(1 << 20):
+                    held.write(piece)
+        elif kind in _TYPES:
+            async for piece in request.stream():
+                held.write(piece)
+        else:
+            text = f"Outcomes come as {_FORM} or as a file: {', '.join(_TYPES)}."
+            raise MailsiftError("unsupported_media_type", text)
+        held.flush()
+        yield Path(held.name)
+
+
+@router.post(
+    "/receivers",
+    status_code=201,
+    summary="Make a receiver",
+    response_model=Envelope[NewReceiverResponse],
+    responses=error_responses("receiver_key_invalid", "receiver_limit"),
+)
+async def create_receiver(request: Request, wanted: ReceiverRequest, caller: Writer) -> JSONResponse:
+    """Make an address for a mail sender's webhooks; what is posted there counts only when it is signed."""
+    row, password = await parts_of(request).receivers.create(
+        caller.account_id, wanted.sender, name=wanted.name, key=wanted.key, topic=wanted.topic
+    )
+    told = ReceiverResponse.model_validate(row).model_dump(by_alias=False)
+    path = f"/receivers/{row.id}"
+    return answer({**told, "path": path, "password": password}, "The receiver was made.", status=201)
+
+
+@router.get("/receivers", summary="List receivers", response_model=Envelope[ReceiversResponse])
+async def list_receivers(request: Request, caller: Reader) -> JSONResponse:
+    """List the account's receivers, oldest first, with what they took and refused."""
+    found = await parts_of(request).receivers.list(caller.account_id)
+    return answer(ReceiversResponse(receivers=[ReceiverResponse.model_validate(row) for row in found]))
+
+
+@router.delete(
+    "/receivers/{receiver_id:uuid}",
+    status_code=204,
+    summary="Delete a receiver",
+    responses=error_responses("receiver_not_found"),
+    response_class=Response,
+)
+async def delete_receiver(request: Request, caller: Writer, receiver_id: UUID) -> Response:
+    """Delete a receiver; what it brought stays."""
+    await parts_of(request).receivers.delete(caller.account_id, receiver_id)
+    return Response(status_code=204)
+
+
+@receiving_router.post("/{receiver_id:uuid}")
+async def receive(request: Request, receiver_id: UUID) -> JSONResponse:
+    """Take a mail sender's webhook; without a key, by its signature."""
+    posted = Posted(dict(request.headers), await request.body())
+    taken = await parts_of(request).receivers.receive(receiver_id, posted)
+    return answer(TakenResponse.model_validate(taken), "Taken.")

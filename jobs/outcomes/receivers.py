@@ -1,0 +1,167 @@
+"""Addresses that mail senders' webhooks are posted to: an account's own, believed by signature."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from uuid import UUID, uuid4
+
+import structlog
+
+from mailsift.events.signing import Vault
+from mailsift.jobs.outcomes.service import OutcomeService, Taken
+from mailsift.jobs.outcomes.signatures import (
+    Believed,
+    FetchText,
+    Posted,
+    Trust,
+    believe,
+    check_public_key,
+    refused,
+)
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
+from mailsift.storage.database import Database
+from mailsift.storage.sql import receivers
+from mailsift.storage.sql.receivers import NewReceiver, ReceiverRow
+
+_MOST = 50
+_PASSWORD_BYTES = 24
+_log = structlog.get_logger()
+
+
+class ReceiverService:
+    """The receivers of one installation.
+
+    Args:
+        database: where they are.
+        outcomes: takes what they hear.
+        vault: seals their secrets.
+        fetch: gets certificates of SNS and confirms its subscriptions, over a guarded connection.
+        clock: seconds since the epoch.
+        token: returns that many random bytes.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        outcomes: OutcomeService,
+        vault: Vault,
+        fetch: FetchText,
+        clock: Clock,
+        token: Callable[[int], bytes],
+    ) -> None:
+        self._database = database
+        self._outcomes = outcomes
+        self._vault = vault
+        self._fetch = fetch
+        self._clock = clock
+        self._token = token
+
+    async def create(
+        self, account_id: UUID, sender: SenderKind, *, name: str = "", key: str = "", topic: str = ""
+    ) -> tuple[ReceiverRow, str]:
+        """Make a receiver.
+
+        Args:
+            account_id: whose.
+            sender: who will post there.
+            name: what people call it.
+            key: of SendGrid its verification key, of Mailgun its webhook signing key.
+            topic: of SES the ARN of the SNS topic.
+
+        Returns:
+            The receiver, and the password of a sender that signs nothing; it is shown this once.
+
+        Raises:
+            MailsiftError: `receiver_key_invalid`, `receiver_limit`.
+        """
+        password = ""
+        if sender is SenderKind.SENDGRID:
+            secret = check_public_key(key)
+        elif sender is SenderKind.MAILGUN:
+            secret = _needed(key, "Mailgun's webhook signing key is needed.").encode()
+        elif sender is SenderKind.SES:
+            topic = _needed(topic if topic.startswith("arn:") else "", "The ARN of the SNS topic is needed.")
+            secret = b""
+        else:
+            password = base64.urlsafe_b64encode(self._token(_PASSWORD_BYTES)).decode()
+            secret = password.encode()
+        receiver_id = uuid4()
+        sealed = self._vault.seal(receiver_id, secret)
+        async with self._database.begin() as connection:
+            if len(await receivers.of_account(connection, account_id)) >= _MOST:
+                raise MailsiftError("receiver_limit", f"An account has at most {_MOST} receivers.")
+            row = await receivers.add(
+                connection, NewReceiver(receiver_id, account_id, sender.value, name, sealed, topic)
+            )
+        return row, password
+
+    async def list(self, account_id: UUID) -> Sequence[ReceiverRow]:
+        """Return the account's receivers, oldest first."""
+        async with self._database.begin() as connection:
+            return await receivers.of_account(connection, account_id)
+
+    async def delete(self, account_id: UUID, receiver_id: UUID) -> None:
+        """Delete a receiver; what it brought stays.
+
+        Raises:
+            MailsiftError: `receiver_not_found`.
+        """
+        async with self._database.begin() as connection:
+            if not await receivers.remove(connection, account_id, receiver_id):
+                raise _not_found()
+
+    async def receive(self, receiver_id: UUID, posted: Posted) -> Taken:
+        """Take what was posted.
+
+        Raises:
+            MailsiftError: `receiver_not_found`, `receiver_refused` for forgeries and replays,
+                `malformed_outcome` for what is no webhook of this sender.
+        """
+        async with self._database.begin() as connection:
+            row = await receivers.by_id(connection, receiver_id)
+        if row is None:
+            raise _not_found()
+        try:
+            taken = await self._take(row, posted)
+        except MailsiftError as error:
+            if error.code in {"receiver_refused", "malformed_outcome"}:
+                forged = error.code == "receiver_refused"
+                async with self._database.begin() as connection:
+                    await receivers.count(connection, row.id, refused=forged, malformed=not forged)
+            raise
+        async with self._database.begin() as connection:
+            await receivers.count(connection, row.id, taken=taken.taken, malformed=taken.malformed)
+        return taken
+
+    async def _take(self, row: ReceiverRow, posted: Posted) -> Taken:
+        sender = SenderKind(row.sender)
+        trust = Trust(self._vault.open(row.id, row.secret), row.topic, self._fetch, self._clock())
+        believed = await believe(sender, posted, trust)
+        if believed.confirm:
+            await self._fetch(believed.confirm)
+            _log.info("receiver.confirmed", receiver_id=str(row.id))
+        if not believed.events:
+            return Taken()
+        found = read_webhook(sender, believed.events)
+        await self._use(row, believed)
+        return await self._outcomes.record(row.account_id, found)
+
+    async def _use(self, row: ReceiverRow, believed: Believed) -> None:
+        if believed.once:
+            async with self._database.begin() as connection:
+                if not await receivers.use_once(connection, row.id, believed.once):
+                    raise refused()
+
+
+def _needed(value: str, text: str) -> str:
+    if not value.strip():
+        raise MailsiftError("receiver_key_invalid", text)
+    return value.strip()
+
+
+def _not_found() -> MailsiftError:
+    return MailsiftError("receiver_not_found", "There is no such receiver.")
