@@ -97,12 +97,21 @@ def read_outcomes(path: Path, *, origin: str = "file") -> Iterator[Read]:
     if not head.strip():
         raise MailsiftError("empty_file", "The file is empty.")
     if _MBOX.match(head):
-        box = mailbox.mbox(path, create=False)
-        return chain.from_iterable(_of_message(box.get_bytes(key)) for key in box.iterkeys())
+        return chain.from_iterable(map(_of_message, _messages(path)))
     if _MESSAGE.match(head) and not looks_like_json(head[:100].decode("latin-1")):
         return iter(_of_message(path.read_bytes()))
     names, rows = _rows(path, head)
     return _of_rows(names, rows, origin)
+
+
+def _messages(path: Path) -> Iterator[bytes]:
+    """Return the messages of an mbox (RFC 4155)."""
+    box = mailbox.mbox(path, create=False)
+    try:
+        for key in box.iterkeys():
+            yield box.get_bytes(key)
+    finally:
+        box.close()
 
 
 def _of_message(raw: bytes) -> Sequence[Read]:

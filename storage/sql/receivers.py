@@ -58,7 +58,7 @@ _REMOVE = text("DELETE FROM receiver WHERE id = :id AND account_id = :account_id
 _COUNT = text("""
     UPDATE receiver SET taken = taken + :taken, refused = refused + :refused,
         malformed = malformed + :malformed,
-        heard_at = CASE WHEN :heard THEN clock_timestamp() ELSE heard_at END
+        heard_at = CASE WHEN CAST(:heard AS boolean) THEN clock_timestamp() ELSE heard_at END
     WHERE id = :id
 """)
 _USE_ONCE = text("""

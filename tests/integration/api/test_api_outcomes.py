@@ -1,0 +1,280 @@
+"""What really happened comes in by file, message and signed webhook, and goes before any probe."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import polars as pl
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from sqlalchemy import text
+
+from mailsift.container import open_database
+from mailsift.pipeline.clock import system_clock
+from mailsift.settings import Settings
+
+if TYPE_CHECKING:
+    from tests.integration.api.conftest import Api
+
+OUTCOMES, RECEIVERS, SINGLE = "/v1/outcomes", "/v1/outcomes/receivers", "/v1/email/single-validate"
+NOW = datetime.fromtimestamp(system_clock(), UTC)
+GONE = "550 5.1.1 <{}>: Recipient address rejected: User unknown"
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"requests_per_minute": 1_000})
+
+
+async def verdict(client: httpx.AsyncClient, email: str, mode: str = "fast") -> dict[str, Any]:
+    answer = await client.post(SINGLE, json={"email": email, "mode": mode, "deadline_ms": 3_000})
+    found: dict[str, Any] = answer.json()["data"]
+    return found
+
+
+async def send(client: httpx.AsyncClient, body: bytes, kind: str) -> dict[str, Any]:
+    answer = await client.post(OUTCOMES, content=body, headers={"content-type": kind})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()["data"]
+    return found
+
+
+def ago(days: float) -> str:
+    return (NOW - timedelta(days=days)).isoformat()
+
+
+async def test_a_file_is_read_by_what_its_columns_hold_and_counts_once(client: httpx.AsyncClient) -> None:
+    rows = [
+        ("ann@example.com", "delivered", ago(1), ""),
+        ("BOB@Example.com", "Hard Bounce", ago(2), GONE.format("bob@example.com")),
+        ("carl@example.com", "bounced", ago(2), "550 5.7.1 Service unavailable; client host blocked"),
+        ("dora@example.com", "soft_bounce", ago(1), "450 4.2.0 greylisted, try again later"),
+        ("erin@example.com", "delivered", ago(200), ""),
+        ("not an address", "delivered", ago(1), ""),
+        ("finn@example.com", "sent", ago(1), ""),
+    ]
+    table = pl.DataFrame(rows, schema=["Recipient", "what happened", "date", "server said"], orient="row")
+    csv = table.write_csv(separator=";").encode()
+    assert await send(client, csv, "text/csv") == {"taken": 5, "repeated": 0, "malformed": 2}
+    assert await send(client, csv, "text/csv") == {"taken": 0, "repeated": 5, "malformed": 2}
+    lines = table.rename({"Recipient": "email", "what happened": "event"}).write_ndjson().encode()
+    assert (await send(client, lines, "application/x-ndjson"))["taken"] == 0
+    parquet = io.BytesIO()
+    table.write_parquet(parquet)
+    assert (await send(client, parquet.getvalue(), "application/octet-stream"))["taken"] == 0
+    form = await client.post(OUTCOMES, files={"file": ("bounces.csv", csv)})
+    assert form.json()["data"]["repeated"] == 5
+    for email, result in (
+        ("ann@example.com", "deliverable"),
+        ("bob@example.com", "mailbox_not_found"),
+        ("carl@example.com", "passed"),  # the server refused the sender
+        ("dora@example.com", "passed"),  # not yet is not never
+        ("erin@example.com", "passed"),  # too long ago
+    ):
+        assert (await verdict(client, email))["result"] == result, email
+    deep = await verdict(client, "bob@example.com", "deep")  # nobody answers DNS here
+    assert (deep["result"], deep["smtp_code"]) == ("mailbox_not_found", 550)
+
+
+async def test_what_an_account_learned_stays_its_own_and_no_address_in_the_clear(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    csv = f"email,event,reason\nzelda.secret@example.com,bounce,{GONE.format('zelda.secret@example.com')}\n"
+    await send(client, csv.encode(), "text/csv")
+    async with api.client(await api.key("bob")) as bob:
+        assert (await verdict(bob, "zelda.secret@example.com"))["result"] == "passed"
+        await send(bob, csv.encode(), "text/csv")
+    database = open_database(api.settings)
+    async with database.begin() as connection:
+        rows = list((await connection.execute(text("SELECT * FROM outcome"))).mappings())
+    await database.aclose()
+    assert len({bytes(row["address"]) for row in rows}) == len(rows) == 2
+    for row in rows:
+        assert all(b"zelda" not in bytes(str(value), "utf-8") for value in row.values())
+        assert all(b"zelda" not in bytes(row[name]) for name in ("report", "address", "sealed"))
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_list_uses_outcomes_too(client: httpx.AsyncClient) -> None:
+    said = GONE.format("bob@example.com")
+    csv = f"email,event,reason\nbob@example.com,bounce,{said}\nann@example.com,open,\n"
+    assert (await send(client, csv.encode(), "text/csv"))["taken"] == 2
+    body = {
+        "emails": ["ann@example.com", "bob@example.com", "carl@example.com"],
+        "mode": "fast",
+        "evidence": True,
+    }
+    job = (await client.post("/v1/bulk/jobs", json=body)).json()["data"]["job_id"]
+    assert (await client.get(f"/v1/bulk/jobs/{job}?wait=60")).json()["data"]["status"] == "completed"
+    page = (await client.get(f"/v1/bulk/jobs/{job}/results", params={"format": "jsonl"})).text
+    found = {row["email"]: row for row in map(json.loads, page.splitlines())}
+    results = {email: row["mailsift_result"] for email, row in found.items()}
+    assert results == {
+        "ann@example.com": "deliverable",
+        "bob@example.com": "mailbox_not_found",
+        "carl@example.com": "passed",
+    }
+
+
+async def test_bounces_come_as_messages(client: httpx.AsyncClient) -> None:
+    bounce = (
+        "From: MAILER-DAEMON@mx.example\nTo: news@sender.example\nSubject: Undelivered\n"
+        'MIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary="b"\n\n'
+        "--b\nContent-Type: text/plain\n\nSorry.\n--b\nContent-Type: message/delivery-status\n\n"
+        "Reporting-MTA: dns; mx.example\n\nFinal-Recipient: rfc822; {0}\nAction: failed\nStatus: 5.2.1\n"
+        "Diagnostic-Code: smtp; 550 5.2.1 This account is disabled\n\n--b--\n"
+    )
+    one = await send(client, bounce.format("gina@example.com").encode(), "message/rfc822")
+    assert one == {"taken": 1, "repeated": 0, "malformed": 0}
+    box = "".join(
+        f"From MAILER-DAEMON Sun Nov  1 10:00:00 2026\n{bounce.format(f'h{n}@example.com')}\n"
+        for n in range(3)
+    )
+    assert (await send(client, box.encode(), "application/mbox"))["taken"] == 3
+    for email in ("gina@example.com", "h2@example.com"):
+        assert (await verdict(client, email))["result"] == "mailbox_disabled"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "empty_file"),
+        (b"a,b\n1,2\n", "no_address_column"),
+        (b"email,colour\nann@example.com,red\n", "no_outcome_column"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0", "binary_file"),
+        (b"PAR1 and nothing more", "bad_parquet"),
+        (b"[{", "bad_json"),
+        (b"PK\x03\x04", "unsupported_format"),
+    ],
+)
+async def test_what_is_no_file_of_outcomes_is_refused_by_its_name(
+    client: httpx.AsyncClient, body: bytes, code: str
+) -> None:
+    answer = await client.post(OUTCOMES, content=body, headers={"content-type": "text/csv"})
+    assert answer.json()["code"] == code, answer.text
+    assert answer.status_code in {415, 422}
+
+
+async def make(client: httpx.AsyncClient, **wanted: str) -> dict[str, Any]:
+    answer = await client.post(RECEIVERS, json=wanted)
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()["data"]
+    return found
+
+
+async def test_sendgrid_is_believed_by_its_signature(api: Api, client: httpx.AsyncClient) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    made = await make(client, sender="sendgrid", key=base64.b64encode(public).decode())
+    assert made["password"] == ""
+    event = {"email": "ida@example.com", "event": "bounce", "timestamp": int(NOW.timestamp())}
+    body = json.dumps([{**event, "reason": GONE.format("ida@example.com")}]).encode()
+
+    async def post(stamp: float, signed: bytes) -> int:
+        signature = base64.b64encode(key.sign(str(int(stamp)).encode() + signed, ec.ECDSA(hashes.SHA256())))
+        headers = {
+            "x-twilio-email-event-webhook-signature": signature.decode(),
+            "x-twilio-email-event-webhook-timestamp": str(int(stamp)),
+        }
+        async with httpx.AsyncClient(base_url=api.url, verify=False) as sender:  # noqa: S501 - loopback
+            return (await sender.post(made["path"], content=body, headers=headers)).status_code
+
+    assert await post(NOW.timestamp(), b"other bytes") == 401
+    assert await post(NOW.timestamp() - 90_000, body) == 401  # signed the day before yesterday
+    assert await post(NOW.timestamp(), body) == 200
+    assert (await verdict(client, "ida@example.com"))["result"] == "mailbox_not_found"
+    assert await post(NOW.timestamp(), body) == 200  # once more says nothing new
+    (seen,) = (await client.get(RECEIVERS)).json()["data"]["receivers"]
+    assert (seen["taken"], seen["refused"], seen["malformed"]) == (1, 2, 0)
+    assert (await client.delete(f"{RECEIVERS}/{made['receiver_id']}")).status_code == 204
+    assert await post(NOW.timestamp(), body) == 404
+
+
+async def test_a_token_of_mailgun_counts_once(api: Api, client: httpx.AsyncClient) -> None:
+    made = await make(client, sender="mailgun", key="key-of-mailgun")
+
+    async def post(email: str, token: str, key: bytes = b"key-of-mailgun") -> int:
+        stamp = str(int(NOW.timestamp()))
+        signed = {
+            "timestamp": stamp,
+            "token": token,
+            "signature": hmac.new(key, (stamp + token).encode(), hashlib.sha256).hexdigest(),
+        }
+        data = {
+            "event": "failed",
+            "severity": "permanent",
+            "recipient": email,
+            "timestamp": NOW.timestamp(),
+            "delivery-status": {"code": 550, "message": "5.1.1 user unknown"},
+        }
+        async with api.client("") as sender:
+            answer = await sender.post(made["path"], json={"signature": signed, "event-data": data})
+        return answer.status_code
+
+    assert await post("jim@example.com", "token-a", key=b"guessed") == 401
+    assert await post("jim@example.com", "token-a") == 200
+    assert await post("victim@example.com", "token-a") == 401  # a body that nobody signed
+    assert (await verdict(client, "jim@example.com"))["result"] == "mailbox_not_found"
+    assert (await verdict(client, "victim@example.com"))["result"] == "passed"
+
+
+@pytest.mark.parametrize("sender", ["postmark", "brevo", "sparkpost", "listmonk"])
+async def test_those_that_sign_nothing_send_a_password(
+    api: Api, client: httpx.AsyncClient, sender: str
+) -> None:
+    made = await make(client, sender=sender, name="newsletter")
+    events: dict[str, Any] = {
+        "postmark": {
+            "RecordType": "Bounce",
+            "Type": "HardBounce",
+            "Email": "k@example.com",
+            "Details": "550 5.1.1 x",
+        },
+        "brevo": {"event": "hard_bounce", "email": "k@example.com", "reason": "550 5.1.1 user unknown"},
+        "sparkpost": [
+            {
+                "msys": {
+                    "message_event": {
+                        "type": "bounce",
+                        "rcpt_to": "k@example.com",
+                        "raw_reason": "550 5.1.1 no",
+                    }
+                }
+            }
+        ],
+        "listmonk": {"email": "k@example.com", "type": "hard", "meta": {"reason": "550 5.1.1 user unknown"}},
+    }
+    async with httpx.AsyncClient(base_url=api.url, verify=False) as http:  # noqa: S501 - loopback
+        for auth, status in ((None, 401), (("x", "wrong"), 401), (("any", made["password"]), 200)):
+            answer = await http.post(made["path"], json=events[sender], auth=auth)
+            assert answer.status_code == status, answer.text
+        broken = await http.post(made["path"], content=b"{", auth=("any", made["password"]))
+        assert (broken.status_code, broken.json()["code"]) == (422, "malformed_outcome")
+    assert (await verdict(client, "k@example.com"))["result"] == "mailbox_not_found"
+    (seen,) = (await client.get(RECEIVERS)).json()["data"]["receivers"]
+    assert (seen["taken"], seen["refused"], seen["malformed"]) == (1, 2, 1)
+    assert seen["heard_at"]
+
+
+async def test_receivers_are_an_account_s_own(api: Api, client: httpx.AsyncClient) -> None:
+    made = await make(client, sender="brevo")
+    async with api.client(await api.key("bob")) as bob:
+        assert (await bob.get(RECEIVERS)).json()["data"]["receivers"] == []
+        assert (await bob.delete(f"{RECEIVERS}/{made['receiver_id']}")).status_code == 404
+    for wanted, code in (
+        ({"sender": "sendgrid", "key": "x"}, "receiver_key_invalid"),
+        ({"sender": "mailgun"}, "receiver_key_invalid"),
+        ({"sender": "ses", "topic": "not-an-arn"}, "receiver_key_invalid"),
+        ({"sender": "pigeon"}, "invalid_request"),
+    ):
+        answer = await client.post(RECEIVERS, json=wanted)
+        assert (answer.status_code, answer.json()["code"]) == (422, code)

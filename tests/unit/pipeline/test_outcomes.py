@@ -1,0 +1,375 @@
+"""Bounces, complaints and webhooks as they are written out there; what they say of the mailbox."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.outcomes.history import DAY, OutcomePolicy, is_unwanted, mailbox_fact
+from mailsift.pipeline.outcomes.messages import read_message
+from mailsift.pipeline.outcomes.outcome import ACCEPTED, Diagnosis, Outcome, OutcomeKind, diagnose
+from mailsift.pipeline.outcomes.senders import SenderKind, epoch, read_webhook
+
+_K, _A = OutcomeKind, Answer
+NOW = 1_793_000_000.0
+
+
+def _dsn(fields: str, *, prose: str = "Sorry.", to: str = "jane@shop.example") -> str:
+    return (
+        "From: Mail Delivery System <MAILER-DAEMON@mx.example>\nTo: news@sender.example\n"
+        "Subject: Undelivered Mail Returned to Sender\nDate: Tue, 03 Nov 2026 10:00:01 +0000\n"
+        'MIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary="=_b"\n\n'
+        f"--=_b\nContent-Type: text/plain\n\n{prose}\n"
+        "--=_b\nContent-Type: message/delivery-status\n\n"
+        f"Reporting-MTA: dns; mx.example\n\n{fields}\n"
+        "--=_b\nContent-Type: text/rfc822-headers\n\n"
+        f"From: news@sender.example\nTo: {to}\nMessage-ID: <m1@sender.example>\n\n--=_b--\n"
+    )
+
+
+def _plain(body: str, *, sender: str = "MAILER-DAEMON@mx.example", headers: str = "") -> str:
+    return (
+        f"Return-Path: <>\nFrom: {sender}\nTo: news@sender.example\nSubject: failure notice\n"
+        f"Date: Wed, 4 Nov 2026 09:00:00 +0100\n{headers}\n{body}"
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    message: str
+    told: list[tuple[str, OutcomeKind, Answer]]
+
+
+CASES = [
+    Case(
+        "postfix",
+        _dsn(
+            "Final-Recipient: rfc822; jane@shop.example\nAction: failed\nStatus: 5.1.1\n"
+            "Diagnostic-Code: smtp; 550 5.1.1 <jane@shop.example>: Recipient address\n"
+            "    rejected: User unknown in virtual mailbox table\n"
+        ),
+        [("jane@shop.example", _K.BOUNCED, _A.NOT_FOUND)],
+    ),
+    Case(
+        "two recipients, one only late",
+        _dsn(
+            "Final-Recipient: rfc822;a@shop.example\nAction: failed\nStatus: 5.2.2\n"
+            "Diagnostic-Code: smtp;552 5.2.2 The email account is over quota\n\n"
+            "Final-Recipient: rfc822;b@shop.example\nAction: delayed\nStatus: 4.4.1\n"
+            "Diagnostic-Code: smtp;451 4.4.1 connection timed out\n",
+            to="a@shop.example, b@shop.example",
+        ),
+        [("a@shop.example", _K.BOUNCED, _A.FULL), ("b@shop.example", _K.DEFERRED, _A.TEMPORARY)],
+    ),
+    Case(
+        "forwarded: the list's address is the one that was sent to",
+        _dsn(
+            "Final-Recipient: rfc822; elsewhere@other.example\nAction: failed\nStatus: 5.1.1\n"
+            "Diagnostic-Code: smtp; 550 no such user\n"
+        ),
+        [("jane@shop.example", _K.BOUNCED, _A.NOT_FOUND)],
+    ),
+    Case(
+        "delivered, as was asked for",
+        _dsn(
+            "Final-Recipient: rfc822; jane@shop.example\nAction: relayed (to another system)\nStatus: 2.0.0\n"
+        ),
+        [("jane@shop.example", _K.DELIVERED, _A.ACCEPTED)],
+    ),
+    Case(
+        "the time was up",
+        _dsn(
+            "Final-Recipient: rfc822; jane@shop.example\nAction: failed\nStatus: 4.4.7\n"
+            "Diagnostic-Code: smtp; delivery time expired; connect to mx.shop.example: Connection refused\n"
+        ),
+        [("jane@shop.example", _K.BOUNCED, _A.TEMPORARY)],
+    ),
+    Case(
+        "the domain is for DNS to say",
+        _dsn(
+            "Final-Recipient: rfc822; jane@shop.example\nAction: failed\nStatus: 5.4.4\n"
+            "Diagnostic-Code: X-Postfix; Host or domain name not found. Name service error for\n"
+            "    name=shop.example type=A: Host not found\n"
+        ),
+        [("jane@shop.example", _K.BOUNCED, _A.UNCLEAR)],
+    ),
+    Case(
+        "an international address (RFC 6533)",
+        _dsn(
+            "Final-Recipient: utf-8; j\\x{FC}rgen@shop.example\nAction: failed\nStatus: 5.1.1\n"
+            "Diagnostic-Code: smtp; 550 5.1.1 unknown user\n",
+            to="undisclosed",
+        ),
+        [("jürgen@shop.example", _K.BOUNCED, _A.NOT_FOUND)],
+    ),
+    Case(
+        "no diagnostic: the text for people",
+        _dsn(
+            "Final-Recipient: rfc822; jane@shop.example\nAction: failed\nStatus: 5.0.0\n",
+            prose="<jane@shop.example>: the mailbox is disabled\n    550 5.2.1 account has been disabled",
+        ),
+        [("jane@shop.example", _K.BOUNCED, _A.DISABLED)],
+    ),
+    Case(
+        "qmail",
+        _plain(
+            "Hi. This is the qmail-send program at mx.example.\n"
+            "I'm afraid I wasn't able to deliver your message to the following addresses.\n"
+            "This is a permanent error; I've given up. Sorry it didn't work out.\n\n"
+            "<carol@shop.example>:\n192.0.2.9 does not like recipient.\n"
+            "Remote host said: 550 sorry, no mailbox here by that name (#5.1.1)\nGiving up on 192.0.2.9.\n\n"
+            "<dave@shop.example>:\nuser is over quota. (#5.2.2)\n\n"
+            "--- Below this line is a copy of the message.\n\nReturn-Path: <news@sender.example>\n"
+        ),
+        [("carol@shop.example", _K.BOUNCED, _A.NOT_FOUND), ("dave@shop.example", _K.BOUNCED, _A.FULL)],
+    ),
+    Case(
+        "exim",
+        _plain(
+            "This message was created automatically by mail delivery software.\n\n"
+            "A message that you sent could not be delivered to one or more of its\n"
+            "recipients. This is a permanent error. The following address(es) failed:\n\n"
+            "  bob@shop.example\n    host mx.shop.example [192.0.2.5]\n"
+            "    SMTP error from remote mail server after RCPT TO:<bob@shop.example>:\n"
+            "    550 5.7.1 Message rejected: listed at a block list\n",
+            sender="Mail Delivery System <Mailer-Daemon@exim.example>",
+            headers="X-Failed-Recipients: bob@shop.example\nAuto-Submitted: auto-replied\n",
+        ),
+        [("bob@shop.example", _K.BOUNCED, _A.REFUSED_US)],
+    ),
+    Case(
+        "exim still tries",
+        _plain(
+            "This message was created automatically by mail delivery software.\n"
+            "A message that you sent has not been delivered to all of its recipients\nafter 24 hours.\n"
+            "The address to which the message has not yet been delivered is:\n\n  bob@shop.example\n"
+            "    host mx.shop.example [192.0.2.5]: 450 4.2.1 try later\n\n"
+            "No action is required on your part. Delivery attempts will continue for some time.\n",
+            headers="X-Failed-Recipients: bob@shop.example\n",
+        ),
+        [("bob@shop.example", _K.DEFERRED, _A.TEMPORARY)],
+    ),
+    Case(
+        "away, and a street number",
+        _plain(
+            "I am out of the office; 550 Main Street is empty.\n",
+            sender="frank@shop.example",
+            headers="Auto-Submitted: auto-replied\nX-Autoreply: yes\n",
+        ),
+        [],
+    ),
+    Case("any other mail", "From: a@b.example\nTo: c@d.example\nSubject: hi\n\nhello\n", []),
+    Case(
+        "a complaint (RFC 5965)",
+        "From: fbl@isp.example\nTo: fbl@sender.example\nSubject: complaint\nMIME-Version: 1.0\n"
+        'Content-Type: multipart/report; report-type=feedback-report; boundary="x"\n\n'
+        "--x\nContent-Type: text/plain\n\nThis is an abuse report.\n"
+        "--x\nContent-Type: message/feedback-report\n\n"
+        "Feedback-Type: abuse\nVersion: 1\nOriginal-Rcpt-To: <erin@isp.example>\n\n"
+        "--x\nContent-Type: message/rfc822\n\nFrom: news@sender.example\nTo: erin@isp.example\n\nx\n--x--\n",
+        [("erin@isp.example", _K.COMPLAINED, _A.ACCEPTED)],
+    ),
+    Case(
+        "not spam after all",
+        'From: f@isp.example\nMIME-Version: 1.0\nContent-Type: multipart/report; boundary="x"\n\n'
+        "--x\nContent-Type: message/feedback-report\n\nFeedback-Type: not-spam\n"
+        "Original-Rcpt-To: erin@isp.example\n\n--x--\n",
+        [],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("ends", ["\n", "\r\n"], ids=["lf", "crlf"])
+def test_a_message_tells_what_happened_to_whom(case: Case, ends: str) -> None:
+    found = read_message(case.message.replace("\n", ends).encode())
+    assert [(one.address, one.kind, one.diagnosis.answer) for one in found] == case.told
+
+
+def test_a_report_names_its_time_and_its_message() -> None:
+    (told,) = read_message(CASES[0].message.encode())
+    assert (told.happened_at, told.message_id, told.origin) == (1_793_700_001.0, "m1@sender.example", "dsn")
+    assert "@shop" not in told.diagnosis.text
+
+
+@pytest.mark.parametrize("raw", [b"", b"no headers at all", b"\xff\xfe\x00", b"\n\n\n"])
+def test_what_is_no_message_is_said_to_be_none(raw: bytes) -> None:
+    with pytest.raises(MailsiftError, match="malformed_message"):
+        read_message(raw)
+
+
+WEBHOOKS: list[tuple[SenderKind, Any, list[tuple[OutcomeKind, Answer]]]] = [
+    (
+        SenderKind.SES,
+        {
+            "eventType": "Bounce",
+            "bounce": {
+                "bounceType": "Permanent",
+                "bouncedRecipients": [
+                    {
+                        "emailAddress": "x@y.example",
+                        "action": "failed",
+                        "diagnosticCode": "smtp; 550 5.1.1 user unknown",
+                    }
+                ],
+            },
+        },
+        [(_K.BOUNCED, _A.NOT_FOUND)],
+    ),
+    (
+        SenderKind.SES,
+        {
+            "notificationType": "Bounce",
+            "bounce": {
+                "bounceType": "Permanent",
+                "bounceSubType": "OnAccountSuppressionList",
+                "bouncedRecipients": [
+                    {
+                        "emailAddress": "x@y.example",
+                        "status": "5.1.1",
+                        "diagnosticCode": "Amazon SES did not send the message to this address because it"
+                        " is on the suppression list for your account.",
+                    }
+                ],
+            },
+        },
+        [(_K.BOUNCED, _A.UNCLEAR)],  # nobody asked the mailbox
+    ),
+    (
+        SenderKind.SES,
+        {
+            "eventType": "DeliveryDelay",
+            "deliveryDelay": {"delayedRecipients": [{"emailAddress": "x@y.example"}]},
+        },
+        [(_K.DEFERRED, _A.UNCLEAR)],
+    ),
+    (SenderKind.SES, {"eventType": "Open", "open": {}}, []),
+    (
+        SenderKind.SENDGRID,
+        [
+            {
+                "email": "x@y.example",
+                "event": "bounce",
+                "type": "blocked",
+                "reason": "550 5.7.1 spam",
+                "status": "5.7.1",
+            },
+            {"email": "x@y.example", "event": "dropped", "reason": "Bounced Address"},
+            {"email": "x@y.example", "event": "open"},
+            {"email": "x@y.example", "event": "spamreport"},
+        ],
+        [(_K.BOUNCED, _A.REFUSED_US), (_K.BOUNCED, _A.UNCLEAR), (_K.COMPLAINED, _A.ACCEPTED)],
+    ),
+    (
+        SenderKind.MAILGUN,
+        {
+            "event-data": {
+                "event": "failed",
+                "severity": "temporary",
+                "recipient": "x@y.example",
+                "delivery-status": {"code": 452, "message": "4.2.2 The mailbox is over quota"},
+            }
+        },
+        [(_K.DEFERRED, _A.FULL)],
+    ),
+    (
+        SenderKind.POSTMARK,
+        {"RecordType": "Bounce", "Type": "AutoResponder", "Email": "x@y.example", "Details": "550 away"},
+        [],
+    ),
+    (SenderKind.BREVO, {"event": "unsubscribed", "email": "x@y.example"}, [(_K.UNSUBSCRIBED, _A.ACCEPTED)]),
+    (SenderKind.SPARKPOST, [{"msys": {}}], []),
+    (
+        SenderKind.LISTMONK,
+        {"type": "soft", "email": "x@y.example", "meta": '{"reason": "451 4.7.1 greylisted"}'},
+        [(_K.DEFERRED, _A.GREYLISTED)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("sender", "posted", "told"), WEBHOOKS)
+def test_of_a_webhook_the_diagnostic_counts_and_not_the_category(
+    sender: SenderKind, posted: object, told: list[tuple[OutcomeKind, Answer]]
+) -> None:
+    found = read_webhook(sender, json.dumps(posted).encode())
+    assert [(one.kind, one.diagnosis.answer) for one in found] == told
+
+
+@pytest.mark.parametrize("body", [b"", b"[", b"7", b'"x"', b"[[]]", b'{"event": {}}', b"null"])
+@pytest.mark.parametrize("sender", SenderKind)
+def test_a_broken_webhook_is_an_error_with_a_code_or_tells_nothing(sender: SenderKind, body: bytes) -> None:
+    if body == b'{"event": {}}':
+        assert read_webhook(sender, body) == ()
+        return
+    with pytest.raises(MailsiftError, match="malformed_outcome"):
+        read_webhook(sender, body)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (1_793_000_000, NOW),
+        ("1793000000.5", NOW + 0.5),
+        (1_793_000_000_000, NOW),
+        ("2026-10-26T01:33:20Z", 1_792_978_400.0),
+        ("2026-10-26 01:33:20", 1_792_978_400.0),
+        ("Mon, 26 Oct 2026 02:33:20 +0100", 1_792_978_400.0),
+        ("yesterday", 0.0),
+        (None, 0.0),
+        ("nan", 0.0),
+        ("1e400", 0.0),
+    ],
+)
+def test_a_time_is_read_however_it_is_written(value: object, seconds: float) -> None:
+    assert epoch(value) == seconds
+
+
+def _told(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> Outcome:
+    said = ACCEPTED if answer is Answer.ACCEPTED else Diagnosis(answer, "rule", 550)
+    return Outcome("x@y.example", kind, NOW - days * DAY, said, "file")
+
+
+@pytest.mark.parametrize(
+    ("history", "shown"),
+    [
+        ([], None),
+        ([_told(_K.DELIVERED, 1)], _A.ACCEPTED),
+        ([_told(_K.DELIVERED, 91)], None),
+        ([_told(_K.BOUNCED, 91, _A.NOT_FOUND)], _A.NOT_FOUND),
+        ([_told(_K.BOUNCED, 366, _A.NOT_FOUND)], None),
+        ([_told(_K.BOUNCED, 2, _A.NOT_FOUND), _told(_K.DELIVERED, 1)], _A.ACCEPTED),
+        ([_told(_K.DELIVERED, 2), _told(_K.BOUNCED, 1, _A.DISABLED)], _A.DISABLED),
+        ([_told(_K.DEFERRED, 1, _A.NOT_FOUND)], None),
+        ([_told(_K.BOUNCED, 1, _A.FULL), _told(_K.DELIVERED, 2)], _A.ACCEPTED),
+        ([_told(_K.BOUNCED, 1, _A.REFUSED_US)], None),
+        ([_told(_K.DELIVERED, 2), _told(_K.BOUNCED, 1, _A.UNCLEAR)], None),
+        ([_told(_K.COMPLAINED, 3)], _A.ACCEPTED),
+    ],
+)
+def test_the_newest_outcome_that_decides_does(history: list[Outcome], shown: Answer | None) -> None:
+    fact = mailbox_fact(history, OutcomePolicy(), NOW)
+    assert (fact.answer if fact else None) == shown
+
+
+def test_a_wish_for_no_mail_does_not_expire() -> None:
+    assert is_unwanted([_told(_K.DELIVERED, 1), _told(_K.UNSUBSCRIBED, 900)])
+    assert not is_unwanted([_told(_K.DELIVERED, 1), _told(_K.BOUNCED, 1, _A.NOT_FOUND)])
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("250 2.0.0 OK", _A.UNCLEAR),
+        ("smtp; 550-5.1.1 The email account that you tried to reach does not exist.", _A.NOT_FOUND),
+        ("554 delivery error: dd This user doesn't have a yahoo.example account", _A.NOT_FOUND),
+        ("", _A.UNCLEAR),
+    ],
+)
+def test_a_diagnostic_is_read_by_the_reply_table(text: str, answer: Answer) -> None:
+    assert diagnose(text).answer is answer
