@@ -10,8 +10,9 @@ from typing import Any, Final
 from mailsift.api.pages.charts import gauge
 from mailsift.api.pages.filters import date_time
 from mailsift.api.pages.words import ANSWERS, DOMAIN_STATES, MODES, result_name
-from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.facts import Answer, Mode
 from mailsift.pipeline.judge.table import ROWS, syntax_reason
+from mailsift.pipeline.outcomes.history import STAGE
 from mailsift.pipeline.replies.table import REASONS
 from mailsift.pipeline.verdict import Status
 
@@ -100,7 +101,8 @@ def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: st
         Section("Domain", tuple(_domain(evidence["domain"], evidence["mode"]))),
     ]
     if mailbox := evidence["mailbox"]:
-        found.append(Section("Mailbox", tuple(_mailbox(mailbox)), mailbox["text"]))
+        told = _outcome if mailbox["stage"] == STAGE else _mailbox
+        found.append(Section("Mailbox", tuple(told(mailbox)), mailbox["text"]))
     if probe := evidence["catch_all"]:
         found.append(Section("Random probe", tuple(_probe(probe)), probe["text"]))
     return found
@@ -165,6 +167,18 @@ def _mailbox(fact: Mapping[str, Any]) -> Iterator[Fact]:
     yield from _learned(fact["asked_at"], fact["expires_at"], verb="Asked")
     if fact["cached"]:
         yield "From memory", "an earlier probe, still fresh"
+
+
+def _outcome(fact: Mapping[str, Any]) -> Iterator[Fact]:
+    """Tell what became of a message that was really sent (mailsift.pipeline.outcomes.history)."""
+    arrived = fact["answer"] == Answer.ACCEPTED
+    yield "A message you sent", "arrived" if arrived else f"came back: {ANSWERS[fact['answer']]}"
+    if fact["smtp_code"]:
+        yield "Code", " ".join(filter(None, (str(fact["smtp_code"]), fact["enhanced"])))
+    if reason := REASONS.get(fact["rule"]):
+        yield "Read by rule", f"{fact['rule']}: {reason}"
+    yield "Told by", fact["host"]
+    yield from _learned(fact["asked_at"], fact["expires_at"], verb="Happened")
 
 
 def _probe(fact: Mapping[str, Any]) -> Iterator[Fact]:

@@ -131,7 +131,7 @@ class ReceiverService:
             if error.code in {"receiver_refused", "malformed_outcome"}:
                 forged = error.code == "receiver_refused"
                 async with self._database.begin() as connection:
-                    await receivers.count(connection, row.id, refused=forged, malformed=not forged)
+                    await receivers.count(connection, row.id, refused=int(forged), malformed=int(not forged))
             raise
         async with self._database.begin() as connection:
             await receivers.count(connection, row.id, taken=taken.taken, malformed=taken.malformed)

@@ -110,7 +110,7 @@ def _was_delivered(evidence: Evidence, _: VerdictPolicy) -> bool:
 def _about_this_mailbox(answer: Answer) -> Condition:
     """Hold when the answer is not given to everybody, by a provider whose answers mean something."""
     return lambda evidence, _: (
-        evidence.answer is answer and not evidence.blanket and not evidence.unverifiable
+        evidence.answer is answer and not evidence.blanket and not evidence.unverifiable and not evidence.sent
     )
 
 
@@ -211,8 +211,10 @@ ROWS = (
 )
 # fmt: on
 
-MEANINGS = {row.result: row.reason or "The address breaks a rule of its syntax." for row in reversed(ROWS)}
-"""What each result says, in the words of the first row that leads to it."""
+MEANINGS = {row.result: row.reason for row in reversed(ROWS)} | {
+    row.result: row.reason for row in ROWS if row.id == row.result
+}
+"""What each result says, in the words of the row of its name, else of the first one that leads to it."""
 
 SENTENCES = {
     "empty": "The cell is empty.",

@@ -216,7 +216,7 @@ async def test_a_token_of_mailgun_counts_once(api: Api, client: httpx.AsyncClien
             "timestamp": NOW.timestamp(),
             "delivery-status": {"code": 550, "message": "5.1.1 user unknown"},
         }
-        async with api.client("") as sender:
+        async with httpx.AsyncClient(base_url=api.url, verify=False) as sender:  # noqa: S501 - loopback
             answer = await sender.post(made["path"], json={"signature": signed, "event-data": data})
         return answer.status_code
 

@@ -41,6 +41,7 @@ COLUMNS = {
     "answer": pl.String,
     "smtp_code": pl.UInt16,
     "blanket": pl.Boolean,
+    "sent": pl.Boolean,
 }
 DOMAIN = DomainFact(
     "a.test", DomainState.ROUTED, (MxHost("mx.a.test", 10, ("192.0.2.1",)),), "a.test", learned_at=1.0

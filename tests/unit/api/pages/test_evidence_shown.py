@@ -21,6 +21,7 @@ from mailsift.pipeline.facts import (
 )
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.judge.frame import Findings, judge_frame
+from mailsift.pipeline.outcomes.history import STAGE
 from tests.unit.pipeline.test_verdicts import frame
 
 HOSTS = (MxHost("mx.a.test", 10, ("192.0.2.1", "2001:db8::1")), MxHost("mx2.a.test", 20, ("192.0.2.2",)))
@@ -98,6 +99,19 @@ def test_every_answer_of_a_mail_server_can_be_shown(answer: Answer) -> None:
     verdict, evidence = explained(findings(mailbox=MailboxFact(answer, blanket=True)), answer=answer.value)
     assert facts(verdict, evidence)["Mailbox"]["The server"]
     assert sum(part.points for part in points(evidence)) == verdict["score"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [(Answer.ACCEPTED, "arrived"), (Answer.NOT_FOUND, "came back"), (Answer.DISABLED, "came back")],
+)
+def test_what_became_of_a_message_is_told_as_that(answer: Answer, told: str) -> None:
+    fact = MailboxFact(answer, 550, stage=STAGE, host="sendgrid", asked_at=1e9, expires_at=1e9 + 60)
+    verdict, evidence = explained(findings(mailbox=fact), answer=answer.value, sent=True)
+    found = facts(verdict, evidence)["Mailbox"]
+    assert found["A message you sent"].startswith(told)
+    assert (found["Told by"], "2001-09-09" in found["Happened"]) == ("sendgrid", True)
+    assert "message that was sent" in points(evidence)[0].why
 
 
 @pytest.mark.parametrize("state", list(DomainState))
