@@ -168,15 +168,20 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         "bad_source",
         "blob_damaged",
         "blob_not_found",
+        "checker_closed",
+        "column_taken",
         "database_busy",
         "dns_servers_invalid",
         "embedded_failed",
         "embedded_missing",
         "file_not_found",
         "finalizing_crashed",
+        "forked_with_frames",
         "job_ambiguous",
         "mail_failed",
         "not_a_file",
+        "not_a_list",
+        "not_text",
         "otel_missing",
         "output_is_input",
         "output_not_writable",
@@ -184,11 +189,12 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         "resolver_failed",
         "results_incomplete",
         "secret_key_missing",
+        "unknown_mode",
         "unsafe_command",
         "worker_failed",
     }
 )
-"""Codes of the command line, of settings and of defects: through HTTP they are an internal error."""
+"""Codes of the command line, the library, settings and defects: through HTTP they are an internal error."""
 
 _CODE_OF: Final[Mapping[int, str]] = {
     400: "bad_request",

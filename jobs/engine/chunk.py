@@ -121,10 +121,11 @@ class ChunkWorker:
         blobs: where addresses and verdicts are.
         validator, test_validator: judge them; the other one those of test accounts.
         work_plan: how.
+        outcomes: what became of messages that the job's account really sent.
         terms: on which it takes the finish of a small job with its last chunk; None: others take it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with
         self,
         *,
         database: Database,
@@ -132,8 +133,8 @@ class ChunkWorker:
         validator: Validator,
         test_validator: Validator,
         work_plan: WorkPlan,
-        terms: LeaseTerms | None = None,
         outcomes: OutcomeService,
+        terms: LeaseTerms | None = None,
     ) -> None:
         self._database = database
         self._blobs = blobs
@@ -181,7 +182,7 @@ class ChunkWorker:
     async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame) -> ValidationResult:
         options = load_options(chunk.options)
         validator = self._test_validator if chunk.test else self._validator
-        sent = await self._outcomes.facts(chunk.account_id, frame["address"].to_list())
+        sent = await self._outcomes.facts(chunk.account_id, frame["address"])
         if chunk.attempt > self._plan.max_attempts:
             FAILING_CHUNKS.labels("given_up").inc()
             return validator.give_up(frame, options.mode, sent=sent)

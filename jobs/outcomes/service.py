@@ -108,10 +108,10 @@ class OutcomeService:
             total += Taken(malformed=len(batch) - len(found)) + await self.record(account_id, found)
         return total
 
-    async def facts(self, account_id: UUID, addresses: Sequence[str]) -> dict[str, MailboxFact]:
+    async def facts(self, account_id: UUID, addresses: Iterable[str]) -> dict[str, MailboxFact]:
         """Return what outcomes show about mailboxes, by canonical address; most have none."""
         async with self._database.begin() as connection:
-            if not addresses or not await outcomes.exist(connection, account_id):
+            if not await outcomes.exist(connection, account_id):
                 return {}
             hider = await self._hider(connection, account_id)
             by_digest = {hider.digest(address): address for address in addresses}

@@ -110,7 +110,7 @@ def _was_delivered(evidence: Evidence, _: VerdictPolicy) -> bool:
 def _about_this_mailbox(answer: Answer) -> Condition:
     """Hold when the answer is not given to everybody, by a provider whose answers mean something."""
     return lambda evidence, _: (
-        evidence.answer is answer and not evidence.blanket and not evidence.unverifiable and not evidence.sent
+        evidence.answer is answer and not evidence.blanket and not evidence.unverifiable
     )
 
 
