@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,12 +12,19 @@ import sysconfig
 import tarfile
 import venv
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from tests.support.serving import address
+from tests.support.workers import kill_group
+
 ROOT = Path(__file__).parents[2]
+API_PAGE = (ROOT / "docs/api.md").read_text()
+SHELL = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 OTHERS = ("api", "events", "jobs")
 FOLDERS = {"accounts", "api", "events", "jobs", "pipeline", "sandbox", "storage"}
 
@@ -102,3 +111,61 @@ def test_a_checkout_names_each_module_once() -> None:
     code = "import mailsift.storage.states as module; print(module.__spec__.name, module.__file__)"
     place = ROOT / "mailsift" / "storage" / "states.py"
     assert run(sys.executable, "-c", code).split() == ["mailsift.storage.states", str(place)]
+
+
+def test_the_session_of_the_docs_runs_word_for_word_in_what_was_installed(
+    installed: Path, short_tmp: Path, tmp_path: Path
+) -> None:
+    blocks = [block for block in SHELL.findall(API_PAGE) if "# not run" not in block]
+    assert len(blocks) == 11
+    environment = {
+        "PATH": f"{installed.parent}:/usr/bin:/bin",
+        "MAILSIFT_HOME": str(short_tmp / "home"),
+        "MAILSIFT_WORKER_PROCESSES": "1",
+    }
+    with serving(environment, short_tmp / "serve.log") as url:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", "\n".join(blocks)],
+            cwd=tmp_path,
+            env={**environment, "MAILSIFT_URL": url},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+    told = done.stdout
+    assert done.returncode == 0, told
+    assert '"suggestion":"Did you mean jane@gmail.com?"' in told
+    assert '"status":"completed"' in told
+    assert '"message":"The job is deleted."' in told
+    assert '{"email":"joe@@example.com","mailsift_reason":' in told
+    assert '"result":"mailbox_full"' in told
+    assert '"test":true' in told
+    results = (tmp_path / "results.csv").read_text().splitlines()
+    assert [line.split(",")[:2] for line in results[1:]] == [
+        ["Jane", "jane@example.com"],
+        ["Joe", "joe@@example.com"],
+    ]
+
+
+@contextmanager
+def serving(environment: dict[str, str], log: Path) -> Iterator[str]:
+    """Run `mailsift serve` on any free port, as a newcomer has installed it, until the block ends."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            ["mailsift", "serve", "--port", "0"],
+            cwd="/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    try:
+        yield asyncio.run(address(log))
+        process.terminate()
+        assert process.wait(60) == 0
+    finally:
+        kill_group(process.pid)
+        process.wait()

@@ -30,6 +30,7 @@ CHECKS = {
     "ignored_auth",
     "object_level_authorization",
 }
+CASES = 2_500
 PHASES = ("examples", "coverage", "fuzzing", "stateful")
 ANYWAY = (401, 403, 404, 409, 429)
 """Statuses that have nothing to do with what was sent."""
@@ -99,7 +100,7 @@ algorithms = []
 [phases.stateful.generation]
 max-examples = 12
 [phases.fuzzing.generation]
-max-examples = 4
+max-examples = 8
 """
 
 
@@ -143,6 +144,7 @@ async def test_every_operation_keeps_its_word(judged: JudgedInstallation, tmp_pa
     assert {phase: report.phases[phase] for phase in PHASES} == dict.fromkeys(PHASES, "success")
     assert not report.failed
     assert {name for name in CHECKS if report.passed[name] > 1_000} == CHECKS, report.passed
+    assert len(report.sent) > CASES
     _check_reach(report, operations)
     rejected = {(one.operation, one.code) for one in report.sent if one.positive and one.status in UNFIT}
     assert rejected <= {(label, code) for label in operations for code in _beyond_schema(label)}

@@ -1,4 +1,4 @@
-"""The session in docs/api.md does what it says, and its receiver knows a forged event."""
+"""The receiver in docs/api.md knows a forged event; its session is run in tests/e2e/test_package.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -18,9 +17,6 @@ from mailsift.pipeline.clock import system_clock
 from mailsift.settings import Settings
 from tests.support.ports import free_port
 
-if TYPE_CHECKING:
-    from tests.integration.api.conftest import Api
-
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/api.md").read_text()
 PATH = f"{ROOT / '.venv/bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"  # noqa: TID251 - for a child
@@ -29,42 +25,6 @@ PATH = f"{ROOT / '.venv/bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"allow_non_public": True, "webhook_allow_http": True})
-
-
-@pytest.mark.usefixtures("worker")
-async def test_the_session_runs_from_key_to_downloaded_result(api: Api, tmp_path: Path) -> None:
-    blocks = [block for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) if "# not run" not in block]
-    assert len(blocks) == 11
-    environment = {**api.settings.environment(), "PATH": PATH, "MAILSIFT_URL": api.url}
-    shell = await asyncio.create_subprocess_exec(
-        "bash",
-        "-euo",
-        "pipefail",
-        "-c",
-        "\n".join(blocks),
-        cwd=tmp_path,
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        told = (await shell.communicate())[0].decode()
-    finally:
-        if shell.returncode is None:  # this test was given up: its loop must not leave a process behind
-            shell.kill()
-            await shell.wait()
-    assert shell.returncode == 0, told
-    assert '"suggestion":"Did you mean jane@gmail.com?"' in told
-    assert '"status":"completed"' in told
-    assert '"message":"The job is deleted."' in told
-    assert '{"email":"joe@@example.com","mailsift_reason":' in told
-    assert '"result":"mailbox_full"' in told
-    assert '"test":true' in told
-    results = (tmp_path / "results.csv").read_text().splitlines()
-    assert [line.split(",")[:2] for line in results[1:]] == [
-        ["Jane", "jane@example.com"],
-        ["Joe", "joe@@example.com"],
-    ]
 
 
 async def test_the_receiver_takes_a_signed_event_and_refuses_a_forged_one(client: httpx.AsyncClient) -> None:
