@@ -56,6 +56,7 @@ class ValidationRequest:
         closed: identities of our sources that are not to be asked from while there are others.
         domains_found: gets what DNS said as soon as that is known, for a caller who may not wait for the mail
             servers.
+        mailboxes_found: gets what mail servers said, session by session, for a caller who shows progress.
     """
 
     mode: Mode
@@ -73,6 +74,7 @@ class ValidationRequest:
     sent: Mapping[str, MailboxFact] = field(default_factory=dict)
     closed: Collection[str] = ()
     domains_found: dict[str, DomainFact] = field(default_factory=dict, compare=False)
+    mailboxes_found: dict[str, MailboxFact] | None = field(default=None, compare=False)
 
     def is_last_try(self, tries: int) -> bool:
         """Tell whether nobody comes back for an address that a server has put off so many times."""
@@ -144,6 +146,7 @@ class MailboxWitness(Protocol):
         list_id: str = "",
         owner: str = "",
         closed: Collection[str] = (),
+        found: dict[str, MailboxFact] | None = None,
     ) -> ProbeResult:
         """Return facts about mailboxes."""
         ...
@@ -311,6 +314,7 @@ class Validator:
             list_id=request.list_id,
             owner=request.owner,
             closed=request.closed,
+            found=request.mailboxes_found,
         )
         waits = {} if request.final else await self._waits_after_silence(askable, probed) | probed.waits
         return probed, _deferred(askable, waits, request)

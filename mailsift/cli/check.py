@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import sys
+import time
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,10 +23,13 @@ from mailsift.pipeline.verdict import Result
 from mailsift.settings import Settings
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from mailsift.pipeline.validator import ValidationRequest
 
 _PERSON_SECONDS = 60.0
 _SCRIPT_SECONDS = 20.0
+_SHOWN_EVERY = 0.5
 """How long a person waits who sees that something goes on, and how long a script does."""
 
 COLOURS = {"valid": "green", "risky": "yellow", "invalid": "red"}
@@ -91,7 +97,9 @@ def check(  # noqa: PLR0913 - options of a command line
         from mailsift.pipeline.validator import ValidationRequest  # noqa: PLC0415 - see _check_in_pipeline
 
         seconds = deadline or (_PERSON_SECONDS if sys.stderr.isatty() else _SCRIPT_SECONDS)
-        request = ValidationRequest(mode, evidence=evidence, max_age=max_age, budget_s=seconds)
+        request = ValidationRequest(
+            mode, evidence=evidence, max_age=max_age, budget_s=seconds, mailboxes_found={}
+        )
         rows = _check_in_pipeline(settings, asked, request)
     show = _print_json if as_json else _print_table
     show(given, [with_repair(row, address) for row, address in zip(rows, repaired, strict=True)])
@@ -124,9 +132,8 @@ def _check_in_pipeline(
     from mailsift.runtime.installation import installation  # noqa: PLC0415
 
     many = f"{len(given):,} addresses" if len(given) > 1 else "1 address"
-    working = f"Checking {many}, for {request.budget_s:g} seconds at most ..."
-    with installation(settings, database=False) as installed, console.status(working):
-        rows, trusted = uvloop.run(_validate(installed, given, request))
+    with installation(settings, database=False) as installed, console.status(f"Checking {many} ...") as line:
+        rows, trusted = uvloop.run(_watched(_validate(installed, given, request), request, many, line))
     if not trusted:
         console.print(DISTRUSTED, soft_wrap=True)
     left = sum(row["result"] == Result.NOT_ASKED for row in rows)
@@ -139,6 +146,31 @@ def _check_in_pipeline(
     if any(row["result"] == Result.PROBE_UNAVAILABLE for row in rows):
         console.print(warning(Result.PROBE_UNAVAILABLE), soft_wrap=True)
     return rows
+
+
+async def _watched(
+    work: Coroutine[Any, Any, tuple[list[dict[str, Any]], bool]],
+    request: ValidationRequest,
+    many: str,
+    line: Status,
+) -> tuple[list[dict[str, Any]], bool]:
+    """Do the work, and tell beside it how far it is; a line that nobody sees costs nothing."""
+    started = time.monotonic()
+
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(_SHOWN_EVERY)
+            waited = time.monotonic() - started
+            line.update(
+                f"Checking {many}: mail servers answered for {len(request.mailboxes_found or ()):,}, "
+                f"{waited:.0f} of {request.budget_s:g} seconds"
+            )
+
+    telling = asyncio.create_task(tell())
+    try:
+        return await work
+    finally:
+        telling.cancel()
 
 
 async def _validate(

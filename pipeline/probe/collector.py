@@ -147,6 +147,7 @@ class ResultCollector:
         watch: counts every answer, and says which refusals are doubted.
         session_s: seconds a session was given.
         mailboxes, waits: what has been found out so far, by address.
+        shown: gets every fact, too, for somebody who watches.
         rests: seconds until asking a provider from a source makes sense again, by key and identity.
     """
 
@@ -156,6 +157,7 @@ class ResultCollector:
     watch: RefusalWatch
     session_s: float
     mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
+    shown: dict[str, MailboxFact] = field(default_factory=dict)
     waits: dict[str, Wait] = field(default_factory=dict)
     rests: dict[tuple[str, str], float] = field(default_factory=dict)
     _undecided: dict[str, Wait] = field(default_factory=dict)  # domains whose random recipient has to wait
@@ -422,7 +424,7 @@ class ResultCollector:
         )
 
     def _record(self, address: str, fact: MailboxFact, wait: Wait | None) -> None:
-        self.mailboxes[address] = fact
+        self.mailboxes[address] = self.shown[address] = fact
         if wait is not None:
             self.waits[address] = wait
 

@@ -129,6 +129,7 @@ class Prober:
         list_id: str = "",
         owner: str = "",
         closed: Collection[str] = (),
+        found: dict[str, MailboxFact] | None = None,
     ) -> ProbeResult:
         """Ask about mailboxes; providers whose answers mean nothing are not asked and get no fact.
 
@@ -143,6 +144,7 @@ class Prober:
             list_id: names the list the targets are of: a jump in refusals is a matter within one list.
             owner: who asks; answers about mailboxes are used again for the same owner only.
             closed: identities of sources that are not to be asked from while there are others.
+            found: gets the facts session by session; some of them may be taken back at the end.
 
         Returns:
             A fact, a wait or both for every other target, and the catch-all facts of their domains.
@@ -150,6 +152,8 @@ class Prober:
         rows = {key: self._providers.row(key) for key in {target.fact.provider for target in targets}}
         asked = {target.address: target for target in targets if rows[target.fact.provider].informative}
         collector = self._collector(session_s, list_id)
+        if found is not None:
+            collector.shown = found
         collector.catch_alls.last_tries |= {target.domain for target in asked.values() if target.last_try}
         recalled = await self._cache.recall(asked, collector.catch_alls, max_age=max_age, owner=owner)
         asked_from = self._sources_for(asked, closed)

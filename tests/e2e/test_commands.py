@@ -20,7 +20,7 @@ from mailsift.cli import app
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
-from tests.support.commands import Keyboard
+from tests.support.commands import CommandLine, Keyboard
 from tests.support.installation import settings_for
 from tests.support.servers import Urls
 from tests.support.workers import ROOT
@@ -30,6 +30,24 @@ from tests.support.workers import ROOT
 def settings(short_tmp: Path, shared_servers: Callable[[], Urls]) -> Iterator[Settings]:
     with SandboxProcess(domains=5) as sandbox:
         yield settings_for(short_tmp / "commands", **shared_servers()._asdict(), sandbox=sandbox.env)
+
+
+def test_who_checks_many_on_a_terminal_sees_how_far_it_is_and_how_many_were_not_asked(
+    settings: Settings, short_tmp: Path
+) -> None:
+    slowly = short_tmp / "slowly.toml"
+    slowly.write_text("[limits]\nrate = 5\nburst = 5\n")
+    line = CommandLine(settings.model_copy(update={"overrides": slowly}))
+    given = [f"nobody{number}@ordinary.sandbox.test" for number in range(150)]
+    shown, typed = line.on_terminal("check", "--json", "--deadline", "2", *given)
+    assert typed.status == 0
+    results = [json.loads(said)["result"] for said in typed.out.splitlines()]
+    assert len(results) == len(given)
+    left = results.count("not_asked")
+    assert left > 0
+    assert "of 2 seconds" in shown
+    assert shown.count("could not be asked in time") == 1
+    assert f"{left} of 150 addresses could not be asked in time: give more seconds with --deadline" in shown
 
 
 def test_check_prints_one_object_a_line_with_the_email_and_13_fields_that_are_never_null(

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
+import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,14 +38,14 @@ class CommandLine:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
-    def start(self, *words: object) -> subprocess.Popen[str]:
+    def start(self, *words: object, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", "mailsift", *map(str, words)],
             cwd=ROOT,
             env=environment_for(self.settings.environment()),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
             errors="surrogateescape",
             start_new_session=True,
@@ -50,6 +55,17 @@ class CommandLine:
         process = self.start(*words)
         out, err = process.communicate(stdin, timeout=within)
         return Typed(process.returncode, out, err)
+
+    def on_terminal(self, *words: object, within: float = 60) -> tuple[str, Typed]:
+        """Run a command whose stderr is a terminal; returns what was seen there, without its controls."""
+        ours, theirs = pty.openpty()
+        with ThreadPoolExecutor(1) as pool, os.fdopen(ours, "rb", buffering=0) as terminal:
+            process = self.start(*words, stderr=theirs)
+            os.close(theirs)
+            seen = pool.submit(_read_all, terminal)
+            out, _ = process.communicate(timeout=within)
+            text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", seen.result(within).decode())
+        return " ".join(text.split()), Typed(process.returncode, out, "")
 
     def running(self) -> list[str]:
         """Name every process that belongs to this installation, servers too."""
@@ -93,6 +109,15 @@ class Keyboard:
         structlog.reset_defaults()  # it would go on writing to this test's stderr
         said = self._capsys.readouterr()
         return Typed(_status(left.value.code), said.out, said.err)
+
+
+def _read_all(terminal: io.RawIOBase) -> bytes:
+    """Read until the other side is closed, which Linux tells as an error."""
+    pieces = []
+    with suppress(OSError):
+        while piece := terminal.read(65_536):
+            pieces.append(piece)
+    return b"".join(pieces)
 
 
 def _status(code: Any) -> int:
