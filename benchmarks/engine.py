@@ -185,10 +185,24 @@ def growth(folder: Path, sizes: Sequence[int], mode: str) -> None:
         source = write_list(world, folder / "growth.csv", rows=rows)
         with SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox:
             limits = {"MAILSIFT_MAX_ROWS": str(rows), "MAILSIFT_MAX_BYTES": str(2**31)}
-            done = run_ours(sandbox, source, mode, **limits)
-        each, cpu = 1e6 * done.seconds / rows, 1e6 * sum(done.cpu.values()) / rows
-        line = f"    {rows:>10,} rows: {done.seconds:6.2f} s, {each:6.2f} us a row, {cpu:6.2f} us CPU"
-        print(f"{line}, peak {done.peak_mib:.0f} MiB")
+            _tell_growth(rows, run_ours(sandbox, source, mode, **limits))
+
+
+def distinct(folder: Path, sizes: Sequence[int]) -> None:
+    """(d): the same for lists in which every address is at a domain of its own."""
+    print("(d) every address at a domain of its own, medium")
+    for rows in sizes:
+        source = folder / "distinct.csv"
+        with source.open("w", encoding="utf-8") as file:
+            file.writelines(["email\n", *(f"known@apart{n}.flood.sandbox.test\n" for n in range(rows))])
+        with SandboxProcess(seed=SEED, domains=1, mix=WorldMix.CALM) as sandbox:
+            _tell_growth(rows, run_ours(sandbox, source, "medium"))
+
+
+def _tell_growth(rows: int, done: Run) -> None:
+    each, cpu = 1e6 * done.seconds / rows, 1e6 * sum(done.cpu.values()) / rows
+    line = f"    {rows:>10,} rows: {done.seconds:6.2f} s, {each:6.2f} us a row, {cpu:6.2f} us CPU"
+    print(f"{line}, peak {done.peak_mib:.0f} MiB")
 
 
 def tell(found: Compared) -> None:
@@ -215,7 +229,7 @@ def tell(found: Compared) -> None:
 def main() -> None:
     """Run what was asked for; all of it by default."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["medium", "deep", "growth", "long"])
+    parser.add_argument("--only", choices=["medium", "deep", "growth", "long", "domains"])
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of (a)")
     parser.add_argument("--rounds", type=int, default=3, help="of each, in turns; medians are printed")
     chosen = parser.parse_args()
@@ -227,6 +241,8 @@ def main() -> None:
             tell(deep(folder, 20_000, 20, chosen.rounds))
         if chosen.only in {None, "growth"}:
             growth(folder, [10_000, 100_000, 1_000_000], "medium")
+        if chosen.only == "domains":
+            distinct(folder, [100_000, 1_000_000])
         if chosen.only == "long":  # takes minutes to write the list
             growth(folder, [1_000_000, 3_000_000, 10_000_000], "fast")
 

@@ -61,6 +61,7 @@ class Room:
         chunks: whether a chunk.
         small_steps, small_chunks: only those of small jobs.
         triage: whether a big job's chunk that nobody has looked at yet.
+        out_of_turn: whether a step of an account that is ahead of others, when nothing else can be claimed.
     """
 
     steps: bool
@@ -69,6 +70,7 @@ class Room:
     small_steps: bool
     small_chunks: bool
     triage: bool
+    out_of_turn: bool
 
 
 def room_for(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig) -> Room:
@@ -93,6 +95,7 @@ def room_for(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig)
         small_steps=is_full_of_big,
         small_chunks=is_full_of_big and bool(worked),
         triage=triages < config.triage_slots,
+        out_of_turn=not triages and not any(not step.small for step in steps),
     )
 
 
@@ -108,8 +111,9 @@ class Claimer:
     ) -> ClaimedChunk | ClaimedStep | None:
         """Lease what is next, if a slot is free for it; the watch is told how long a chunk's claim took.
 
-        Whose account is furthest behind comes first, be it a step or a chunk. A step that has to let chunks
-        go first is taken all the same when none of them can be.
+        Whose account is furthest behind comes first, be it a step or a chunk. A step that has to let others
+        go first is taken all the same when there is nothing to claim for them, unless this process is busy
+        computing for a big job: then whoever is ahead would go further ahead at its cost.
         """
         room = room_for(held, self._config)
         found = await self._step(room, in_turn=True)
@@ -120,7 +124,9 @@ class Claimer:
                 chunk = await self._chunk(room)
             if chunk is not None:
                 return chunk
-        return (await self._step(room, in_turn=False)).step if found.is_due else None
+        if not found.is_due or not room.out_of_turn:
+            return None
+        return (await self._step(room, in_turn=False)).step
 
     async def next_ready(self) -> float:
         """Return in how many seconds there may be something to claim that is not there now."""

@@ -122,30 +122,36 @@ _INSERT = text("""
 
 # `step_until` ends the lease of a step that is worked on, so that a crashed one is claimed again,
 # and the wait of one that was given back. Finishing goes before reading; then the account that is furthest
-# behind, in it small lists first. `rival` is the account whose chunks are next: with :in_turn the step is
-# left alone while its own account is ahead of that one.
+# behind, in it small lists first. `rival` is the account furthest behind of those whose chunks are ready or
+# whose work is in hand: with :in_turn the step is left alone while its own account is ahead of that one.
 CLAIM_STEP = statement("""
-    WITH due AS MATERIALIZED (
-        SELECT j.id, j.account_id, a.vtime FROM job j JOIN account a ON a.id = j.account_id
-        WHERE j.state IN {step_due} AND (:reading OR j.state NOT IN {take_in})
-          AND (j.step_until IS NULL OR j.step_until < clock_timestamp())
-          AND (j.source_bytes <= :small_bytes OR NOT :small_only)
-        ORDER BY j.state IN {take_in}, a.vtime, j.source_bytes > :small_bytes, j.created_at
-        LIMIT 1 FOR UPDATE OF j SKIP LOCKED
-    ), rival AS MATERIALIZED (
-        SELECT o.vtime FROM (
+    WITH rivals AS MATERIALIZED (
+        (SELECT o.vtime FROM (
             SELECT j.id, a.vtime FROM job j JOIN account a ON a.id = j.account_id
             WHERE j.state IN {claimable} AND :in_turn ORDER BY a.vtime
         ) o CROSS JOIN LATERAL (
             SELECT FROM chunk c
             WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp() LIMIT 1
-        ) ready ORDER BY o.vtime LIMIT 1
+        ) ready ORDER BY o.vtime LIMIT 1)
+        UNION ALL
+        SELECT a.vtime FROM account a WHERE :in_turn AND a.id IN (
+            SELECT account_id FROM job WHERE id IN (SELECT job_id FROM chunk WHERE state = 'leased')
+            UNION ALL
+            SELECT account_id FROM job WHERE state IN {step_held} AND step_until > clock_timestamp())
+    ), due AS MATERIALIZED (
+        SELECT j.id, j.account_id, a.vtime <= coalesce((SELECT min(vtime) FROM rivals), 'infinity') AS turn
+        FROM job j JOIN account a ON a.id = j.account_id
+        WHERE j.state IN {step_due} AND (:reading OR j.state NOT IN {take_in})
+          AND (j.step_until IS NULL OR j.step_until < clock_timestamp())
+          AND (j.source_bytes <= :small_bytes OR NOT :small_only)
+        ORDER BY turn DESC, j.state IN {take_in}, a.vtime, j.source_bytes > :small_bytes, j.created_at
+        LIMIT 1 FOR UPDATE OF j SKIP LOCKED
     ), claimed AS (
         UPDATE job SET state = CASE WHEN state IN {take_in} THEN 'intake' ELSE state END,
             step_token = gen_random_uuid(), step_owner = :owner, step_attempt = step_attempt + 1,
             step_at = clock_timestamp(),
             step_until = clock_timestamp() + make_interval(secs => :lease)
-        FROM due WHERE job.id = due.id AND due.vtime <= coalesce((SELECT vtime FROM rival), 'infinity')
+        FROM due WHERE job.id = due.id AND due.turn
         RETURNING job.*
     ), charged AS (
         UPDATE account SET vtime = account.vtime + :cost
@@ -211,10 +217,11 @@ _COUNT_CHUNK = statement("""
 """)
 
 # A new or resumed job starts beside the others, not before them: an idle past earns no priority. An account
-# whose lists are being read is not idle.
+# whose lists are being read is not idle. Where all were, nobody begins behind.
 _CATCH_UP = statement("""
     WITH mine AS (SELECT id, account_id FROM job WHERE id = :job_id),
-    accounts AS (SELECT min(a.vtime) AS floor FROM account a WHERE EXISTS (
+    accounts AS (SELECT coalesce(min(a.vtime), (SELECT max(vtime) FROM account)) AS floor
+        FROM account a WHERE EXISTS (
         SELECT FROM job j
         WHERE j.account_id = a.id AND j.state IN {unpaused} AND j.id <> :job_id)),
     jobs AS (SELECT min(j.vtime) AS floor FROM job j, mine
@@ -257,7 +264,7 @@ async def claim_step(
         lease: seconds.
         small_only: only of lists up to SMALL_BYTES, which go first within an account.
         reading: also intake; False = finishing only.
-        in_turn: only when no account that is further behind has a chunk ready.
+        in_turn: only when no account that is further behind has a chunk ready or work in hand.
     """
     values = {
         "owner": owner,

@@ -172,6 +172,38 @@ async def test_who_was_idle_starts_beside_the_others(database: Database) -> None
     assert 3 <= [job in busy for job in order].count(True) <= 5
 
 
+async def test_nobody_pays_for_what_was_done_while_nobody_else_was_there(database: Database) -> None:
+    async with database.begin() as connection:
+        await accounts.ensure_account(connection, "alone")
+        await connection.execute(text("UPDATE account SET vtime = 1000000"))
+    others = [await send_list(database, "others") for _ in range(20)]
+    for _ in range(20):
+        await send_list(database, "alone")
+    process, order = Process(database), list[UUID]()
+    for _ in range(8):
+        claimed = await process.claim()
+        assert claimed is not None
+        order.append(claimed.job_id)
+        process.held.clear()
+    assert 3 <= [job in others for job in order].count(True) <= 5
+
+
+async def test_who_is_ahead_takes_nothing_of_a_process_that_computes_for_who_is_behind(
+    database: Database,
+) -> None:
+    await plan_job(database, "behind", 2)
+    busy, free = Process(database), Process(database)
+    await busy.fill()
+    assert [kind(one) for one in busy.held] == ["chunk", "chunk"]
+    ahead = await send_list(database, "ahead")
+    async with database.begin() as connection:
+        await connection.execute(text("UPDATE account SET vtime = 1000000 WHERE name = 'ahead'"))
+    assert await busy.claim() is None
+    claimed = await free.claim()
+    assert claimed is not None
+    assert claimed.job_id == ahead
+
+
 async def test_a_job_is_found_behind_forty_whose_provider_is_being_served(database: Database) -> None:
     for _ in range(41):
         await plan_job(database, "a", 2, addresses=50, key="google")
