@@ -208,8 +208,7 @@ class Blobs:
                 if not guard(file.fileno()):
                     raise MailsiftError("blob_store_failed", "The upload was swept away.", retryable=True)
                 yield Incoming(file)
-            await self._check_there()
-            if self._root is None or not await asyncio.to_thread(move_in, path, self._root / key):
+            if self._root is None or not await asyncio.to_thread(self._move_in, self._root, path, key):
                 await self._put(key, path)
         except OSError as error:
             raise self._note(_failed(error)) from error
@@ -316,9 +315,13 @@ class Blobs:
             if error.code != "blob_not_found":
                 raise
 
-    async def _check_there(self) -> None:
+    def _move_in(self, root: Path, path: Path, key: str) -> bool:
+        self._check_there(root)
+        return move_in(path, root / key)
+
+    def _check_there(self, root: Path) -> None:
         """Refuse to write where a local store was: whoever brings it back would hide what was written."""
-        if self._root is not None and not await asyncio.to_thread(self._root.is_dir):
+        if not root.is_dir():
             gone = MailsiftError("blob_store_failed", "The folder of the blob store is gone.", retryable=True)
             raise self._note(gone)
 
@@ -328,12 +331,19 @@ class Blobs:
 
     async def _put(self, key: str, data: Path | bytes) -> None:
         _checked(key)
-        await self._check_there()
-        with self._store_errors():
-            await obstore.put_async(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
         if self._root is not None:
-            await asyncio.to_thread(settle, self._root / key)
+            await asyncio.to_thread(self._put_local, self._root, key, data)
+        else:
+            with self._store_errors():
+                await obstore.put_async(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
         self.trouble = ""
+
+    def _put_local(self, root: Path, key: str, data: Path | bytes) -> None:
+        """Put a blob in one go: to change threads costs more than to write a small one."""
+        self._check_there(root)
+        with self._store_errors():
+            obstore.put(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
+        settle(root / key)
 
     @contextmanager
     def _store_errors(self) -> Iterator[None]:
