@@ -157,20 +157,23 @@ async def _watched(
     """Do the work, and tell beside it how far it is; a line that nobody sees costs nothing."""
     started = time.monotonic()
 
-    async def tell() -> None:
-        while True:
-            await asyncio.sleep(_SHOWN_EVERY)
-            waited = time.monotonic() - started
-            line.update(
-                f"Checking {many}: mail servers answered for {len(request.mailboxes_found or ()):,}, "
-                f"{waited:.0f} of {request.budget_s:g} seconds"
-            )
+    def show() -> None:
+        line.update(
+            f"Checking {many}: mail servers answered for {len(request.mailboxes_found or ()):,}, "
+            f"{time.monotonic() - started:.0f} of {request.budget_s:g} seconds"
+        )
 
-    telling = asyncio.create_task(tell())
+    async def keep_showing() -> None:
+        while True:
+            show()
+            await asyncio.sleep(_SHOWN_EVERY)
+
+    showing = asyncio.create_task(keep_showing())
     try:
         return await work
     finally:
-        telling.cancel()
+        showing.cancel()
+        show()
 
 
 async def _validate(
