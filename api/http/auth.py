@@ -52,7 +52,7 @@ class Authenticator:
             caller = await self._keys.find(secret)
             if caller is None:
                 raise await self._refusal(request)
-            ruling = ruling if ruling and not ruling.marked else await self._count(caller)
+            ruling = await self._count(caller)
         request.scope["caller"] = caller
         request.state.limit_headers = dict(TEST_HEADER) if caller.test else {}
         if ruling is not None:

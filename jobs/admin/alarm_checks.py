@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -16,7 +17,8 @@ BEHIND_SECONDS: Final = 900.0
 READING_SECONDS: Final = 60.0
 SWEEP_SECONDS: Final = 30.0
 DELIVERY_SECONDS: Final = 60.0
-SCHEDULE_SECONDS: Final = 60.0
+SCHEDULE_SECONDS: Final = 10.0
+"""Schedules are looked at every five seconds."""
 UNACKED_SECONDS: Final = 600.0
 EXPIRY_SHARE: Final = 0.01
 EXPIRY_MINUTES: Final = 15
@@ -34,6 +36,8 @@ LOW_SHARE: Final = 0.05
 LOW_BYTES: Final = 10 * 2**30
 """A disk is low below a twentieth of it, unless that is more than this."""
 FAILING_SHARE: Final = 0.2
+REFUSING_PROVIDERS: Final = 3
+"""So many that refuse one source at a time are no matter between it and one of them."""
 
 _BIG: Final = frozenset(row.key for row in PROVIDERS)
 
@@ -63,16 +67,15 @@ def nobody_works(stats: Snapshot) -> Iterator[str]:
 
 
 def nothing_is_claimed(stats: Snapshot) -> Iterator[str]:
-    """Work is ready and slots are free."""
-    if _is_unclaimed(stats):
-        waited = _seconds(stats.oldest_ready_s)
+    """Work could be claimed, slots are free, and for a minute nobody has claimed anything."""
+    if _is_unclaimed(stats) and stats.ordinary_slots and all(map(_is_idle, stats.live)):
+        waited = _seconds(stats.oldest_claimable_s)
         yield f"Work has been ready for {waited} while {stats.free_slots} slots are free."
 
 
 def processes_are_idle(stats: Snapshot) -> Iterator[str]:
     """Which of these slots are at fault; one that has only just begun is not."""
-    waiting = [worker for worker in stats.live if worker.in_hand == 0 and worker.up_s > READY_SECONDS]
-    idle = [one for one in waiting if one.claim_age is None or one.claim_age > READY_SECONDS]
+    idle = [one for one in stats.live if one.in_hand == 0 and _is_idle(one)]
     if _is_unclaimed(stats) and idle:
         yield f"{_count(len(idle), 'process')} up, but claimed nothing for a minute: restart them."
 
@@ -81,8 +84,8 @@ def work_stands_still(stats: Snapshot) -> Iterator[str]:
     """Every slot is busy and nothing comes of it."""
     recent = stats.minutes[-STILL_MINUTES - 1 :]
     still = len(recent) > STILL_MINUTES and not any(minute.addresses for minute in recent)
-    if still and stats.live and not stats.free_slots and stats.oldest_ready_s > READY_SECONDS:
-        waited = _seconds(stats.oldest_ready_s)
+    if still and stats.live and not stats.ordinary_slots and stats.oldest_claimable_s > READY_SECONDS:
+        waited = _seconds(stats.oldest_claimable_s)
         yield (
             f"Every slot is busy, work has been ready for {waited}, and no address got a verdict "
             f"for {STILL_MINUTES} minutes."
@@ -91,8 +94,8 @@ def work_stands_still(stats: Snapshot) -> Iterator[str]:
 
 def workers_are_too_few(stats: Snapshot) -> Iterator[str]:
     """Every slot is busy and ready work is old."""
-    if stats.live and not stats.free_slots and stats.oldest_ready_s > BEHIND_SECONDS:
-        yield f"Work has been ready for {_seconds(stats.oldest_ready_s)} and every slot is busy."
+    if stats.live and not stats.ordinary_slots and stats.oldest_claimable_s > BEHIND_SECONDS:
+        yield f"Work has been ready for {_seconds(stats.oldest_claimable_s)} and every slot is busy."
 
 
 def reading_is_slow(stats: Snapshot) -> Iterator[str]:
@@ -166,6 +169,20 @@ def providers_slow_us(seen: Installation) -> Iterator[str]:
         if not one.refuses and one.closed_s > 0 and one.provider in _BIG:
             left = _seconds(one.closed_s)
             yield f"{one.provider} said we are too fast{_from(one.source)}: left alone for {left}."
+
+
+def sources_are_refused(seen: Installation) -> Iterator[str]:
+    """Several providers refuse one source at a time: it is the source."""
+    refused = Counter(one.source for one in seen.throttles or () if one.refuses and one.closed_s > 0)
+    for source, providers in sorted(refused.items()):
+        if providers >= REFUSING_PROVIDERS:
+            yield f"{providers} providers refuse us{_from(source)}: it is listed, or its name is wrong."
+
+
+def sources_are_held(stats: Snapshot) -> Iterator[str]:
+    """Nothing is asked from a source, whoever says so."""
+    for source, note in sorted(stats.held_sources.items()):
+        yield f"Nobody is asked{_from(source) or ' from the default source'}: held{note and f' ({note})'}."
 
 
 def disks_are_full(seen: Installation) -> Iterator[str]:
@@ -275,8 +292,19 @@ def messages_are_stranded(seen: Installation) -> Iterator[str]:
         yield f"{broker.unacked} wake-ups were never acknowledged. Harmless: the sweep wakes the workers."
 
 
+def broker_is_spoilt(seen: Installation) -> Iterator[str]:
+    """Somebody wrote over the broker's keys, and no worker is there to mend them."""
+    if seen.broker is not None and seen.broker.spoilt:
+        yield f"{_count(seen.broker.spoilt, 'key')} of the broker overwritten: nobody is woken."
+
+
 def _is_unclaimed(stats: Snapshot) -> bool:
-    return stats.oldest_ready_s > READY_SECONDS and stats.free_slots > 0
+    return stats.oldest_claimable_s > READY_SECONDS
+
+
+def _is_idle(worker: Worker) -> bool:
+    """Say whether it has been up for a minute and claimed nothing meanwhile."""
+    return worker.up_s > READY_SECONDS and (worker.claim_age is None or worker.claim_age > READY_SECONDS)
 
 
 def _hosts(some: Sequence[Worker], looked: Sequence[Worker]) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 
 from mailsift.jobs.admin.alarm_checks import (
     a_resolver_lies,
+    broker_is_spoilt,
     chunks_fail,
     counters_lie,
     database_is_gone,
@@ -29,6 +30,8 @@ from mailsift.jobs.admin.alarm_checks import (
     redis_is_gone,
     resolvers_lie,
     schedules_are_late,
+    sources_are_held,
+    sources_are_refused,
     store_is_away,
     versions_differ,
     webhooks_fail,
@@ -238,6 +241,28 @@ RULES: Final = (
             "`MAILSIFT_SOURCE_ADDRESSES` until it is delisted, or hold the provider."
         ),
     ),
+    _critical(
+        code="source_refused",
+        title="Many providers refuse a source",
+        page="/throttles?state=refused",
+        check=sources_are_refused,
+        hold="5m",
+        cause="Three providers or more refuse one address of ours at once: a block list, a reverse name.",
+        effect="Their addresses wait, then end risky, `probe_blocked`; others will refuse us, too.",
+        action=(
+            "Hold the source (`/ops/workers`, `mailsift ops throttles --hold '*' --source`), find the list "
+            "that has it, mend what got it there, and let go of it once it is delisted."
+        ),
+    ),
+    _warning(
+        code="source_held",
+        title="A source is held",
+        page="/workers",
+        check=of_database(sources_are_held),
+        cause="An operator holds an address of ours, because it is listed for instance.",
+        effect="The other sources do its part; where there is none, addresses wait for it.",
+        action="Let go of it (`mailsift ops throttles --let-go '*' --source`) once its reason is gone.",
+    ),
     _warning(
         code="provider_closed",
         title="A provider is left alone",
@@ -399,6 +424,15 @@ RULES: Final = (
             "Look for idle processes. Once workers run the queue may be emptied: "
             "`redis-cli del ms:celery:mailsift ms:celery:unacked ms:celery:unacked_index`."
         ),
+    ),
+    _warning(
+        code="broker_spoilt",
+        title="Keys of the broker are overwritten",
+        page="/broker",
+        check=broker_is_spoilt,
+        cause="Another program writes to our Redis, and no worker runs that would mend it.",
+        effect="Nobody is woken; what is ready is found every few seconds all the same.",
+        action="Nothing once workers run: they delete such keys. Keep others out of this Redis.",
     ),
     # What only Prometheus sees: counters of processes over time, and those that cannot be scraped.
     _critical(

@@ -30,13 +30,14 @@ class ExportFormat(StrEnum):
 _EXTENSIONS = {**{f".{kind}": kind for kind in ExportFormat}, ".ndjson": ExportFormat.JSONL}
 
 # A spreadsheet takes a cell that starts with one of these as a formula, or hides how it starts (OWASP, "CSV
-# Injection"); `=1+1@example.com` is a valid address. What reads a file may take U+FEFF away first.
+# Injection"); `=1+1@example.com` is a valid address. What reads a file may take U+FEFF and blanks away first.
 _MARK = "\ufeff"
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", _MARK)
-_FORMULA = f"^[{''.join(map(re.escape, _FORMULA_STARTS))}]"
+_BLANKS = r"[\s\x1c-\x1f]*"
+_FORMULA = f"^{_BLANKS}[{''.join(map(re.escape, _FORMULA_STARTS))}]"
 # Where semicolons or tabs part the cells, as they do for Excel in much of Europe, our commas and quotes mean
 # nothing: there a cell begins inside a text, too.
-_INNER = rf'([;\t\r\n]"*)([=+\-@＝＋－＠{_MARK}])'
+_INNER = rf'([;\t\r\n]"*{_BLANKS})([=+\-@＝＋－＠{_MARK}])'
 _DEFUSED = "${1}'${2}"
 _PLACE = "place"  # no column of a results file is called so (mailsift.jobs.columns)
 
@@ -201,8 +202,7 @@ def _marked(text: pl.Expr) -> pl.Expr:
 
 def _safe_header(schema: pl.Schema, names: Mapping[str, str]) -> list[str]:
     return [
-        "'" + name if name.startswith(_FORMULA_STARTS) else name
-        for name in (names.get(id_, id_) for id_ in schema)
+        "'" + name if re.match(_FORMULA, name) else name for name in (names.get(id_, id_) for id_ in schema)
     ]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
 
 import typer
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mailsift.cli.progress import PLAIN, console, summary_of
+from mailsift.cli.progress import PLAIN, console, shortened, summary_of
 from mailsift.cli.run import LOCAL_ACCOUNT, check_writable, follow, working, write
 from mailsift.container import open_service
 from mailsift.jobs.service import JobService
@@ -25,6 +25,11 @@ from mailsift.settings import Settings
 from mailsift.storage.states import JobState
 
 T = TypeVar("T")
+
+_WIDE: Final = 100
+"""Columns of a terminal from which on everything fits."""
+_COLUMNS: Final = ("job", "state", "list", "mode", "rows", "valid", "risky", "invalid", "created")
+_WIDE_ONLY: Final = {"mode", "created"}
 
 jobs_app = typer.Typer(
     help="List, show, resume, pause, cancel and retry jobs; fetch their results.", no_args_is_help=True
@@ -72,15 +77,31 @@ def list_jobs(*, limit: Annotated[int, typer.Option(min=1)] = 20, as_json: JsonO
         for view in views:
             print(json.dumps(_job_fields(view)))  # noqa: T201 - the command's output
         return
+    terminal = Console()
+    terminal.print(job_table(views, is_wide=terminal.width >= _WIDE))
+
+
+def job_table(views: Iterable[JobView], *, is_wide: bool) -> Table:
+    """Return jobs, one a line; a narrow terminal keeps its room for the lists' names."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("job", "state", "list", "mode", "rows", "valid", "risky", "invalid", "created"):
+    names = [name for name in _COLUMNS if is_wide or name not in _WIDE_ONLY]
+    for name in names:
         justify: Any = "right" if name in {"rows", "valid", "risky", "invalid"} else "left"
-        table.add_column(name, justify=justify, no_wrap=name != "list", overflow="fold")
+        table.add_column(name, justify=justify, no_wrap=True)
     for view in views:
-        counts = (f"{n:,}" for n in (view.total, view.valid, view.risky, view.invalid))
-        created = view.created_at.astimezone().strftime("%Y-%m-%d")
-        table.add_row(str(view.id)[:8], _state(view), Text(view.name), view.mode.value, *counts, created)
-    Console().print(table)
+        cells: dict[str, str | Text] = {
+            "job": str(view.id)[:8],
+            "state": _state(view),
+            "list": shortened(view.name, 60 if is_wide else 18),
+            "mode": view.mode.value,
+            "rows": f"{view.total:,}",
+            "valid": f"{view.valid:,}",
+            "risky": f"{view.risky:,}",
+            "invalid": f"{view.invalid:,}",
+            "created": view.created_at.astimezone().strftime("%Y-%m-%d"),
+        }
+        table.add_row(*(cells[name] for name in names))
+    return table
 
 
 def _state(view: JobView) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
 
 import typer
@@ -14,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mailsift.accounts.keys import DAY, LONGEST_OVERLAP, Minted, Scope
-from mailsift.cli.progress import PLAIN, console
+from mailsift.cli.progress import PLAIN, console, shortened
 from mailsift.container import Container, open_container
 from mailsift.jobs.views import AccountId
 from mailsift.runtime.installation import installation
@@ -22,6 +23,11 @@ from mailsift.settings import Settings
 from mailsift.storage.sql.keys import KeyRow
 
 T = TypeVar("T")
+
+_WIDE: Final = 140
+"""Columns of a terminal from which on everything fits."""
+_COLUMNS: Final = ("id", "key", "name", "scopes", "created", "last used", "ends")
+_WIDE_ONLY: Final = {"scopes", "created", "last used"}
 
 keys_app = typer.Typer(help="Make, list, roll and revoke API keys.", no_args_is_help=True)
 
@@ -73,14 +79,32 @@ def list_keys(*, account: AccountOption, as_json: JsonOption = False) -> None:
         for row in rows:
             print(json.dumps(_key_fields(row)))  # noqa: T201 - the command's output
         return
+    terminal = Console()
+    terminal.print(key_table(rows, is_wide=terminal.width >= _WIDE))
+
+
+def key_table(rows: Iterable[KeyRow], *, is_wide: bool) -> Table:
+    """Return keys, one a line, with their whole ids, which the other commands take."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("id", "key", "name", "scopes", "created", "expires", "last used", "revoked"):
-        table.add_column(column, overflow="fold")
+    names = [name for name in _COLUMNS if is_wide or name not in _WIDE_ONLY]
+    for name in names:
+        table.add_column(name, no_wrap=True)
     for row in rows:
-        fields = _key_fields(row)
-        moments = (fields[name] for name in ("created_at", "expires_at", "last_used_at", "revoked_at"))
-        table.add_row(str(row.id), row.hint, Text(row.name), " ".join(row.scopes), *moments)
-    Console().print(table)
+        cells: dict[str, str | Text] = {
+            "id": str(row.id),
+            "key": row.hint,
+            "name": shortened(row.name, 24 if is_wide else 11),
+            "scopes": shortened(" ".join(row.scopes), 20),
+            "created": _day(row.created_at),
+            "last used": _day(row.last_used_at),
+            "ends": "revoked" if row.revoked_at else _day(row.expires_at),
+        }
+        table.add_row(*(cells[name] for name in names))
+    return table
+
+
+def _day(at: datetime | None) -> str:
+    return at.astimezone().strftime("%Y-%m-%d") if at else "never"
 
 
 @keys_app.command("revoke")

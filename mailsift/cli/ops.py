@@ -20,6 +20,7 @@ from mailsift.jobs.admin import alarm_files
 from mailsift.jobs.admin.actions import Applied, JobAction
 from mailsift.jobs.admin.alarm_table import RULES
 from mailsift.jobs.admin.filters import BROKEN, read_filter
+from mailsift.jobs.admin.models import Overview
 from mailsift.jobs.admin.service import Operations
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
@@ -65,7 +66,7 @@ def top(
 
     async def watch(operations: Operations) -> None:
         if as_json:
-            _print_json(ops_output.overview_shape(await operations.console.overview()))
+            _print_json(await _top_shape(operations))
             return
         terminal = Console()
         with _screen(terminal, once=once) as show:
@@ -208,12 +209,25 @@ def _screen(terminal: Console, *, once: bool) -> Iterator[Callable[[RenderableTy
         yield lambda picture: live.update(picture, refresh=True)
 
 
-async def _top(operations: Operations) -> RenderableType:
+async def _overview(operations: Operations) -> Overview | None:
+    """Return the overview; None while the database does not answer."""
     try:
-        seen, now = await operations.console.overview(), system_clock()
+        return await operations.console.overview()
     except MailsiftError as error:
         if error.code != "database_unavailable":
             raise
+        return None
+
+
+async def _top_shape(operations: Operations) -> dict[str, Any]:
+    if (seen := await _overview(operations)) is not None:
+        return ops_output.overview_shape(seen)
+    return {"alarms": ops_output.alarm_shapes(await operations.console.alarms())}
+
+
+async def _top(operations: Operations) -> RenderableType:
+    seen, now = await _overview(operations), system_clock()
+    if seen is None:
         return ops_output.alarm_list(await operations.console.alarms())
     page = await operations.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
     sources = await operations.console.sources()

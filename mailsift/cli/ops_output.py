@@ -245,10 +245,13 @@ def overview_shape(seen: Overview) -> dict[str, Any]:
             "oldest_due_s": round(stats.outbox.oldest_due_s, 1),
         },
         "troubled_chunks": stats.troubled,
-        "alarms": [
-            {"code": alarm.code, "level": alarm.level.value, "text": alarm.text} for alarm in seen.alarms
-        ],
+        "alarms": alarm_shapes(seen.alarms),
     }
+
+
+def alarm_shapes(alarms: Iterable[Alarm]) -> list[dict[str, str]]:
+    """Return what is wrong."""
+    return [{"code": alarm.code, "level": alarm.level.value, "text": alarm.text} for alarm in alarms]
 
 
 def job_shape(seen: AccountJob) -> dict[str, Any]:

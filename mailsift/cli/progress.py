@@ -145,6 +145,13 @@ def _clock(at: datetime) -> str:
     return at.astimezone().strftime("%H:%M:%S")
 
 
+def shortened(words: str, most: int) -> Text:
+    """Return the beginning of what somebody has written, in so many columns."""
+    text = Text(words)
+    text.truncate(most, overflow="ellipsis")
+    return text
+
+
 def summary_of(view: JobView) -> dict[str, Any]:
     """Return the summary of a job, as `--json` prints it; `seconds` is 0 until it has ended."""
     finished = view.finished_at or view.created_at

@@ -20,7 +20,7 @@ from mailsift.pipeline.smtp.connection import SessionError, dial
 KEPT_SECONDS: Final = 300.0
 UNKNOWN_SECONDS: Final = 30.0
 FRESH_SECONDS: Final = 10.0
-CLOSED_SECONDS: Final = 15.0
+CLOSED_SECONDS: Final = 10.0
 """Between two looks at a way out that is closed: who mends it wants to see it."""
 _DNS_SECONDS: Final = 2.0
 _CONNECT_SECONDS: Final = 5.0

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import re
 import shutil
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ _KEY_LENGTH = 500
 _MARK = ".mailsift"
 _NAMED_DIGEST = re.compile(r"-(x[0-9a-f]{16})\.parquet\Z")
 _DOWNLOAD_CHUNK = 1 << 20
+_LOOK_SECONDS = 10.0
+_LOOK_TIMEOUT = 3.0
 _AT_ONCE = 16  # blobs that are fetched or deleted
 _RETRIES: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=10)}
 """What waits for the store is told soon that it is away: a request gets its answer, a job its next time."""
@@ -172,22 +175,33 @@ class Blobs:
     def __init__(self, url: str, cache_dir: Path, *, cache_bytes: int = 10 * 2**30) -> None:
         self._cache, self._cache_bytes = cache_dir, cache_bytes
         self._unpruned = cache_bytes  # what a process before us left
-        self._store: ObjectStore = (
-            from_url(url, mkdir=True, automatic_cleanup=True)
-            if url.startswith("file:")
-            else from_url(url, retry_config=_RETRIES)
-        )
+        self._store = _opened(url)
         local = isinstance(self._store, LocalStore) and self._store.prefix
         self._root = Path(local) if local else None
         self.trouble = ""
+        self._looked_at = float("-inf")
 
     async def look_again(self) -> None:
-        """Where the store failed, see whether it takes a blob again; does nothing while it works."""
+        """See whether the store is there, at most once in ten seconds, and takes a blob where it failed."""
         with suppress(MailsiftError, OSError):
-            if self.trouble and not await asyncio.to_thread(_is_empty, self._root):
+            if not self.trouble:
+                await self._look()
+                return
+            if not await asyncio.to_thread(_is_empty, self._root):
                 key = f"probes/{uuid4()}"
                 await self._put(key, b"mailsift")
                 await self.delete(key)
+
+    async def _look(self) -> None:
+        """Notice a store that is away although nobody has needed it."""
+        if time.monotonic() < self._looked_at + _LOOK_SECONDS:
+            return
+        self._looked_at = time.monotonic()
+        await self._check_there()
+        if self._root is None:
+            with self._store_errors():
+                async with asyncio.timeout(_LOOK_TIMEOUT):
+                    await self.exists("probes/none")
 
     async def put_file(self, key: str, path: Path) -> None:
         """Store a copy of the file; readers see all of it or nothing."""
@@ -374,6 +388,15 @@ class Blobs:
         ):  # looking through the folder takes longer than a download
             self._unpruned = 0
             await asyncio.to_thread(prune, self._cache, self._cache_bytes)
+
+
+def _opened(url: str) -> ObjectStore:
+    try:
+        if url.startswith("file:"):
+            return from_url(url, mkdir=True, automatic_cleanup=True)
+        return from_url(url, retry_config=_RETRIES)
+    except OSError as error:  # where a folder should be is none, and none can be made
+        raise _failed(error) from error
 
 
 def _mark(root: Path | None) -> None:

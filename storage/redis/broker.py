@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
+from redis.exceptions import ResponseError
 
 from mailsift.storage.redis.connection import BROKER_PREFIX
 
@@ -25,6 +26,7 @@ class BrokerCounts:
         oldest_unacked_s: for how many seconds the oldest of these.
         memory_bytes: what Redis uses, all of it.
         version: of the server.
+        spoilt: how many of these keys somebody has overwritten with another type.
     """
 
     queued: int
@@ -32,6 +34,7 @@ class BrokerCounts:
     oldest_unacked_s: float
     memory_bytes: int
     version: str
+    spoilt: int = 0
 
 
 async def counts(redis: AsyncRedis, queue: str) -> BrokerCounts:
@@ -48,14 +51,23 @@ async def counts(redis: AsyncRedis, queue: str) -> BrokerCounts:
         _ = pipe.time()
         _ = pipe.info("memory")
         _ = pipe.info("server")
-        *lengths, unacked, oldest, (seconds, _), memory, server = await pipe.execute()
+        found = await pipe.execute(raise_on_error=False)
+    if errors := [reply for reply in found if isinstance(reply, Exception) and not _is_wrong_type(reply)]:
+        raise errors[0]
+    counted: list[Any] = [None if _is_wrong_type(reply) else reply for reply in found]
+    *lengths, unacked, oldest, (seconds, _), memory, server = counted
     return BrokerCounts(
-        queued=sum(lengths),
-        unacked=unacked,
+        queued=sum(length or 0 for length in lengths),
+        unacked=unacked or 0,
         oldest_unacked_s=max(0.0, seconds - oldest[0][1]) if oldest else 0.0,
         memory_bytes=memory["used_memory"],
         version=server.get("valkey_version") or server["redis_version"],
+        spoilt=counted.count(None),
     )
+
+
+def _is_wrong_type(reply: object) -> bool:
+    return isinstance(reply, ResponseError) and str(reply).startswith("WRONGTYPE")
 
 
 def broker_keys(queue: str) -> dict[str, bytes]:

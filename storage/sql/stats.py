@@ -15,7 +15,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from mailsift.storage.database import Connection, Row, statement
-from mailsift.storage.sql import leases, workers
+from mailsift.storage.sql import leases, throttle_edits, workers
 from mailsift.storage.sql.chunks import JOB_CAP, MIXED_KEY, SHARED_KEYS, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.jobs import SMALL_BYTES
 from mailsift.storage.sql.workers import ACTIVE, Worker
@@ -147,6 +147,7 @@ class Snapshot:
         endpoints: how many are in each of ENDPOINT_STATES.
         failing_lately: webhooks that began to fail within the last hour.
         late_schedules: by how many seconds each one that is late is so.
+        held_sources: why nothing is asked from these sources, as far as somebody said.
         workers: every process that did not say goodbye.
         minutes: the last ones, the oldest first and the one that runs last.
         rate: addresses a second that got a verdict in the last minutes.
@@ -164,6 +165,7 @@ class Snapshot:
     endpoints: Mapping[str, int] = field(default_factory=dict)
     failing_lately: int = 0
     late_schedules: Sequence[float] = ()
+    held_sources: Mapping[str, str] = field(default_factory=dict)
     workers: Sequence[Worker] = ()
     minutes: Sequence[Minute] = ()
     rate: float = 0.0
@@ -188,6 +190,11 @@ class Snapshot:
         return max((level.oldest_s for level in self.chunks if level.state == "ready"), default=0.0)
 
     @property
+    def oldest_claimable_s(self) -> float:
+        """The same of those that a claim would not pass over."""
+        return max((level.claimable_s for level in self.chunks if level.state == "ready"), default=0.0)
+
+    @property
     def live(self) -> list[Worker]:
         """The processes that are heard of and may claim; a sweeper does not."""
         return [worker for worker in self.workers if worker.state == ACTIVE and worker.slots]
@@ -201,6 +208,11 @@ class Snapshot:
     def free_slots(self) -> int:
         """How many more chunks could be claimed now."""
         return sum(max(0, worker.slots - worker.in_hand) for worker in self.live)
+
+    @property
+    def ordinary_slots(self) -> int:
+        """How many of these a large list may have: each process keeps one for small ones."""
+        return sum(max(0, worker.slots - 1 - worker.in_hand) for worker in self.live)
 
 
 @dataclass(frozen=True, slots=True)
@@ -624,6 +636,7 @@ async def snapshot(
         endpoints={row.state: row.endpoints for row in endpoints},
         failing_lately=sum(row.lately for row in endpoints),
         late_schedules=list((await connection.execute(_LATE_SCHEDULES)).scalars()),
+        held_sources=await throttle_edits.held_sources(connection),
         workers=await workers.known(connection),
         minutes=[
             Minute(**row) for row in (await connection.execute(_MINUTES, {"minutes": MINUTES})).mappings()

@@ -154,6 +154,13 @@ async def edits(connection: Connection) -> Sequence[ThrottleEdit]:
     return [ThrottleEdit(**row) for row in (await connection.execute(_LIST)).mappings()]
 
 
+async def held_sources(connection: Connection) -> dict[str, str]:
+    """Return the sources that nothing is asked from, and the note of who holds each."""
+    return {
+        one.source: one.note for one in await edits(connection) if one.held and one.provider == ANY_PROVIDER
+    }
+
+
 async def put(connection: Connection, edit: ThrottleEdit) -> None:
     """Write down new limits (None, None: the row's again); a hold stays as it is."""
     await connection.execute(_PUT, asdict(edit))

@@ -25,8 +25,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -45,8 +45,10 @@ from tests.support.child_processes import environment_for
 from tests.support.commands import CommandLine
 from tests.support.installation import settings_for, until
 from tests.support.liar import Liar
+from tests.support.mail_gate import Gate
 from tests.support.receiver import Receiver, receiving
 from tests.support.serving import NO_TLS, address
+from tests.support.small_disk import small_disk
 from tests.support.soak_faults import Stage, rolls
 from tests.support.workers import ROOT, WorkerGroup
 
@@ -348,30 +350,15 @@ def _reads_for(process: psutil.Process, stage: Stage) -> bool:
     return False
 
 
-@contextmanager
-def small_disk(place: Path) -> Iterator[Path | None]:
-    """Give a disk of 192 MiB; None where nobody may mount one."""
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=192m", "tmpfs", place], check=False, capture_output=True
-    )
-    if mounted.returncode:
-        print("no disk to fill: that takes root")
-        yield None
-        return
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", "--lazy", place], check=True)
-
-
 @asynccontextmanager
 async def staged(
     folder: Path, seed: int, findings: Findings
 ) -> AsyncIterator[tuple[Stage, Api, Receiver, Settings]]:
     """Start everything."""
     async with AsyncExitStack() as stack:
-        disk = stack.enter_context(small_disk(folder / "disk"))
+        disk = stack.enter_context(small_disk(folder / "disk", mebibytes=192))
+        if disk is None:
+            print("no disk to fill: that takes root")
         servers = stack.enter_context(EmbeddedServers(folder / "servers"))
         migrate(servers.database_url)
         servers.keep_up()
@@ -381,11 +368,18 @@ async def staged(
         resolver = Liar(sandbox.env["MAILSIFT_DNS_SERVERS"])
         resolver.lies = False
         stack.callback(resolver.close)
+        gate = Gate(sandbox.smtp_port)
+        await gate.turn("open")
+        stack.push_async_callback(gate.close)
         settings = settings_for(
             (folder if disk is None else disk) / "home",
             database_url=servers.database_url,
             redis_url=servers.redis_url,
-            sandbox={**sandbox.env, "MAILSIFT_DNS_SERVERS": resolver.server},
+            sandbox={
+                **sandbox.env,
+                "MAILSIFT_DNS_SERVERS": resolver.server,
+                "MAILSIFT_SMTP_PORT": str(gate.port),
+            },
             api_port=0,
             webhook_allow_http=True,
         )
@@ -398,10 +392,14 @@ async def staged(
         # It hears late that its leases are gone, so what it commits then must be refused.
         sluggish = settings.model_copy(update={"lease_seconds": 60.0, "heartbeat_seconds": 20.0})
         stack.enter_context(WorkerGroup(sluggish, 1, folder / "sluggish.log"))
+        jumping = ("tests.support.jumping_clock", str(folder / "clock"))
+        stack.enter_context(WorkerGroup(settings, 1, folder / "jumping.log", program=jumping))
         stage = Stage(
             servers=servers,
             sandbox=sandbox,
             resolver=resolver,
+            gate=gate,
+            clock=folder / "clock",
             workers=workers,
             api=api.mortal,
             blobs=settings.home / "blobs",

@@ -19,6 +19,7 @@ import redis
 from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.sandbox.client import SandboxProcess
 from tests.support.liar import Liar
+from tests.support.mail_gate import Gate
 from tests.support.workers import WorkerGroup
 
 _BROKER_KEYS: Final = ("mailsift", "unacked", "unacked_index", "_kombu.binding.mailsift")
@@ -36,6 +37,8 @@ class Stage:
 
     Attributes:
         servers: PostgreSQL and Valkey, which come back by themselves.
+        gate: before the mail servers.
+        clock: says by how much the clock of one worker is wrong.
         workers: place 0 is the witness whose memory is looked at, and is left alone.
         api: returns the process id of the API that may be killed; another one may not.
         blobs: the store, a folder.
@@ -46,6 +49,8 @@ class Stage:
     servers: EmbeddedServers
     sandbox: SandboxProcess
     resolver: Liar
+    gate: Gate
+    clock: Path
     workers: WorkerGroup
     api: Callable[[], int]
     blobs: Path
@@ -207,6 +212,29 @@ def mail_servers_are_silent(stage: Stage) -> Iterator[None]:
 
 
 @contextmanager
+def port_25_is_closed(stage: Stage) -> Iterator[None]:
+    stage.gate.turn_soon("closed")
+    yield
+    stage.gate.turn_soon("open")
+
+
+@contextmanager
+def mail_servers_cut_every_session(stage: Stage) -> Iterator[None]:
+    stage.gate.turn_soon("silent")
+    time.sleep(1)
+    stage.gate.turn_soon("open")  # and whoever waited is hung up on
+    yield
+
+
+@contextmanager
+def a_clock_jumps(stage: Stage) -> Iterator[None]:
+    """Three days ahead, or a day back."""
+    stage.clock.write_text(stage.dice.choice(("259200", "-86400")))
+    yield
+    stage.clock.write_text("0")
+
+
+@contextmanager
 def reading_processes_get_signals(stage: Stage) -> Iterator[None]:
     limit = time.monotonic() + 3
     while time.monotonic() < limit:
@@ -262,6 +290,9 @@ FAULTS: Final[Sequence[tuple[Fault, int]]] = (
     (the_resolver_lies, 6),
     (the_resolver_is_silent, 4),
     (mail_servers_are_silent, 5),
+    (port_25_is_closed, 5),
+    (mail_servers_cut_every_session, 0),
+    (a_clock_jumps, 5),
     (reading_processes_get_signals, 0),
     (a_segment_is_damaged, 0),
 )

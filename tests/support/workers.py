@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -24,8 +24,11 @@ ROOT = Path(__file__).parents[2]
 class WorkerGroup:
     """Workers of one process each; every one is the leader of a process group of its own."""
 
-    def __init__(self, settings: Settings, count: int, log: Path) -> None:
+    def __init__(
+        self, settings: Settings, count: int, log: Path, *, program: Sequence[str] = ("mailsift",)
+    ) -> None:
         self._settings = settings
+        self._program = program
         self._count = count
         self._log = log.open("ab")
         self._running: list[subprocess.Popen[bytes]] = []
@@ -77,7 +80,7 @@ class WorkerGroup:
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "mailsift", "worker", "--processes", "1"],
+            [sys.executable, "-m", *self._program, "worker", "--processes", "1"],
             cwd=ROOT,
             env=environment_for(self._settings.environment()),
             stdin=subprocess.DEVNULL,

@@ -18,7 +18,24 @@ CSV = "--infilter=CSV:{},34,76,1"  # cells parted by this character, double quot
 COMMA, SEMICOLON, TAB = 44, 59, 9
 
 # What a spreadsheet takes for a formula, or for something to be started (OWASP, "CSV Injection"; DDE).
-STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", "\t=", "\r\n=", "＝＝")
+STARTS = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+    "＝",
+    "＋",
+    "－",
+    "＠",
+    "\t=",
+    "\r\n=",
+    "＝＝",
+    " =",
+    "\u00a0=",
+)
 PAYLOADS = (
     "1+1",
     "cmd|' /C calc'!A0",
@@ -77,7 +94,7 @@ def _defused(text: str, *, inside: bool) -> str:
     told = ""
     for place, letter in enumerate(text):
         before = text[:place].rstrip('"')
-        begins = place == 0 and letter in "=+-@\t\r\n＝＋－＠"
+        begins = place == 0 and text.lstrip(" \u00a0")[:1] in {*"=+-@\t\r\n＝＋－＠"}
         begins |= inside and before[-1:] in {";", "\t", "\r", "\n"} and letter in "=+-@＝＋－＠"
         told += "'" + letter if begins else letter
     return told

@@ -447,3 +447,26 @@ async def add_source(database: Database, account: str, size: int) -> UUID:
 async def claim_step(database: Database, lease: float = 60) -> jobs.ClaimedStep | None:
     async with database.begin() as connection:
         return (await jobs.claim_step(connection, owner="me", lease=lease, small_only=False)).step
+
+
+async def test_a_renewal_reaches_the_named_leases_alone(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await add_job(database, slices=some(2))
+        kept, lost = await claim(database, lease=0), await claim(database, lease=0)
+        assert kept is not None
+        assert lost is not None
+        async with database.begin() as connection:
+            assert await chunks.renew(connection, [kept.lease_token], lease=60) == {kept.lease_token}
+            assert await leases.free_expired(connection) == 1
+            assert await chunks.renew(connection, [lost.lease_token], lease=60) == set()
+
+
+async def test_what_is_given_back_untried_counts_no_attempt(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await add_job(database, slices=some(1))
+        for tried, attempt in ((False, 1), (True, 1), (True, 2), (False, 3), (False, 3)):
+            chunk = await claim(database)
+            assert chunk is not None
+            assert chunk.attempt == attempt
+            async with database.begin() as connection:
+                await chunks.release(connection, chunk, tried=tried)

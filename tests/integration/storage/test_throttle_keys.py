@@ -79,3 +79,31 @@ async def test_the_servers_clock_counts_when_no_other_is_given(redis: Redis) -> 
     await one(throttle, ask())
     seconds, _ = await redis.time()
     assert await redis.zcount("ms:throttle:sessions:slow:", seconds + 50, seconds + 61) == 1
+
+
+async def test_what_is_reported_expires_too_and_what_is_renewed_lives_on(
+    redis: Redis, shared: RedisThrottle
+) -> None:
+    for outcome in SessionOutcome:
+        await session(shared, ask(outcome.value), outcome)
+    found = await ttls(redis)
+    assert {"ms:throttle:seen", "ms:throttle:mix"} <= set(found)
+    assert [key for key, left in found.items() if left <= 0] == []
+
+    time = Time()
+    later = RedisThrottle(redis, row=row, config=CONFIG, clock=time, random=Random(1))
+    await later.grant([ask("else", address="192.0.2.9")])
+    mine = ("ms:throttle:sessions:else:", "ms:throttle:address:192.0.2.9")
+    for key in mine:
+        await redis.pexpire(key, 20_000)
+    time.now += 20
+    await later.renew()
+    assert [await redis.pttl(key) > 30_000 for key in mine] == [True, True]
+
+
+async def test_a_lease_that_is_gone_is_not_renewed(redis: Redis, shared: RedisThrottle) -> None:
+    await shared.grant([ask("else", address="192.0.2.9")])
+    await redis.zrem("ms:throttle:sessions:else:", *await redis.zrange("ms:throttle:sessions:else:", 0, -1))
+    await shared.renew()
+    assert await redis.exists("ms:throttle:sessions:else:") == 0
+    assert await redis.zcard("ms:throttle:address:192.0.2.9") == 1

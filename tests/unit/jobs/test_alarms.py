@@ -41,7 +41,8 @@ BROKER = BrokerCounts(queued=0, unacked=0, oldest_unacked_s=0.0, memory_bytes=1,
 WELL = Installation(stats=Snapshot(workers=[WORKER]), broker=BROKER, version="1")
 BUSY = replace(WORKER, in_hand=7)
 DEAD = replace(WORKER, gone=True, beat_age=40.0)
-WAITING = [ChunkLevel("ready", "provider", 3, 300, oldest_s=61.0)]
+WAITING = [ChunkLevel("ready", "provider", 3, 300, oldest_s=61.0, claimable_s=61.0)]
+RESTING = replace(WORKER, claim_age=61.0)
 
 
 def with_stats(**change: object) -> Installation:
@@ -81,9 +82,9 @@ def test_where_all_is_well_there_is_no_alarm() -> None:
         ({"throttles": None}, "redis_gone"),
         ({"broker": None}, "redis_gone"),
         ({"workers": []}, "no_workers"),
-        ({"chunks": WAITING}, "ready_too_long"),
+        ({"chunks": WAITING, "workers": [RESTING]}, "ready_too_long"),
         ({"chunks": WAITING, "workers": [BUSY], "minutes": [minute(0, 0)] * 3}, "work_stands_still"),
-        ({"chunks": [replace(WAITING[0], oldest_s=901.0)], "workers": [BUSY]}, "workers_behind"),
+        ({"chunks": [replace(WAITING[0], claimable_s=901.0)], "workers": [BUSY]}, "workers_behind"),
         ({"oldest_jobs": {"small": 61.0}}, "reading_slow"),
         ({"workers": [replace(WORKER, sweep_age=31.0)]}, "sweep_late"),
         ({"drift": [CounterDrift(uuid4(), 0, 1, 0)]}, "counter_drift"),
@@ -105,12 +106,18 @@ def test_where_all_is_well_there_is_no_alarm() -> None:
         ({"outbox": Outbox([OutboxLevel("due", 1, 61.0)])}, "deliveries_late"),
         ({"endpoints": {"healthy": 90, "failing": 1}, "failing_lately": 1}, "webhooks_fail"),
         ({"endpoints": {"healthy": 7, "failing": 3}}, "webhooks_fail"),
-        ({"late_schedules": [5.0, 61.0]}, "schedules_late"),
+        ({"late_schedules": [5.0, 11.0]}, "schedules_late"),
         ({"workers": [WORKER, replace(WORKER, version="2")]}, "versions_differ"),
         ({"version": "2"}, "versions_differ"),
         ({"workers": [WORKER, DEAD]}, "worker_gone"),
         ({"workers": [replace(WORKER, lag_s=1.5)]}, "loop_lag"),
         ({"broker": replace(BROKER, unacked=1, oldest_unacked_s=601.0)}, "broker_stranded"),
+        ({"broker": replace(BROKER, spoilt=1)}, "broker_spoilt"),
+        (
+            {"throttles": [LearnedRate(f"{n}.test", "a", closed_s=5.0, refuses=True) for n in range(3)]},
+            "source_refused",
+        ),
+        ({"held_sources": {"192.0.2.7": "listed"}}, "source_held"),
     ],
 )
 def test_each_trouble_has_its_alarm_and_no_other(change: dict[str, object], code: str) -> None:
@@ -127,16 +134,23 @@ def test_every_alarm_of_the_table_was_made_to_ring() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"chunks": [replace(WAITING[0], oldest_s=59.0)]},
+        {"chunks": [replace(WAITING[0], claimable_s=59.0)], "workers": [RESTING]},
+        {
+            "chunks": [replace(WAITING[0], claimable_s=0.0)],
+            "workers": [RESTING],
+        },  # its provider is being asked
+        {"chunks": WAITING, "workers": [RESTING, WORKER]},  # of a large list, and somebody claims
+        {"chunks": WAITING, "workers": [replace(RESTING, in_hand=6)]},  # the last slot is for small lists
         {"chunks": WAITING, "workers": [replace(WORKER, in_hand=7)]},  # all slots are taken: only busy
         {"workers": [replace(WORKER, sweep_age=31.0), WORKER]},
         {"minutes": [minute(10, 2)]},  # one machine that was switched off
         {"minutes": [minute(1000, 5)]},
         {"minutes": [minute(10, 9)] + [minute(0, 0)] * 15},  # long ago
-        {"late_schedules": [59.0]},
+        {"late_schedules": [9.0]},
         {
             "throttles": [
                 LearnedRate("tiny.example", "", closed_s=5.0),
+                *(LearnedRate(f"{n}.test", f"{n % 2}", closed_s=5.0, refuses=True) for n in range(4)),
                 LearnedRate("google", "", share=0.5),
             ]
         },
@@ -160,14 +174,13 @@ def test_what_is_usual_is_no_alarm(change: dict[str, object]) -> None:
 
 
 def test_idle_processes_are_named_when_work_lies_ready() -> None:
-    idle = replace(WORKER, in_hand=0, claim_age=61.0)
-    never = replace(WORKER, in_hand=0, claim_age=None)
+    idle = replace(RESTING, in_hand=0)
+    never = replace(idle, claim_age=None)
     assert codes(with_stats(chunks=WAITING, workers=[idle, never])) == ["ready_too_long", "worker_idle"]
-    both = replace(idle, up_s=59.0)
-    assert codes(with_stats(chunks=WAITING, workers=[both])) == ["ready_too_long"]
+    assert codes(with_stats(chunks=WAITING, workers=[idle, WORKER])) == ["worker_idle"]
+    assert codes(with_stats(chunks=WAITING, workers=[replace(idle, up_s=59.0)])) == []
     assert codes(with_stats(workers=[idle])) == []  # nothing to claim
-    young = replace(never, up_s=2.0)
-    assert codes(with_stats(chunks=WAITING, workers=[young])) == ["ready_too_long"]
+    assert codes(with_stats(chunks=WAITING, workers=[replace(never, up_s=2.0)])) == []
 
 
 def test_drained_workers_are_nobody_and_what_waits_is_said() -> None:

@@ -18,7 +18,21 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.verdict import Status
 
-NASTY = ["=1+1@x.com", "+a@x.com", "-a@x.com", "@a", "\tx", "\rx", "\nx", "＝1", "＋1", "－1", "＠1"]
+NASTY = [
+    " =1",
+    "\u00a0+1",
+    "=1+1@x.com",
+    "+a@x.com",
+    "-a@x.com",
+    "@a",
+    "\tx",
+    "\rx",
+    "\nx",
+    "＝1",
+    "＋1",
+    "－1",
+    "＠1",
+]
 FINE = ["a=b@x.com", "", "'=1", "00123", "two\nlines", 'say "hi"', "é,ü;", "<b>&", "a" * 40_000]
 OURS = [f"mailsift_{name}" for name in VERDICTS]
 
@@ -235,3 +249,13 @@ def test_columns_are_chosen_by_their_names_and_ours_with_or_without_the_prefix(t
     assert choose_columns(path, ["score", "email", "mailsift_score"]) == ["mailsift_score", "c0"]
     with pytest.raises(MailsiftError, match="unknown_column"):
         choose_columns(path, ["email", "phone"])
+
+
+def test_chosen_columns_come_alone_in_their_order_under_the_customers_names(tmp_path: Path) -> None:
+    path = results(tmp_path, {"email": pl.Series(["x"]), "name": pl.Series(["y"])})
+    everything = ["name", "email", *OURS]
+    assert choose_columns(path, everything) == ["c1", "c0", *OURS]
+    for wanted, header in ((["mailsift_score", "c1"], ["mailsift_score", "name"]), (["c0"], ["email"])):
+        assert read_csv(path, columns=wanted)[0] == header
+        (line,) = exported(path, ExportFormat.JSONL, columns=wanted).decode().splitlines()
+        assert list(json.loads(line)) == header

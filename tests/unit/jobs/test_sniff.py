@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mailsift.jobs.intake.models import IntakeLimits
-from mailsift.jobs.intake.sniff import check_size, check_workbook, gunzip
+from mailsift.jobs.intake.sniff import TextScan, check_size, check_workbook, gunzip
 from mailsift.pipeline.errors import MailsiftError
 from tests.support.hostile_files import workbook
 
@@ -43,3 +43,63 @@ def test_what_a_workbook_unpacks_to_is_bounded(tmp_path: Path) -> None:
     with pytest.raises(MailsiftError) as refused:
         check_workbook(source, IntakeLimits(bytes=unpacked - 1))
     assert refused.value.code == "file_too_large"
+
+
+def scan(folder: Path, data: bytes, line_bytes: int) -> TextScan:
+    (folder / "list").write_bytes(data)
+    return TextScan(folder / "list", IntakeLimits(line_bytes=line_bytes))
+
+
+@pytest.mark.parametrize(
+    ("data", "is_utf8"),
+    [
+        (b"abc\n", True),
+        ("ab\n\u00e9\n".encode(), True),  # its last letter lies across the seam of two blocks
+        (b"ab\n\xc3" + b"abcd", False),  # and here what should follow does not
+        (b"ab\n\xc3", False),
+        (b"ab\n\xe9\n", False),
+    ],
+)
+def test_letters_across_the_seam_of_two_blocks_are_read(tmp_path: Path, data: bytes, is_utf8: bool) -> None:
+    assert scan(tmp_path, data, 4).utf8 is is_utf8
+
+
+@pytest.mark.parametrize(
+    ("data", "quotes", "blanks", "lone"),
+    [
+        (b"ab\ncd\n", False, False, False),
+        (b'a"\nb\n', True, False, False),
+        (b"\nab\n", False, True, False),  # the first line is empty
+        (b"abc\n\nd", False, True, False),  # both at the seam
+        (b"ab\n\r\nc", False, True, False),
+        (b"abc\n\r\nd", False, True, False),
+        (b"ab\r\ncd\r\n", False, False, False),
+        (b"abc\r\nd", False, False, False),  # one line's end across the seam
+        (b"abc\rd", False, False, True),
+        (b"a\rb", False, False, True),
+        (b"abc\r", False, False, True),
+    ],
+)
+def test_what_needs_care_is_seen_wherever_a_block_ends(
+    tmp_path: Path, data: bytes, quotes: bool, blanks: bool, lone: bool
+) -> None:
+    seen = scan(tmp_path, data, 4)
+    assert (seen.quotes, seen.blanks, seen.lone_returns) == (quotes, blanks, lone)
+
+
+def test_a_line_may_be_as_long_as_the_limit_and_the_first_that_is_longer_is_named(tmp_path: Path) -> None:
+    scan(tmp_path, b"abcd\nabcd\nabcd", 4)
+    for data, line in ((b"abcde\n", 1), (b"ab\nc\nabcdef", 3), (b"abcd\rabcde", 1)):
+        with pytest.raises(MailsiftError, match=f"Line {line} is longer than 4 bytes"):
+            scan(tmp_path, data, 4)
+    with pytest.raises(MailsiftError, match="Near line 2 is a NUL byte"):
+        scan(tmp_path, b"abc\nd\0", 4)
+
+
+def test_a_bomb_is_what_is_large_and_was_small(tmp_path: Path) -> None:
+    source, zeros = tmp_path / "list.gz", bytes(2**20)
+    source.write_bytes(gzip.compress(b"".join([zeros] * 64)))
+    gunzip(source, tmp_path / "out", IntakeLimits())  # as large as what is no bomb yet
+    source.write_bytes(gzip.compress(b"".join([zeros] * 65)))
+    with pytest.raises(MailsiftError, match="compression_bomb"):
+        gunzip(source, tmp_path / "out", IntakeLimits())

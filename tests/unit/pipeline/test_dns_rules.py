@@ -145,6 +145,18 @@ def test_the_domains_own_address_is_the_route_without_mx(found: HostAddresses, s
     assert ruling.hosts == ((MxHost("a.test", 0, ("8.8.8.8",)),) if ruling.implicit else ())
 
 
+def test_an_address_that_every_name_there_gets_is_no_route() -> None:
+    both = HostAddresses(DnsOutcome.FOUND, ("8.8.8.8", "1.1.1.1"), ttl=9000)
+    for found, wildcard, state in (
+        (PUBLIC, PUBLIC, DomainState.UNAVAILABLE),
+        (PUBLIC, both, DomainState.UNAVAILABLE),
+        (both, PUBLIC, DomainState.ROUTED),  # one of its own
+        (PUBLIC, ABSENT, DomainState.ROUTED),
+        (ABSENT, PUBLIC, DomainState.NO_MAIL_SERVER),
+    ):
+        assert rule_on_implicit("a.test", found, wildcard).state is state
+
+
 @pytest.mark.parametrize(
     ("ipv4", "ipv6", "outcome", "public"),
     [

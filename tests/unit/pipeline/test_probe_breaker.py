@@ -148,3 +148,10 @@ def test_what_says_nothing_about_a_mailbox_does_not_count(answer: Answer) -> Non
     hear(watch, 300, answer)
     hear(watch, 300, Answer.NOT_FOUND, blanket=True)
     assert breaker.gauge("", "host.test", "").answers == 300
+
+
+def test_what_was_long_ago_counts_half() -> None:
+    gauge = gauge_after("+" * 2_049 + "-" * 2)  # the past holds two thousand, then one more
+    (jump,) = [jump for jump in (gauge.count(DOMAIN, refused=True) for _ in range(60)) if jump]
+    assert jump.refused_before == 0
+    assert 1_000 <= jump.answers_before <= 1_050

@@ -9,7 +9,17 @@ from email_validator import SPECIAL_USE_DOMAIN_NAMES
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mailsift.pipeline.syntax.address import REFUSED_TLDS, obvious_rule, parse_exact, validated
+from mailsift.pipeline.syntax.address import (
+    LONGEST_PLAIN_DOMAIN,
+    REFUSED_TLDS,
+    UNSEEN,
+    SyntaxRule,
+    obvious_rule,
+    parse_address,
+    parse_exact,
+    parse_plain,
+    validated,
+)
 from tests.support.fuzzing import examples
 
 _ODD = st.sampled_from(
@@ -74,3 +84,21 @@ def test_only_test_is_let_through_of_the_special_use_names() -> None:
     assert set(SPECIAL_USE_DOMAIN_NAMES) - set(REFUSED_TLDS) == {"test"}
     assert {parse_exact(f"a@b.{tld}").rule for tld in REFUSED_TLDS} == {"domain_special_use"}
     assert not parse_exact("a@b.test").rule
+
+
+def test_what_nobody_sees_is_cut_and_nothing_else() -> None:
+    spaces = {chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()}
+    marks = "\u00ad\u034f\u061c\u180e\u200b\u200d\u200f\u202a\u202e\u2060\u2066\u2069\u206f\ufeff\ufff9\ufffb"
+    assert spaces - set("\x1c\x1d\x1e\x1f") <= set(UNSEEN)
+    assert set(marks) <= set(UNSEEN)
+    assert {unicodedata.category(one)[0] for one in set(UNSEEN) - {"\u034f"}} == {"C", "Z"}
+
+
+def test_the_fast_ways_end_at_their_lengths_and_the_exact_one_goes_on() -> None:
+    local = "a" * 64
+    longest = f"{'b' * 59}.com"
+    assert len(longest) == LONGEST_PLAIN_DOMAIN
+    assert parse_plain(f"{local}@{longest}") is not None
+    assert parse_plain(f"{local}a@{longest}") is None
+    assert parse_plain(f"{local}@b{longest}") is None
+    assert parse_address(f"{local}a@{longest}").rule == SyntaxRule.LOCAL_TOO_LONG
