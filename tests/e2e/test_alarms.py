@@ -486,7 +486,7 @@ async def nobody_left(it: Installation) -> None:
             account = await container.jobs.account("alice")
             (job, *_) = (await container.jobs.page(account, limit=1)).jobs
             await container.schedules.create(account, job.id, ScheduleSpec(cron="0 0 1 1 *"))
-        await it.sql("UPDATE schedule SET next_run_at = clock_timestamp()")
+        await it.sql("UPDATE schedule SET next_run_at = clock_timestamp(), starts_at = NULL")
 
     async def spoil() -> None:
         with redis.Redis.from_url(it.valkey.redis_url) as client:
