@@ -96,7 +96,12 @@ LEASES_EXPIRED: Final = from_zero(
     ["chunk", "delivery"],
 )
 JOBS_ENDED: Final = from_zero(
-    Counter("mailsift_jobs_ended_total", "Jobs that came to their end", ["state"], registry=None),
+    Counter(
+        "mailsift_jobs_ended_total",
+        "Jobs that came to their end, those of test mode too",
+        ["state"],
+        registry=None,
+    ),
     [end.target for end in (JobTransition.COMPLETE, JobTransition.FAIL, JobTransition.CANCEL)],
 )
 WAKE_UPS: Final = from_zero(
