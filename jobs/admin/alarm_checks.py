@@ -270,7 +270,7 @@ def workers_are_gone(stats: Snapshot) -> Iterator[str]:
 def _unreplaced(everybody: Sequence[Worker]) -> int:
     """Return how many died lately for whom none has begun since; everybody who has begun replaces one."""
     deaths = sorted(one.beat_age for one in everybody if one.gone and one.beat_age < GONE_SECONDS)
-    births = sorted(one.up_s for one in everybody if not one.gone)
+    births = sorted(one.up_s for one in everybody)  # of who died since, too
     for born in births:  # the youngest first: it can stand for whoever died before
         older = [died for died in deaths if died > born]
         if older:

@@ -193,6 +193,9 @@ def test_every_death_wants_a_birth_of_its_own() -> None:
     born = replace(WORKER, up_s=10.0)
     assert codes(with_stats(workers=[WORKER, DEAD, DEAD, born])) == ["worker_gone"]
     assert codes(with_stats(workers=[WORKER, DEAD, DEAD, born, born])) == []
+    second = replace(DEAD, up_s=39.0, beat_age=20.0)  # took the place of a dead one and died
+    assert codes(with_stats(workers=[DEAD, second, born])) == []
+    assert codes(with_stats(workers=[WORKER, DEAD, second])) == ["worker_gone"]
     before = replace(WORKER, up_s=41.0)
     assert codes(with_stats(workers=[before, DEAD])) == ["worker_gone"]
 
