@@ -269,6 +269,7 @@ _TRIED = "SELECT 1 FROM chunk WHERE state = 'leased' AND attempt = :attempt"
 READER = "mailsift.jobs.intake.child"
 
 
+@pytest.mark.timeout(900)  # thirty deadlines in a row, each many times what it takes
 async def test_each_fault_rings_in_three_places_and_is_silent_after_its_repair(
     installation: Installation, tmp_path: Path
 ) -> None:

@@ -264,3 +264,21 @@ async def test_a_full_disk_is_called_so_leaves_nothing_behind_and_passes(tmp_pat
         assert await blobs.exists("a/list")
     finally:
         subprocess.run(["umount", disk], check=True)  # noqa: ASYNC221 - brief
+
+
+async def test_a_store_that_goes_is_noticed_before_anybody_needs_it(tmp_path: Path) -> None:
+    blobs = Blobs((tmp_path / "blobs").as_uri(), tmp_path / "cache")
+    await blobs.put_bytes("a", b"1")
+    (tmp_path / "blobs").rename(tmp_path / "away")
+    assert blobs.trouble == ""
+    await blobs.look_again()
+    assert blobs.trouble == "blob_store_failed"
+    (tmp_path / "away").rename(tmp_path / "blobs")
+    await blobs.look_again()
+    assert blobs.trouble == ""
+
+
+def test_a_folder_that_is_none_is_said(tmp_path: Path) -> None:
+    (tmp_path / "blobs").write_text("")
+    with pytest.raises(MailsiftError, match="blob_store_failed"):
+        Blobs((tmp_path / "blobs").as_uri(), tmp_path / "cache")
