@@ -197,11 +197,12 @@ class Blobs:
         if time.monotonic() < self._looked_at + _LOOK_SECONDS:
             return
         self._looked_at = time.monotonic()
-        await self._check_there()
-        if self._root is None:
-            with self._store_errors():
-                async with asyncio.timeout(_LOOK_TIMEOUT):
-                    await self.exists("probes/none")
+        if self._root is not None:
+            await asyncio.to_thread(self._check_there, self._root)
+            return
+        with self._store_errors():
+            async with asyncio.timeout(_LOOK_TIMEOUT):
+                await self.exists("probes/none")
 
     async def put_file(self, key: str, path: Path) -> None:
         """Store a copy of the file; readers see all of it or nothing."""

@@ -154,7 +154,7 @@ def test_an_address_that_every_name_there_gets_is_no_route() -> None:
         (PUBLIC, ABSENT, DomainState.ROUTED),
         (ABSENT, PUBLIC, DomainState.NO_MAIL_SERVER),
     ):
-        assert rule_on_implicit("a.test", found, wildcard).state is state
+        assert rule_on_implicit("a.test", found, wildcard.public).state is state
 
 
 @pytest.mark.parametrize(
