@@ -230,14 +230,14 @@ class DnsClient:
         query.withdraw()
         if query.server is None:
             return
-        label, done = query.server.label, partial(self._hear_tcp, query)
+        label, done = query.server.label, partial(self._take_tcp_answer, query)
         self._later_tries.append((query, query.tries, query.ends_at))
         if query.confirms:
             self._tcp[label].ask(query.question, query.record_type, done)
         else:
             self._fallbacks[label].ask(query.name, query.record_type, done)
 
-    def _hear_tcp(self, query: Query, answer: DnsAnswer) -> None:
+    def _take_tcp_answer(self, query: Query, answer: DnsAnswer) -> None:
         """Take an answer that came over TCP.
 
         What aiodns did not hear is asked on our own connection, and what it denies: it keeps the SOA back,
@@ -286,9 +286,9 @@ class DnsClient:
                 break
             query = through.pending.get(int.from_bytes(reply[:2], "big"))
             if query is not None:
-                self._hear(query, reply, now)
+                self._take_reply(query, reply, now)
 
-    def _hear(self, query: Query, reply: bytes, now: float) -> None:
+    def _take_reply(self, query: Query, reply: bytes, now: float) -> None:
         """Take a reply whose id is right, if it is a reply and its question is right as well."""
         server, question = query.server, query.question
         if server is None:

@@ -299,39 +299,39 @@ class DomainFacts:
             self._settle(domain, ruling)
 
     def _ask(self, domain: str) -> None:
-        self._checker.ask(domain, RecordType.MX, partial(self._hear_mx, domain))
+        self._checker.ask(domain, RecordType.MX, partial(self._take_mx, domain))
 
-    def _hear_mx(self, domain: str, answer: DnsAnswer) -> None:
+    def _take_mx(self, domain: str, answer: DnsAnswer) -> None:
         chosen = rule_on_mx(answer)
         if isinstance(chosen, DomainRuling):
             self._settle(domain, chosen)
         elif not chosen:
-            self._hosts.find(domain, self._hear_implicit)
+            self._hosts.find(domain, self._take_own_addresses)
         else:
             walk = _Walk(domain, chosen, answer.ttl)
             if self._trust.is_active:
-                self._wildcards.find(domain, RecordType.MX, partial(self._hear_suffix, walk))
+                self._wildcards.find(domain, RecordType.MX, partial(self._take_suffix, walk))
             else:
                 walk.wildcard = frozenset()
             for _, host in chosen:
-                self._hosts.find(host, partial(self._hear_host, walk))
+                self._hosts.find(host, partial(self._take_host, walk))
 
-    def _hear_implicit(self, domain: str, addresses: HostAddresses) -> None:
+    def _take_own_addresses(self, domain: str, addresses: HostAddresses) -> None:
         """Settle a domain without MX; where it has an address, see first whether any name there has it."""
         if addresses.public:
             kind = RecordType.AAAA if ":" in addresses.public[0] else RecordType.A
-            self._wildcards.find(domain, kind, partial(self._hear_wildcard, domain, addresses))
+            self._wildcards.find(domain, kind, partial(self._take_wildcard, domain, addresses))
         else:
             self._settle(domain, rule_on_implicit(domain, addresses))
 
-    def _hear_wildcard(self, domain: str, own: HostAddresses, wildcard: frozenset[str]) -> None:
+    def _take_wildcard(self, domain: str, own: HostAddresses, wildcard: frozenset[str]) -> None:
         self._settle(domain, rule_on_implicit(domain, own, wildcard))
 
-    def _hear_suffix(self, walk: _Walk, wildcard: frozenset[str]) -> None:
+    def _take_suffix(self, walk: _Walk, wildcard: frozenset[str]) -> None:
         walk.wildcard = wildcard
         self._settle_walk(walk)
 
-    def _hear_host(self, walk: _Walk, host: str, addresses: HostAddresses) -> None:
+    def _take_host(self, walk: _Walk, host: str, addresses: HostAddresses) -> None:
         walk.found[host] = addresses
         self._settle_walk(walk)
 

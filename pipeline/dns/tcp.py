@@ -127,7 +127,7 @@ class _Connection(asyncio.Protocol):
             end := 2 + int.from_bytes(self._buffer[:2], "big")
         ):
             reply, self._buffer = self._buffer[2:end], self._buffer[end:]
-            self._hear(reply)
+            self._take_reply(reply)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -142,7 +142,7 @@ class _Connection(asyncio.Protocol):
             self._transport.write(b"".join(self._outbox))
             self._outbox.clear()
 
-    def _hear(self, reply: bytes) -> None:
+    def _take_reply(self, reply: bytes) -> None:
         asked = self._pending.pop(int.from_bytes(reply[:2], "big"), None)
         if asked is None:
             return

@@ -66,7 +66,7 @@ class ZoneLimiter:
         zone.waiting.append(domain)
         if not zone.asked:
             zone.asked = True
-            self._checker.ask(zone.name, RecordType.MX, partial(self._hear, zone))
+            self._checker.ask(zone.name, RecordType.MX, partial(self._take_answer, zone))
 
     def leave(self, domain: str, *, exists: bool) -> None:
         """Take note that a name has been answered, and whether it exists."""
@@ -83,7 +83,7 @@ class ZoneLimiter:
         self._inside[domain] = zone
         self._start(domain)
 
-    def _hear(self, zone: _Zone, answer: DnsAnswer) -> None:
+    def _take_answer(self, zone: _Zone, answer: DnsAnswer) -> None:
         if answer.outcome is DnsOutcome.NO_NAME and not zone.inhabited:
             zone.denied = answer
             self._go_on(zone)
