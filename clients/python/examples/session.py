@@ -77,7 +77,7 @@ def a_list(mailsift: Mailsift, found: dict[str, Any]) -> UUID:
     found["csv"] = _file(mailsift, job_id).decode().splitlines()
     found["invalid"] = [json.loads(line) for line in _invalid(mailsift, job_id).splitlines()]
     rows = list(mailsift.results(job_id, sort="score", page=1, columns=["name"]))
-    found["pages"] = [(row.cells["name"], row.result) for row in rows]
+    found["pages"] = [(row.row, row.cells["name"], row.result) for row in rows]
     return job_id
 
 

@@ -54,7 +54,7 @@ async function aList(mailsift) {
     counted: [ended.valid, ended.invalid],
     csv: (await csv.text()).trimEnd().split(/\r?\n/),
     invalid: (await invalid.text()).trimEnd().split("\n").map((line) => JSON.parse(line)),
-    pages: rows.map((row) => [row.cells["name"], row.result]),
+    pages: rows.map((row) => [row.row, row.cells["name"], row.result]),
   };
 }
 

@@ -10,11 +10,14 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from base64 import b64encode
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import standardwebhooks
 
 from mailsift.container import open_container
 from mailsift.settings import Settings
@@ -25,6 +28,30 @@ from tests.support.servers import Urls
 
 ROOT = Path(__file__).parents[3]
 NOBODY = {"MAILSIFT_DNS_SERVERS": "127.0.0.1:9", "MAILSIFT_SMTP_PORT": "9"}
+COUNTS = ("preview", "list_rows", "list_addresses", "total_emails", "addresses", "duplicates", "processed")
+JOB: dict[str, Any] = {
+    **dict.fromkeys((*COUNTS, "valid", "invalid", "risky", "percent", "rate"), 0),
+    **dict.fromkeys(("name", "eta_reason", "warning", "error_code", "error"), ""),
+    **dict.fromkeys(("parent_id", "eta_seconds", "started_at", "finished_at", "expires_at")),
+    "job_id": "7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11",
+    "status": "running",
+    "mode": "fast",
+    "priority": "normal",
+    "metadata": {},
+    "waiting": [],
+    "created_at": "2026-01-31T08:00:00.000Z",
+}
+NOW = 1_790_000_000
+SECRET = "whsec_" + b64encode(b"a secret of thirty-two bytes ...").decode()
+EVENT = json.dumps(
+    {
+        "id": "0192f1a4-5b6c-4d7e-8f90-a1b2c3d4e5f6",
+        "type": "webhook.test",
+        "created_at": "2026-01-31T08:00:00.000Z",
+        "data": {"message": "J\u00e4ne"},
+    },
+    ensure_ascii=False,
+).encode()
 RESULTS = [["Jane", "jane@example.com", "passed"], ["Joe", "joe@@example.com", "syntax_error"]]
 FOUND: dict[str, Any] = {
     "suggestion": "Did you mean jane@gmail.com?",
@@ -35,7 +62,7 @@ FOUND: dict[str, Any] = {
     "counted": [1, 1],
     "csv": ["name,email,mailsift_result", *(",".join(row) for row in RESULTS)],
     "invalid": [{"email": "joe@@example.com", "mailsift_result": "syntax_error"}],
-    "pages": [["Joe", "syntax_error"], ["Jane", "passed"]],
+    "pages": [[2, "Joe", "syntax_error"], [1, "Jane", "passed"]],
     "one_rerun": True,
     "deleted": [404, "job_not_found"],
     "runs": 1,
@@ -88,14 +115,77 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def run(folder: Path, *words: str | Path, **environment: str) -> str:
+def given() -> dict[str, Any]:
+    """What the API may answer, in turn, and webhooks with the way each of them is seen."""
+    stream = {"content-type": "text/event-stream"}
+    answers = [
+        (429, {"retry-after": "3"}, problem(429, "rate_limited")),
+        (200, stream, f": still here\n\nevent: progress\ndata: {json.dumps(JOB)}\n\n"),  # and it breaks off
+        (503, {"retry-after": "1"}, problem(503, "database_unavailable")),
+        (200, stream, f"event: end\ndata: {json.dumps({**JOB, 'status': 'completed'})}\n\n"),
+        (503, {"retry-after": "1"}, problem(503, "database_unavailable")),  # a POST without a key: once
+        (429, {"retry-after": "11"}, problem(429, "rate_limited")),  # longer than its patience
+    ]
+    shown = [{"status": status, "headers": headers, "body": body} for status, headers, body in answers]
+    return {"answers": shown, "webhooks": [one for one, _ in WEBHOOKS]}
+
+
+def problem(status: int, code: str) -> str:
+    members: dict[str, Any] = {
+        "data": None,
+        "message": code,
+        "status": status,
+        "success": False,
+        "code": code,
+        "errors": [],
+    }
+    texts = dict.fromkeys(("type", "title", "detail", "instance", "request_id"), "x")
+    return json.dumps(members | texts)
+
+
+def webhook(*, secret: str = SECRET, late: int = 0, body: bytes = EVENT, **headers: str) -> dict[str, Any]:
+    """Sign a webhook with a library that is not ours; headers go over the right ones, "" takes one away."""
+    signature = standardwebhooks.Webhook(SECRET).sign("msg", datetime.fromtimestamp(NOW, UTC), EVENT.decode())
+    right = {"Webhook-Id": "msg", "webhook-timestamp": str(NOW), "webhook-signature": signature}
+    sent = right | {name.replace("_", "-"): value.format(signature) for name, value in headers.items()}
+    shown = {name: value for name, value in sent.items() if value}
+    return {"secret": secret, "headers": shown, "body": b64encode(body).decode(), "now": NOW + late}
+
+
+WEBHOOKS = [
+    (webhook(), True),
+    (webhook(late=299), True),
+    (webhook(late=-299), True),
+    (webhook(late=301), False),
+    (webhook(late=-301), False),
+    (webhook(secret=SECRET.removeprefix("whsec_")), True),
+    (webhook(secret="whsec_" + b64encode(b"another").decode()), False),
+    (webhook(secret="whsec_?"), False),
+    (webhook(body=EVENT + b"\n"), False),
+    (webhook(webhook_signature="v1,AAAA v1a,x {}"), True),
+    (webhook(webhook_signature="v1a,x v1,\u00e4 v1,"), False),
+    (webhook(webhook_signature=""), False),
+    (webhook(webhook_timestamp="soon"), False),
+    (webhook(webhook_timestamp=f"{NOW}.0"), False),
+    (webhook(webhook_timestamp=f"+{NOW}"), False),
+]
+CHECKED = {
+    "followed": ["running", "completed"],
+    "errors": [[503, "database_unavailable"], [429, "rate_limited"]],
+    "asked": [*[f"GET /v1/bulk/jobs/{JOB['job_id']}/events"] * 4, *["POST /v1/email/single-validate"] * 2],
+    "waits": 3,  # for a limit, before the stream is taken up again, for a service that is away
+    "webhooks": [good for _, good in WEBHOOKS],
+}
+
+
+def run(folder: Path, *words: str | Path, stdin: str = "", **environment: str) -> str:
     """Return what a program says, which must succeed."""
     inherited = {name: os.environ.get(name, "") for name in ("PATH", "HOME")}  # noqa: TID251 - for a child
     done = subprocess.run(
         [str(word) for word in words],
         cwd=folder,
         env={**inherited, "npm_config_update_notifier": "false", **environment},
-        stdin=subprocess.DEVNULL,
+        input=stdin,
         capture_output=True,
         text=True,
         check=False,
@@ -117,7 +207,7 @@ def test_the_python_client_fits_the_api_and_goes_through_its_session(
         "--cache-dir",
         tmp_path / "types",
     )
-    run(folder, *mypy, "mailsift_client", "examples", MYPYPATH=".")
+    run(folder, *mypy, "mailsift_client", "examples", "tests", MYPYPATH=".")
     build = (sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path, ".")
     run(folder, *build)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
@@ -132,6 +222,9 @@ def test_the_python_client_fits_the_api_and_goes_through_its_session(
     )
     said = run(tmp_path, *words, PYTHONPATH=str(tmp_path / "installed"))
     assert json.loads(said) == FOUND
+    script = (sys.executable, "-W", "error", folder / "tests/checks.py")
+    told = run(tmp_path, *script, stdin=json.dumps(given()), PYTHONPATH=str(tmp_path / "installed"))
+    assert json.loads(told) == CHECKED
 
 
 def test_the_typescript_client_fits_the_api_and_goes_through_its_session(
@@ -149,3 +242,5 @@ def test_the_typescript_client_fits_the_api_and_goes_through_its_session(
     shutil.copy(folder / "examples/session.mjs", tmp_path)
     said = run(tmp_path, "node", "session.mjs", service.url, service.key("typescript"))
     assert json.loads(said) == FOUND
+    shutil.copy(folder / "tests/checks.mjs", tmp_path)
+    assert json.loads(run(tmp_path, "node", "checks.mjs", stdin=json.dumps(given()))) == CHECKED

@@ -1,0 +1,54 @@
+"""What a session does not show: webhooks of every kind, patience, a stream that breaks off."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from mailsift_client import Mailsift, MailsiftError, WebhookError, verify_webhook
+from mailsift_client.transport import PatientTransport
+
+JOB_ID = UUID("7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11")
+
+
+def believed(case: dict[str, Any]) -> bool:
+    """Say whether a webhook is taken for one."""
+    try:
+        verify_webhook(case["secret"], case["headers"], base64.b64decode(case["body"]), now=case["now"])
+    except WebhookError:
+        return False
+    return True
+
+
+def main(found: dict[str, Any]) -> dict[str, Any]:
+    """Go through what the API may answer."""
+    waits: list[float] = []
+    asked: list[str] = []
+    answers = [
+        httpx.Response(one["status"], headers=one["headers"], text=one["body"]) for one in found["answers"]
+    ]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.method} {request.url.path}")
+        return answers.pop(0)
+
+    session = Mailsift("http://mailsift.test", "svc_test_x", sleep=waits.append)
+    transport = PatientTransport(httpx.MockTransport(answer), 10, waits.append)
+    session.api.set_httpx_client(httpx.Client(base_url="http://mailsift.test", transport=transport))
+    followed = [job.status for job in session.follow(JOB_ID)]
+    errors = []
+    for _ in range(2):
+        try:
+            session.check("a@example.com")
+        except MailsiftError as error:
+            errors.append((error.status, error.code))
+    webhooks = [believed(case) for case in found["webhooks"]]
+    return {"followed": followed, "errors": errors, "asked": asked, "waits": len(waits), "webhooks": webhooks}
+
+
+print(json.dumps(main(json.loads(sys.stdin.read()))))  # noqa: T201 - a program

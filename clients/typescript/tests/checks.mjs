@@ -1,0 +1,43 @@
+// What a session does not show: webhooks of every kind, patience, a stream that breaks off.
+import { readFileSync } from "node:fs";
+
+import { Mailsift, MailsiftError, verifyWebhook, WebhookError } from "mailsift-client";
+
+const found = JSON.parse(readFileSync(0, "utf8"));
+const asked = [];
+const answers = found.answers.map(({ body, status, headers }) => new Response(body, { status, headers }));
+const fake = async (request) => {
+  asked.push(`${request.method} ${new URL(request.url).pathname}`);
+  return answers.shift();
+};
+let waits = 0;
+const timer = globalThis.setTimeout;
+globalThis.setTimeout = (run) => {
+  waits += 1;
+  return timer(run, 0);
+};
+
+const session = new Mailsift("http://mailsift.test", "svc_test_x", { patience: 10, fetch: fake });
+const followed = [];
+for await (const job of session.follow("7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11")) followed.push(job.status);
+const errors = [];
+for (let n = 0; n < 2; n += 1) {
+  await session.check("a@example.com").catch((error) => {
+    if (!(error instanceof MailsiftError)) throw error;
+    errors.push([error.status, error.code]);
+  });
+}
+const webhooks = [];
+for (const { secret, headers, body, now } of found.webhooks) {
+  const one = verifyWebhook(secret, headers, Buffer.from(body, "base64"), { now });
+  webhooks.push(
+    await one.then(
+      () => true,
+      (error) => {
+        if (!(error instanceof WebhookError)) throw error;
+        return false;
+      },
+    ),
+  );
+}
+console.log(JSON.stringify({ followed, errors, asked, waits, webhooks }));
