@@ -17,9 +17,9 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from tests.support.ready_jobs import Changed, Planter, engine_on, work_until_ended
 
-PATIENCE: Final = 0.5
+PATIENCE: Final = 0.8
 """Seconds without news from DNS after which the engine would let a domain come back later."""
-HOSTS: Final = 6
+HOSTS: Final = 4
 
 
 class Starved(Changed):
@@ -55,8 +55,7 @@ async def test_whoever_has_no_processor_asks_nobody_twice(
         patience: dict[str, object] = {"dns_s": PATIENCE, "brisk_s": PATIENCE, "budget_s": 2 * PATIENCE}
         async with engine_on(settings, validator, work_plan=patience) as engine:
             view = await work_until_ended(engine, service, account, job)
-        seen = sandbox.counters()
-        asked[validator] = {"chunks": view.chunks, "connections": seen["connections"], "rcpts": seen["rcpts"]}
+        asked[validator] = {"chunks": view.chunks, "rcpts": sandbox.counters()["rcpts"]}
         assert view.valid == HOSTS
     assert asked[Changed]["chunks"] == 1
     assert asked[Starved] == asked[Changed]
