@@ -1,6 +1,6 @@
 """Mailsift beside the fastest verifiers one can install, in one network namespace with the same DNS and SMTP.
 
-    python -m benchmarks.peers [--rows N] [--sample N | --all] [--tools FOLDER]
+    python -m benchmarks.peers [--rows N] [--sample N | --all] [--mix calm|hostile] [--tools FOLDER]
 
 The others ask the system's resolver and port 25, so everything runs in a namespace whose resolver is the
 sandbox. That takes root, iproute2 and npm; the others are installed into FOLDER, outside the checkout.
@@ -19,6 +19,7 @@ import platformdirs
 from benchmarks.peers.listing import write_rows
 from benchmarks.peers.namespace import NamespaceError, namespace
 from benchmarks.peers.tools import ToolsError, install
+from mailsift.sandbox.world import WorldMix
 
 
 def main() -> int:
@@ -28,6 +29,13 @@ def main() -> int:
     options.add_argument("--sample", type=int, default=5_000, help="how many of them the others get")
     options.add_argument("--all", action="store_true", help="the others get all of them")
     options.add_argument("--latency-ms", type=int, default=20, help="milliseconds to a reply")
+    options.add_argument(
+        "--mix",
+        type=WorldMix,
+        choices=list(WorldMix),
+        default=WorldMix.CALM,
+        help="what mail servers are like; hostile: every behaviour of the sandbox",
+    )
     options.add_argument(
         "--tools",
         type=Path,
@@ -40,9 +48,9 @@ def main() -> int:
     try:
         install(tools)
         with tempfile.TemporaryDirectory(prefix="ms-peers-") as scratch, namespace() as inside:
-            write_rows(Path(scratch), chosen.rows)
-            numbers = (str(sample), str(chosen.latency_ms))
-            command = [sys.executable, "-m", "benchmarks.peers.compare", scratch, str(tools), *numbers]
+            write_rows(Path(scratch), chosen.rows, chosen.mix)
+            how = (str(sample), str(chosen.latency_ms), chosen.mix.value)
+            command = [sys.executable, "-m", "benchmarks.peers.compare", scratch, str(tools), *how]
             return subprocess.run([*inside, *command], check=False).returncode
     except (NamespaceError, ToolsError) as error:
         print(f"The comparison cannot run here: {error}", file=sys.stderr)

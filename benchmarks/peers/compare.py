@@ -1,4 +1,4 @@
-"""The comparison itself, inside the namespace: FOLDER TOOLS SAMPLE LATENCY_MS."""
+"""The comparison itself, inside the namespace: FOLDER TOOLS SAMPLE LATENCY_MS MIX."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ KINDNESS = {
 class Internet(SandboxProcess):
     """A sandbox on the ports that nobody else can change."""
 
-    def __init__(self, *, domains: int, latency_ms: int) -> None:
-        super().__init__(seed=SEED, domains=domains, mix=WorldMix.CALM, smtp_port=25, latency_ms=latency_ms)
+    def __init__(self, *, domains: int, latency_ms: int, mix: WorldMix) -> None:
+        super().__init__(seed=SEED, domains=domains, mix=mix, smtp_port=25, latency_ms=latency_ms)
         self._arguments.append("--dns-port=53")
 
 
@@ -138,7 +138,7 @@ def tell(findings: Sequence[Finding], truths: Mapping[str, str]) -> None:
 def main() -> None:
     """Let everybody check the list, one after the other."""
     folder, tools = Path(sys.argv[1]), Path(sys.argv[2])
-    sample, latency_ms = int(sys.argv[3]), int(sys.argv[4])
+    sample, latency_ms, mix = int(sys.argv[3]), int(sys.argv[4]), WorldMix(sys.argv[5])
     truths = read_statuses(folder / "truth.csv", "status")
     domains = domains_of(len(truths))
     print(
@@ -147,7 +147,7 @@ def main() -> None:
         f"the others: {sample:,} of the addresses, 50 at a time, any number a host; unknown counts as risky",
         flush=True,
     )
-    with Internet(domains=domains, latency_ms=latency_ms) as internet:
+    with Internet(domains=domains, latency_ms=latency_ms, mix=mix) as internet:
         findings = [ask_mailsift(internet, folder)]
         addresses = list(truths)[:sample]
         findings += [ask_peer(internet, peer, tools, addresses) for peer in PEERS]

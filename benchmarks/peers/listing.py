@@ -1,7 +1,8 @@
-"""The list everybody gets: distinct and well-formed addresses of a calm world, and the truth about them.
+"""The list everybody gets: distinct and well-formed addresses of a world, and the truth about them.
 
-Calm: no DNS server makes anybody wait. International addresses are left out too: they would measure IDNA and
-SMTPUTF8. So everybody can be right about every row that is valid or invalid in truth.
+In a calm one no DNS server makes anybody wait, so that everybody can be right about every row that is valid or
+invalid in truth; a hostile one has every behaviour of the sandbox. International addresses are left out: they
+would measure IDNA and SMTPUTF8.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ def domains_of(rows: int) -> int:
     return max(50, rows // ADDRESSES_A_DOMAIN)
 
 
-def write_rows(folder: Path, rows: int) -> None:
-    """Write `list.csv` (email) and `truth.csv` (email, status) into the folder."""
-    world = SandboxWorld(seed=SEED, domains=domains_of(rows), mix=WorldMix.CALM)
+def write_rows(folder: Path, rows: int, mix: WorldMix) -> None:
+    """Write `list.csv` (email) and `truth.csv` (email, status) of such a world into the folder."""
+    world = SandboxWorld(seed=SEED, domains=domains_of(rows), mix=mix)
     source = write_list(world, folder / "all.csv", rows=int(rows * _SURPLUS) + 100)
     with source.open(newline="", encoding="utf-8") as given:
         truths = {
