@@ -1,8 +1,8 @@
 """The list everybody gets: distinct and well-formed addresses of a world, and the truth about them.
 
-In a calm one no DNS server makes anybody wait, so that everybody can be right about every row that is valid
-or invalid in truth; a hostile one has every behaviour of the sandbox. International addresses are left out: they
-would measure IDNA and SMTPUTF8.
+In a calm one no DNS server makes anybody wait, so that everybody can be right about every row that is
+valid or invalid in truth; a hostile one has every behaviour of the sandbox. International addresses are left
+out: they would measure IDNA and SMTPUTF8.
 """
 
 from __future__ import annotations

@@ -267,7 +267,10 @@ SCANDINAVIAN = ReplyLanguage(
         r"|saknas|(?:kan|kunde|blev|ble) (?:inte|ej|ikke) (?:hittas|finnes|findes|fundet|funnet)"
         r"|ikke (?:fundet|funnet)|ukendt\w*|ukjent\w*|ugyldig\w*)"
     ),
-    no=r"(?:okan[dt]a?|ogiltig\w*|felaktig\w*|ukendt\w*|ukjent\w*|ugyldig\w*|ingen(?: \w+)?)",
+    no=(
+        r"(?:(?:fan[dt]t?|hittade?r?|finner|finder) (?:inte|ej|ikke)|okan[dt]a?|ogiltig\w*"
+        r"|felaktig\w*|ukendt\w*|ukjent\w*|ugyldig\w*|ingen(?: \w+)?)"
+    ),
     closed=(
         r"(?:avstang\w+|inaktiv\w*|avaktivera\w+|deaktiver\w+|stang[dt]\w*|uppsag[dt]\w*|avsluta\w+"
         r"|lukket|nedlagt"

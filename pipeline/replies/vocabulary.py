@@ -59,7 +59,7 @@ CLIENT = any_of(
     r"\byour (?:(?:e-?mail|mail|sending) ?)?"
     r"(?:isp|host|hostname|server|mta|network|domain|system|client|provider|dns)s?\b",
     r"\byour (?:internet|access|connection)\b",
-    r"\bfrom your\b",
+    r"\bfrom your\b(?! (?:mailing )?(?:lists?|address|contacts|records|database))",
     r"\b(?:server|host|client|network|relay|gateway|machine)s? (?:ip )?address\b",
     r"\b(?:ip )?address \[?\d+\.\d+\.\d+\.\d+",
     r"\byou(?:re not| (?:are not|do not|must|need|have to))\b",
@@ -194,7 +194,7 @@ OURS = any_of(
     r"\bcomes? from\b|\bpost(?:ing|er)\b|\brequest(?:er|or)\b|\bsubmi(?:tt|ss)\w+",
     r"\bsign in\b|\bregister first\b|\bfor you\b",
     r"\byour\b(?! (?:intended|e-?mails?\b(?! a)|mail\b(?! a)|messages?|recipients?|correspondents?"
-    r"|contacts?|addressee|address book|delivery|request|typing|spelling"
+    r"|contacts?|addressee|address book|delivery|request|typing|spelling|lists?|directory|contacts"
     r"|(?:\w+ )?admin(?:istrator)?))",
 )
 """Speaks of what we do or have, or of names in the DNS, but not of our message or of whom it is for."""
@@ -293,7 +293,8 @@ _NO_BOX = rf"\b{_INVALID} {_KIND}{{0,2}}{BOX}\b(?:{ENDS}|{_LAST_NAME})"
 
 _NAMED = rf"(?: (?!{_NOUN}|{DOMAIN_NOT_BOX}\b)[^\s,:;]+(?= (?:is|was|has)\b))?"
 _BOX_INVALID = (
-    rf"\b{BOX}{_NAMED}{_LINK}{{0,6}}:? (?:invalid|not valid|incorrect|unroute?able|undeliverable|misspelled"
+    rf"\b{BOX}{_NAMED}{_LINK}{{0,6}}:? (?:invalid|not valid|not a valid one|incorrect|unroute?able"
+    rf"|undeliverable|misspelled"
     rf"|deleted|removed|not in use)\b(?! {DOMAIN_NOT_BOX})"
 )
 _OTHERS = rf"(?:{DOMAIN_NOT_BOX}|recipients|users|mailboxes|accounts|addresses|correspondents)"
@@ -355,6 +356,8 @@ _NOT_THERE = (
 _NEGATION = r"\b(?:no|not|none|nothing|nobody|never|neither|without|unable|failed to|any ?more|any longer)\b"
 _NEAR = r"[^.;!?]{0,100}?"
 DENIED = any_of(
+    r"\b(?:unknown|no such) (?!sender|sending|client|remote|relay)\w+ (?:user|recipient|mailbox|account)\b"
+    rf"{ENDS}",
     rf"{ANY_BOX}{_NEAR}\b(?:matches|resolves to|maps to|leads to|belongs to) (?:no|nothing|none|nobody)\b",
     rf"\b{BOX} (?:is )?(?:not available|unavailable) (?:here|(?:at|on|in) (?:this|our))\b",
     rf"\b(?:{BOX}|e-?mail)\b{_NEAR}{_NEGATION}{_NEAR}{_NOT_THERE}",
@@ -407,7 +410,7 @@ BOX_CLOSED = (
 )
 _OWNED = (
     r"\b(?:recipients?|users?|customers?|accounts?)"
-    r" (?:subscription|contract|membership|licen[cs]e|account|mailbox)"
+    r" (?:(?:e-?)?mail (?:service|access)|subscription|contract|membership|licen[cs]e|account|mailbox)"
 )
 CLOSED_BOX = (
     rf"\b{BOX}\b[^.;!?]{{0,40}}: it (?:is|was|has been) {_CLOSED}\b|"
@@ -545,6 +548,7 @@ STORAGE_OR_LENGTH = (
 SERVER_TROUBLE = r"\btemporary server error\b|\btls not available\b|\bconfiguration error\b|\boverload"
 
 SOMETHING_ELSE_MISSING = any_of(
+    rf"\b(?:host|server|domain|route)s? (?:for|of|behind|serving) (?:\w+ ){{0,2}}?{BOX}\b",
     r"\baddress (?:for|of) (?:\w+ ){0,2}?(?:host|domain|server)\b",
     r"\b(?:host|hostname|domain|dns|record|mx|server)s? (?:name )?(?:is |was |may |does )?"
     r"(?:not found|unknown|not exist|invalid|lookup)\b",
@@ -606,6 +610,9 @@ _ABSENT_ABROAD = any_of(*(said.absent for said in languages.LANGUAGES))
 _SUBJECT = r"(?:^|[.;:!] ?)(?:(?:el|la|le|l|der|die|das|il|lo|o|a|de|het) )?"
 
 NOT_THE_BOX_ABROAD = any_of(
+    r"\b(?:vous (?:n )?etes|usted(?:es)? (?:no )?(?:es|son|esta)|voce (?:nao )?e|sie sind|du bist"
+    r"|lei (?:non )?e"
+    r"|u bent|jij bent|вы (?:не|ещё не|должны)|ви не|siz|du ar|du er)\b",
     rf"{_SUBJECT}(?:{_ELSE}|{languages.MACHINE}) (?:de|des|du|del|della|dell|do|da|van|von|odbiorcy|prijemce"
     r"|получателя|адресата)\b",
     rf"\b{_ELSE}(?: (?!de|des|du|del|do|da)\S+)?,? {_ABSENT_ABROAD}\b",
