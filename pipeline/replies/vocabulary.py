@@ -298,7 +298,8 @@ _BOX_INVALID = (
     rf"|deleted|removed|not in use)\b(?! {DOMAIN_NOT_BOX})"
 )
 _OTHERS = rf"(?:{DOMAIN_NOT_BOX}|recipients|users|mailboxes|accounts|addresses|correspondents)"
-_BOX_ABSENT = rf"\b{BOX}\b(?! licen[cs]e\b)[^;!?]{{0,60}}?{_ABSENCE}(?! {_OTHERS}\b)"
+_NOT_OF_ITS_OWN = r"(?! (?:licen[cs]e|directory|table|database|db|maps?|store|backend|registry)\b)"
+_BOX_ABSENT = rf"\b{BOX}\b{_NOT_OF_ITS_OWN}[^;!?]{{0,60}}?{_ABSENCE}(?! {_OTHERS}\b)"
 
 ABSENT = any_of(
     _NO_BOX,
@@ -360,7 +361,7 @@ DENIED = any_of(
     rf"{ENDS}",
     rf"{ANY_BOX}{_NEAR}\b(?:matches|resolves to|maps to|leads to|belongs to) (?:no|nothing|none|nobody)\b",
     rf"\b{BOX} (?:is )?(?:not available|unavailable) (?:here|(?:at|on|in) (?:this|our))\b",
-    rf"\b(?:{BOX}|e-?mail)\b{_NEAR}{_NEGATION}{_NEAR}{_NOT_THERE}",
+    rf"\b(?:{BOX}|e-?mail)\b{_NOT_OF_ITS_OWN}{_NEAR}{_NEGATION}{_NEAR}{_NOT_THERE}",
     rf"\bno (?:{BOX}|maildir|home directory)\b(?! (?:{_NOUN}|delivery|here to))",
     rf"\b(?:nobody|no ?one) (?:\w+ ){{0,3}}?{BOX}\b|\bthere is no [^\s.,:;]+$",
     r"^\W*no (?:match|entry|record) (?:was |is )?(?:found|exists?|for|in)\b",
@@ -374,6 +375,7 @@ DENIED = any_of(
 """One sentence has the mailbox, a negation and a word of being there, in an order that ties them together."""
 
 SOMETHING_ELSE_DENIED = (
+    r"\b(?:a|aaaa|mx|txt|ptr) records?\b|"
     r"\b(?:service|session|connection|command|transaction|feature|extension|protocol|encoding|attachment"
     r"|subject|headers?|body|size|language|charset|consent|confirm\w*|approv\w*|whitelist\w*|challenge"
     r"|certificate|signature|keys?|tokens?|licen[cs]e|data|(?:know|recogni[sz]e) you|domains?"
