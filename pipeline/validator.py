@@ -84,9 +84,6 @@ class ValidationRequest:
 WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "Float64"})
 """What a waiting address carries beside frames.WAITING: its throttle key, why it waits and how long."""
 
-MANY_SILENT = 5
-"""Mail servers that nobody answers at, in one call, from which on our own network is suspected."""
-
 NETWORK_SECONDS = 15.0
 """Seconds that are waited for our own network at a time."""
 
@@ -324,9 +321,7 @@ class Validator:
         silent = {who: fact for who, fact in probed.mailboxes.items() if _is_silence(fact)}
         if not silent:
             return {}
-        many = len({fact.host for fact in silent.values()}) >= MANY_SILENT
-        reached = await (self._port25.is_still_open() if many else self._port25.is_open())
-        if not reached and self._port25.has_been_open:
+        if not await self._port25.is_still_open() and self._port25.has_been_open:
             return dict.fromkeys(silent, Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS))
         first_try = set(askable.filter(pl.col("tries") == 0)["address"])
         return {who: Wait(WaitReason.DEFERRED, 0.0) for who in silent if who in first_try}

@@ -121,18 +121,21 @@ class ResolverTrust:
         """Remember a domain that takes mail: it is a witness against whoever denies it later."""
         self._witnesses.append((asyncio.get_running_loop().time(), domain))
 
-    async def confirm(self, *, denials: bool) -> bool:
+    async def confirm(self, *, denials: bool, failures: bool) -> bool:
         """Look again at the resolvers that have answered since their last look.
 
         Args:
             denials: they have denied something, so that they are asked about what they knew, too.
+            failures: they have not answered something, so that the silent ones are looked at as well: is it
+                the domain, or they?
 
         Returns:
             Whether all of them can still be trusted: if not, nothing that was said since may be believed.
         """
         if not self._domains:
             return True
-        used = [server for server in self._client.nameservers if server.answered]
+        servers = self._client.nameservers
+        used = [server for server in servers if server.answered or (failures and server.trusted)]
         trusted = await asyncio.gather(*(self._check(server, witnesses=denials) for server in used))
         return self.holds and all(trusted)
 

@@ -362,7 +362,9 @@ class DomainFacts:
         """Hand out what has been learned, as soon as the canaries have held since it was learned."""
         while self._held:
             held, self._held = self._held, []
-            if await self._trust.confirm(denials=any(ruling.state in _OUTCOMES for _, ruling in held)):
+            states = {ruling.state for _, ruling in held}
+            failures = DomainState.UNAVAILABLE in states
+            if await self._trust.confirm(denials=bool(states & _OUTCOMES.keys()), failures=failures):
                 for domain, ruling in held:
                     self._publish(domain, self._counted(ruling))
                 await asyncio.sleep(_PUBLISH_BUSY_SECONDS if self._client.is_backed_up else _PUBLISH_SECONDS)

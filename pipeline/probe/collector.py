@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.facts import Answer, MailboxFact, Wait, WaitReason
+from mailsift.pipeline.facts import Answer, Known, MailboxFact, Wait, WaitReason
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.probe.breaker import REFUSALS, RefusalWatch
 from mailsift.pipeline.probe.queue import (
@@ -311,9 +311,8 @@ class ResultCollector:
     def _confirmation(self, session: FinishedSession, group: DomainRecipients) -> ClassifiedReply | None:
         """Return the reply that shows that a domain accepts everybody by now, None where it does not."""
         random = session.replies.get(group.confirm)
-        answers = {session.replies[who].reading.answer for who in group.addresses if who in session.replies}
-        if group.confirm and random is None and not answers & MAKES_INVALID:
-            self.catch_alls.unconfirmed.add(group.domain)  # the next session has to
+        if group.confirm:
+            self.catch_alls.unconfirmed.add(group.domain)  # so has the next session
         return random if random and random.reading.answer is Answer.ACCEPTED else None
 
     def _fact_about(
@@ -345,6 +344,8 @@ class ResultCollector:
         lifetime, answer = self.context.config.catch_all_seconds, random.reading.answer
         fact = catch_all_of(group, random, now=self.context.clock(), lifetime=lifetime)
         self.catch_alls.known[group.domain] = fact
+        if fact.catch_all is Known.NO:
+            self.catch_alls.unconfirmed.add(group.domain)  # later sessions may be told something else
         if answer in WAITS and not self.context.reader.is_unknown_for_now(group.random, random.reply):
             self._undecided[group.domain] = Wait(WAITS[answer], random.reading.retry_after)
 

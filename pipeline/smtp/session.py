@@ -13,7 +13,7 @@ import asyncio
 import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mailsift.pipeline.fair_clock import FairTimeout
@@ -26,6 +26,8 @@ from mailsift.pipeline.smtp.connection import Ending, SessionError, SmtpConnecti
 MAX_BESIDE_RANDOM: Final = 3
 """Up to so many real recipients go out beside their domain's random one; more wait for its answer first."""
 
+_ACCEPTED: Final = frozenset({250, 251})
+_TURNED: Final = 4  # refused before, and accepted at the end, that look like a defence which takes anybody
 _QUIT_WAIT: Final = 1.75
 _QUIT_PATIENCE: Final = 3.0
 """The reply to QUIT is waited for these seconds, or so many times the slowest reply of the session.
@@ -138,7 +140,8 @@ class _Step:
     stage: Stage
     command: bytes
     address: str = ""
-    again: bool = False
+    again: bool = False  # of the witness
+    only_if_accepted: bool = False  # anything else is no news
 
 
 class ProbeSession:
@@ -282,8 +285,8 @@ class ProbeSession:
         for first, later in parts:
             recipients = (*first, *(address for _, asked in later for address in asked))
             steps += [*self._begin(recipients, again=bool(steps)), *map(_rcpt, first)]
-        confirmed = [group for groups in transactions for group in groups if group.confirm]
-        ends = self._pick_witness is None and not confirmed
+        groups = [group for groups in transactions for group in groups]
+        ends = self._pick_witness is None and not any(group.confirm for group in groups)
         await self._exchange(steps, final=ends and not any(later for _, later in parts))
         steps = []  # the last transaction is still open
         for place, (_, later) in enumerate(reversed(parts)):
@@ -291,14 +294,18 @@ class ProbeSession:
             if wanted:
                 steps += [*(self._begin(wanted, again=True) if place else ()), *map(_rcpt, wanted)]
         await self._exchange(steps, final=ends)
-        await self._ask_at_the_end(confirmed)
+        await self._ask_at_the_end(groups)
 
-    async def _ask_at_the_end(self, confirmed: Sequence[DomainRecipients]) -> None:
+    async def _ask_at_the_end(self, groups: Sequence[DomainRecipients]) -> None:
         """Ask a random recipient where all were accepted, and somebody again who had been accepted.
 
-        Is the domain still no catch-all, and does the server still know its own after so many others?
+        Is the domain still no catch-all, and does the server still know its own after so many others? One
+        that was refused is asked again where nobody was refused any more after many had been.
         """
-        last = [_rcpt(group.confirm) for group in confirmed if self._accepted_all(group)]
+        turned = [group for group in groups if self._may_have_turned(group)]
+        confirmed = [group for group in groups if group in turned or self._accepted_all(group)]
+        last = [_rcpt(group.confirm) for group in confirmed if group.confirm]
+        last += [replace(_rcpt(group.random), only_if_accepted=True) for group in turned if group.random]
         witness = self._pick_witness(self.log.answers) if self._pick_witness else ""
         if witness:
             self.log.witness = witness
@@ -308,7 +315,15 @@ class ProbeSession:
 
     def _accepted_all(self, group: DomainRecipients) -> bool:
         answers = [self.log.answers.get(address) for address in group.addresses]
-        return bool(answers) and all(answer and answer.reply.code in {250, 251} for answer in answers)
+        return bool(answers) and all(answer and answer.reply.code in _ACCEPTED for answer in answers)
+
+    def _may_have_turned(self, group: DomainRecipients) -> bool:
+        """Tell whether the last ones were all accepted after many had been refused."""
+        answers = [self.log.answers.get(address) for address in group.addresses]
+        codes = [answer.reply.code for answer in answers if answer is not None]
+        accepted = [code in _ACCEPTED for code in codes]
+        refused = sum(1 for code in codes if code >= 500)
+        return refused >= _TURNED and len(accepted) > _TURNED and all(accepted[-_TURNED:])
 
     def _begin(self, recipients: Sequence[str], *, again: bool) -> list[_Step]:
         """Return the commands before the recipients of a transaction."""
@@ -364,6 +379,8 @@ class ProbeSession:
         if self._names_another(step.address, answer.text):
             raise SessionError(Ending.UNTIED)
         reply = SmtpReply(Stage.RCPT, answer.code, answer.enhanced, answer.text)
+        if step.only_if_accepted and answer.code not in _ACCEPTED:
+            return
         if step.again:
             self.log.repeated = reply
             return

@@ -33,7 +33,9 @@ FEW = ("known", "nobody")  # where an address costs seconds
 
 
 @asynccontextmanager
-async def asking() -> AsyncIterator[tuple[Sandbox, DomainFacts, Prober]]:
+async def asking(
+    canaries: tuple[str, ...] = (), *, dns_timeout: float = 1.0
+) -> AsyncIterator[tuple[Sandbox, DomainFacts, Prober]]:
     """A sandbox, and DNS and SMTP clients that know nothing yet."""
     config = SandboxConfig(
         domains=20, greylist=GREYLIST, harvest=0.5, minute=0.5, tarpit=0.25, drip=0.1, slow_dns=0.1
@@ -41,7 +43,9 @@ async def asking() -> AsyncIterator[tuple[Sandbox, DomainFacts, Prober]]:
     async with Sandbox(config) as sandbox:
         guard, providers = AddressGuard(allow_non_public=True), Providers.load()
         facts = DomainFacts(
-            config=DnsConfig(servers=(f"127.0.0.1:{sandbox.dns_port}",), timeout=1.0, tries=4),
+            config=DnsConfig(
+                servers=(f"127.0.0.1:{sandbox.dns_port}",), timeout=dns_timeout, tries=4, canaries=canaries
+            ),
             cache=DictCache(),
             providers=providers,
             guard=guard,

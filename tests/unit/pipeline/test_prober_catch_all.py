@@ -289,3 +289,30 @@ async def test_where_everybody_is_accepted_a_random_recipient_is_asked_again(cou
     assert answers(turned) == {Answer.NOT_ASKED}
     assert answers(same) == {Answer.NOT_FOUND}
     assert mailer.recipients[asked:] == ["bob@a.test"]  # refused: no catch-all, so nobody else is asked
+
+
+@pytest.mark.parametrize(("people", "after"), [(20, 6), (12, 7), (60, 10), (120, 61)])
+async def test_a_server_that_takes_anybody_after_many_unknown_ones_makes_nobody_deliverable(
+    people: int, after: int
+) -> None:
+    """A defence against harvesting that hides by saying yes: in this session, or from a later one on."""
+    refused = 0
+
+    def say(_address: str) -> str:
+        nonlocal refused
+        refused += 1
+        return NOT_FOUND if refused <= after else "250 ok"
+
+    async with mailing(Mailer(rcpt=say)) as port:
+        probed = await Bench(port).probe(targets(FACT, *(f"ghost{n}" for n in range(people))))
+    assert probed.catch_alls["a.test"].catch_all is Known.YES
+
+
+async def test_who_accepts_many_after_refusing_many_is_asked_once_more_and_believed() -> None:
+    there = [f"user{n}" for n in range(10)]
+    mailer = Mailer(rcpt=knows(*there))
+    async with mailing(mailer) as port:
+        probed = await Bench(port).probe(targets(FACT, *(f"ghost{n}" for n in range(10)), *there))
+    assert probed.catch_alls["a.test"].catch_all is Known.NO
+    assert [probed.mailboxes[f"{who}@a.test"].answer for who in there] == [Answer.ACCEPTED] * 10
+    assert len(list(filter(is_random, mailer.recipients))) == 2

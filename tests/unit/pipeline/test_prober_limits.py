@@ -41,7 +41,7 @@ async def test_sessions_to_one_provider_stay_within_its_limit_and_in_use() -> No
         bench = Bench(port, providers=providers(recipients=5, sessions=4))
         await bench.probe(targets(FACT, *USERS))
     assert mailer.peak == 4
-    assert len(mailer.seen) == 21
+    assert 21 <= len(mailer.seen) <= 26  # some have a place kept for the random recipient, to be asked again
 
 
 class OneAtATime(OpenDoors):
