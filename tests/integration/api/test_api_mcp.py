@@ -131,6 +131,17 @@ UNFIT: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+BROKEN = (
+    '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"arguments": "jane@example.com"}}',
+    '{"jsonrpc": "2.0", "id": "jane@example.com", "method": "jane@example.com"}',
+    '{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"reason": "jane@example.com"}}',
+    '{"jsonrpc": "3.0", "jane@example.com": 1}',
+    "[jane@example.com",
+    "[]",
+    "",
+)
+
+
 async def test_what_a_tool_cannot_take_is_said_and_costs_nothing(api: Api) -> None:
     async with assistant(api.url, await key_of(api.settings)) as client:
         for name, arguments, says in UNFIT:
@@ -153,8 +164,12 @@ async def test_a_tool_needs_its_scope(api: Api) -> None:
 async def test_no_log_has_a_key_or_an_address(settings: Settings, tmp_path: Path) -> None:
     log = tmp_path / "api.log"
     async with command(settings, log, "api"):
-        key = await key_of(settings)
-        async with assistant(await address(log), key) as client:
+        key, url = await key_of(settings), await address(log)
+        async with httpx.AsyncClient(headers={**ACCEPT, "Authorization": f"Bearer {key}"}) as anybody:
+            for body in BROKEN:
+                headers = {"Content-Type": "application/json"}
+                assert (await anybody.post(f"{url}/mcp", content=body, headers=headers)).status_code < 500
+        async with assistant(url, key) as client:
             for name in ("check", "explain", "job"):  # a list would wait for a worker
                 await client.call_tool(name, SCOPES[name][1])
             for name, arguments, _ in UNFIT:
