@@ -6,7 +6,7 @@ import asyncio
 import errno
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
@@ -77,6 +77,9 @@ _OFFLINE: Final = frozenset({errno.ENETUNREACH, errno.ENETDOWN})
 RESPONSE_BYTES: Final = 16 * 1024
 """What is read of a response before the connection is closed."""
 _USER_AGENT: Final = "Mailsift-Webhooks/1.0"
+_READ_SECONDS: Final = 60.0
+"""How long a server may be silent while a list is read."""
+_READING: Final = {"user-agent": "Mailsift/1.0", "accept-encoding": "identity", "connection": "close"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +268,29 @@ class WebhookSender:
             raise MailsiftError("fetch_failed", "The other side does not give it.", retryable=True)
         return body
 
+    async def read(self, url: str) -> AsyncIterator[bytes]:
+        """Yield what a server answers to GET, as it comes; silence ends it after a minute.
+
+        Raises:
+            MailsiftError: `webhook_url_invalid`, `webhook_url_blocked`, `place_not_found`, `place_refused`,
+                `place_unavailable` (retryable).
+        """
+        target = self._checked(url)
+        transport = GuardedTransport(self._backend, self._ssl)
+        try:
+            async with (
+                httpx.AsyncClient(transport=transport, trust_env=False, timeout=_READ_SECONDS) as client,
+                client.stream("GET", target.url, headers=_READING, extensions=_as_given(target)) as found,
+            ):
+                _refuse(found.status_code)
+                async for piece in found.aiter_raw():
+                    yield piece
+        except _SendError as error:
+            blocked = error.error is ErrorClass.BLOCKED
+            raise _not_allowed() if blocked else _unavailable(error.error.value) from None
+        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
+            raise _unavailable(type(error).__name__) from None
+
     def _checked(self, url: str) -> WebhookUrl:
         target = parse_webhook_url(url, guard=self._guard, allow_http=self._config.allow_http)
         if target.host in self._own_names or is_this_machine(target.host):
@@ -291,8 +317,8 @@ class WebhookSender:
             "connection": "close",
         }
         # The library would tidy the path ("/a/../b"); it is asked for as it was registered.
-        path = {"target": target.path.encode()}
-        return httpx.Request("POST", target.url, headers={**fixed, **headers}, content=body, extensions=path)
+        given = _as_given(target)
+        return httpx.Request("POST", target.url, headers={**fixed, **headers}, content=body, extensions=given)
 
     async def _read(self, answer: httpx.Response, limit: asyncio.Timeout) -> bytes:
         """Read the beginning of the body, as it came over the wire.
@@ -311,6 +337,28 @@ class WebhookSender:
         except (TimeoutError, httpx.TransportError):
             pass
         return bytes(read)
+
+
+def _as_given(target: WebhookUrl) -> dict[str, bytes]:
+    return {"target": target.path.encode()}
+
+
+def _refuse(status: int) -> None:
+    """Raise for every answer but 200; a redirect is not followed."""
+    if status in {404, 410}:
+        raise MailsiftError("place_not_found", "The server has no such file.")
+    if status == 429 or status >= 500:
+        raise _unavailable(f"HTTP {status}")
+    if status != 200:
+        raise MailsiftError("place_refused", f"The server answers with HTTP {status}.")
+
+
+def _not_allowed() -> MailsiftError:
+    return MailsiftError("webhook_url_blocked", "This address is not on the public internet.")
+
+
+def _unavailable(what: str) -> MailsiftError:
+    return MailsiftError("place_unavailable", f"The server does not answer: {what}.", retryable=True)
 
 
 def _outcome_of(answer: httpx.Response, body: bytes) -> AttemptOutcome:

@@ -19,12 +19,20 @@ from mailsift.jobs.erasure import Eraser
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
+from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.browse import Browser
 from mailsift.jobs.results.diff import Diff, compare
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.results.retry import rows_to_retry
 from mailsift.jobs.results.selection import Selection, select_so_far
-from mailsift.jobs.submissions import LONGEST_UPLOAD_S, Submitted, insert_once, new_job, store_list
+from mailsift.jobs.submissions import (
+    LONGEST_UPLOAD_S,
+    StoredList,
+    Submitted,
+    insert_once,
+    new_job,
+    store_list,
+)
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
@@ -84,6 +92,7 @@ class JobService:
         waker: wakes the workers.
         scratch: folder for files that live as long as one call.
         forecasts: say when jobs end.
+        places: where lists are fetched from and results put.
 
     Attributes:
         browser: reads results row by row, and what they amount to.
@@ -97,12 +106,14 @@ class JobService:
         waker: Waker,
         scratch: Path,
         forecasts: Forecasts,
+        places: Places,
     ) -> None:
         self._database = database
         self._blobs = blobs
         self._waker = waker
         self._scratch = scratch
         self._forecasts = forecasts
+        self._places = places
         self._eraser = Eraser(database=database, blobs=blobs)
         self.browser = Browser(database=database, blobs=blobs)
 
@@ -159,6 +170,34 @@ class JobService:
             await self._waker.wake(1)
         else:
             await self._blobs.delete(JobBlobs(new.id).source)
+        return submitted
+
+    async def fetch(
+        self, account_id: AccountId, source: str, sink: str, options: JobOptions, *, once: str = ""
+    ) -> Submitted:
+        """Start a job whose list a worker fetches from a place.
+
+        Args:
+            account_id: whose job.
+            source: the place of the list.
+            sink: where the results are put, "" for nowhere.
+            options: what to do.
+            once: as for `receive`.
+
+        Raises:
+            MailsiftError: `bad_place`, `place_not_allowed`, `unknown_export_format`,
+                `idempotency_key_reused`.
+        """
+        places = await self._places.checked(account_id, source, sink)
+        sealed = replace(options, places=self._places.seal(account_id, places))
+        job_id = JobId(uuid4())
+        async with self._database.begin() as connection:
+            await leftovers.expect(connection, job_id, seconds=LONGEST_UPLOAD_S)
+        stored = StoredList(places.source.name if places.source else "", places.digest(), 0)
+        new = new_job(job_id, account_id, sealed, stored)
+        submitted = await self._database.run(lambda connection: insert_once(connection, new, once))
+        if submitted.fresh:
+            await self._waker.wake(1)
         return submitted
 
     async def store(
@@ -303,7 +342,8 @@ class JobService:
             row = await owned(connection, account_id, job_id)
         if row["state"] not in ENDED:
             raise MailsiftError("job_state_conflict", "Only a job that has ended can be retried.")
-        options = replace(load_options(row["options"]), max_age=0.0)
+        # The results of some rows are not what is wanted where those of all of them are.
+        options = replace(load_options(row["options"]), max_age=0.0, places="")
         async with self.results(account_id, job_id) as results:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="retry-") as folder:
                 source = Path(folder) / "retry.parquet"

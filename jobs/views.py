@@ -43,6 +43,8 @@ class JobOptions:
         retention_s: seconds after which the job and everything of it is deleted; 0 = as the account says.
         preview: validate only a sample of so many addresses; 0 = the whole list.
         metadata: what the customer wants to find again with the job.
+        places: where the list is fetched from and the results are put, sealed (mailsift.jobs.places.service);
+            "" for an upload and downloads.
     """
 
     mode: Mode = Mode.DEEP
@@ -56,6 +58,7 @@ class JobOptions:
     retention_s: float = 0.0
     preview: int = 0
     metadata: dict[str, str] = field(default_factory=dict)
+    places: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

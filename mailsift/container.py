@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.intake.models import IntakeLimits
     from mailsift.jobs.outcomes.receivers import ReceiverService
     from mailsift.jobs.outcomes.service import OutcomeService
+    from mailsift.jobs.places.service import Places
     from mailsift.jobs.plans import Planner
     from mailsift.jobs.schedules.runs import ScheduleRuns
     from mailsift.jobs.schedules.service import ScheduleService
@@ -177,6 +178,7 @@ class Container:
             waker=self.waker,
             scratch=self._scratch,
             forecasts=self.forecasts,
+            places=self.places,
         )
 
     @cached_property
@@ -195,6 +197,19 @@ class Container:
     @cached_property
     def _own_identities(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(source.identity for source in read_sources(self.settings)))
+
+    @cached_property
+    def places(self) -> Places:
+        """Where lists are fetched from and results put, beside uploads and downloads."""
+        from mailsift.jobs.places.connections import Connections
+        from mailsift.jobs.places.service import Places
+
+        return Places(
+            connections=Connections.load(self.settings.connections),
+            web=lambda: self.sender,
+            vault=lambda: self._vault,
+            database=lambda: self.database,
+        )
 
     @cached_property
     def drafts(self) -> Drafts:
@@ -746,6 +761,7 @@ class Container:
                 overrides=str(self.settings.overrides or ""),
                 scratch=self._scratch,
                 terms=terms,
+                places=self.places,
             ),
             maintenance=self.maintenance,
             waker=self.waker,

@@ -141,6 +141,10 @@ class Settings(BaseSettings):
         default=False, description="dial loopback and private addresses too; for tests and the sandbox only"
     )
     overrides: Path | None = Field(default=None, description="file with your own lists and provider rows")
+    connections: Path | None = Field(
+        default=None,
+        description="file with the stores and databases that lists of accounts come from and go to",
+    )
     greylist_delays: Delays = Field(
         default=(300.0, 900.0, 3600.0),
         description="seconds before each new try when a server says later without a time",

@@ -108,6 +108,8 @@ STATUS_OF: Final[Mapping[str, int]] = {
     # webhooks and schedules
     "webhook_not_found": 404,
     "webhook_url_invalid": 422,
+    "bad_place": 422,
+    "place_not_allowed": 403,
     "webhook_url_blocked": 422,
     "webhook_type_unknown": 422,
     "webhook_overlap_invalid": 422,

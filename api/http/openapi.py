@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from mailsift.api.http.errors import PROBLEM_TYPE, STATUS_OF, error_body
 from mailsift.api.http.idempotency import KEY_HEADER, KEY_SCHEMA
 from mailsift.api.http.responses import Problem
-from mailsift.api.http.uploads import JsonList
+from mailsift.api.http.uploads import JsonList, JsonPlaces
 from mailsift.api.http.webhook_events import webhooks_openapi
 
 _UNUSED: Final = ("HTTPValidationError", "ValidationError")
@@ -158,7 +158,7 @@ def _add_models(made: dict[str, Any]) -> None:
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
     for unused in _UNUSED:
         schemas.pop(unused, None)
-    for model in (Problem, JsonList):
+    for model in (Problem, JsonList, JsonPlaces):
         found = model.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas.update(found.pop("$defs", {}))
         schemas[model.__name__] = found

@@ -106,6 +106,9 @@ class ListOptions(BaseModel):
         return JobOptions(**same, deadline_s=self.deadline, retention_s=self.retention)
 
 
+PlaceText = Annotated[str, Field(max_length=8_192)]
+
+
 class NamedEmail(BaseModel):
     """An address with the caller's own id."""
 
@@ -119,6 +122,21 @@ class JsonList(ListOptions):
     """A list as JSON."""
 
     emails: list[Email | NamedEmail] = Field(min_length=1, max_length=JSON_EMAILS)
+
+
+class JsonPlaces(ListOptions):
+    """A list that is fetched, and where its results are put, as JSON."""
+
+    source: PlaceText = Field(
+        min_length=1,
+        description="https://, s3://, gs://, az:// or postgresql://host/database?query=SELECT…; a store or "
+        "database only where the account has a connection, and never with credentials",
+    )
+    sink: PlaceText = Field(
+        default="",
+        description="where a copy of the results goes: s3://, gs://, az:// (its name ends in .csv, .xlsx, "
+        ".jsonl or .parquet) or postgresql://host/database?table=NAME",
+    )
 
 
 def _parameters() -> list[dict[str, Any]]:
@@ -161,7 +179,14 @@ UPLOAD_OPENAPI: Final = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/JsonList"}},
+            "application/json": {
+                "schema": {
+                    "anyOf": [
+                        {"$ref": "#/components/schemas/JsonList"},
+                        {"$ref": "#/components/schemas/JsonPlaces"},
+                    ]
+                }
+            },
             "multipart/form-data": _form(),
             _RAW: {
                 "schema": {
@@ -181,11 +206,13 @@ UPLOAD_OPENAPI: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A list on its way in."""
+    """A list on its way in, or the places it is to be fetched from and its results to be put."""
 
     pieces: AsyncIterator[bytes]
     options: JobOptions
     source_name: str = ""
+    source: str = ""
+    sink: str = ""
 
 
 @asynccontextmanager
@@ -225,9 +252,12 @@ async def _json_list(request: Request) -> Upload:
         raise _invalid(error, "body") from None
     except json.JSONDecodeError as error:
         raise RequestValidationError([{"loc": ("body",), "msg": error.msg, "type": "json_invalid"}]) from None
-    lines = await asyncio.to_thread(_lines, found.emails)
     given = _checked(dict(request.query_params), "query").model_dump(exclude_unset=True)
-    given |= found.model_dump(exclude_unset=True, exclude={"emails"})
+    given |= found.model_dump(exclude_unset=True, exclude={"emails", "source", "sink"})
+    if isinstance(found, JsonPlaces):
+        options = ListOptions(**given).options()
+        return Upload(_one_piece(b""), options, source=found.source, sink=found.sink)
+    lines = await asyncio.to_thread(_lines, found.emails)
     return Upload(_one_piece(lines), replace(ListOptions(**given).options(), column="email"))
 
 
@@ -236,11 +266,12 @@ def _json_too_large() -> MailsiftError:
     return MailsiftError("content_too_large", text)
 
 
-def _list_of(body: bytes) -> JsonList:
+def _list_of(body: bytes) -> JsonList | JsonPlaces:
     """Parse a list; a member that stands twice would make half of it disappear."""
-    if any(body.count(b'"%s"' % name.encode()) > 1 for name in JsonList.model_fields):
+    kind = JsonPlaces if b'"emails"' not in body and b'"source"' in body else JsonList
+    if any(body.count(b'"%s"' % name.encode()) > 1 for name in kind.model_fields):
         read_json(body)  # refuses what really stands twice
-    return JsonList.model_validate_json(body, strict=True)
+    return kind.model_validate_json(body, strict=True)
 
 
 def _lines(emails: Sequence[str | NamedEmail]) -> bytes:

@@ -23,13 +23,14 @@ from mailsift.api.http.inputs import ShortText
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, bad_cursor
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
-from mailsift.api.http.uploads import UPLOAD_OPENAPI, upload_of
+from mailsift.api.http.uploads import UPLOAD_OPENAPI, Upload, upload_of
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.email import FullVerdict
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.pages import BEGINNING, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.results.previews import estimate_of
+from mailsift.jobs.submissions import Submitted
 from mailsift.jobs.views import JobId, JobSnapshot, JobView, Priority
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -217,6 +218,16 @@ async def _respond_new(parts: ApiParts, caller: Caller, job_id: JobId) -> JSONRe
     return await _respond(parts, caller, job_id, "A new job was made.", status=202, headers=headers)
 
 
+async def _submit(parts: ApiParts, caller: Caller, upload: Upload, once: str) -> Submitted:
+    if upload.source:
+        places = (upload.source, upload.sink)
+        return await parts.jobs.fetch(caller.account_id, *places, upload.options, once=once)
+    name = upload.source_name
+    return await parts.jobs.receive(
+        caller.account_id, upload.pieces, upload.options, source_name=name, once=once
+    )
+
+
 @router.post(
     "",
     status_code=202,
@@ -228,7 +239,12 @@ async def _respond_new(parts: ApiParts, caller: Caller, job_id: JobId) -> JSONRe
             "description": "The job this Idempotency-Key has already made.",
         },
         **error_responses(
-            "bad_idempotency_key", "idempotency_key_reused", "empty_file", "unsupported_media_type"
+            "bad_idempotency_key",
+            "idempotency_key_reused",
+            "empty_file",
+            "unsupported_media_type",
+            "bad_place",
+            "place_not_allowed",
         ),
     },
     openapi_extra=UPLOAD_OPENAPI,
@@ -241,9 +257,7 @@ async def create_job(
     """Take a list and start its job. The same Idempotency-Key with the same list gives the same job."""
     parts, once = parts_of(request), read_key(idempotency_key)
     async with upload_of(request) as upload:
-        submitted = await parts.jobs.receive(
-            caller.account_id, upload.pieces, upload.options, source_name=upload.source_name, once=once
-        )
+        submitted = await _submit(parts, caller, upload, once)
     headers = {"Location": f"/v1/bulk/jobs/{submitted.job_id}"}
     if submitted.fresh:
         return await _respond(

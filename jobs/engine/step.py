@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,17 +19,19 @@ from mailsift.jobs.engine.redo import redo, sound_segments
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import StandingReader, take_in
 from mailsift.jobs.metrics import JOBS_ENDED
+from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.breakdown import breakdown_of_segments
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.results.previews import sample
-from mailsift.jobs.views import JobId, load_options
+from mailsift.jobs.submissions import store_list
+from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Mode
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks
 from mailsift.storage.sql.chunks import ClaimedChunk, LeaseTerms, NewChunk
-from mailsift.storage.sql.jobs import ClaimedStep, JobPlan
+from mailsift.storage.sql.jobs import SMALL_BYTES, ClaimedStep, JobPlan
 from mailsift.storage.states import JobTransition
 
 _log = structlog.get_logger()
@@ -64,10 +67,11 @@ class StepWorker:
         limits: what a list may be at most.
         overrides: the file with the operator's lists, "" for none.
         scratch: for files that live as long as a step.
+        places: where lists are fetched from and results put.
         terms: on which it takes the chunk of a small list with its intake; None: others take it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a step stands on
         self,
         *,
         database: Database,
@@ -75,8 +79,10 @@ class StepWorker:
         limits: IntakeLimits,
         overrides: str,
         scratch: Path,
+        places: Places,
         terms: LeaseTerms | None = None,
     ) -> None:
+        self._places = places
         self._database = database
         self._blobs = blobs
         self._limits = limits
@@ -114,7 +120,8 @@ class StepWorker:
     async def _take_in(self, step: ClaimedStep) -> StepDone:
         options = load_options(step.options)
         size = self._chunk_size(step)
-        source = await self._blobs.fetch(JobBlobs(step.job_id).source)
+        source = await self._list_of(step, options)
+        small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="intake-") as scratch:
             taken = await take_in(
                 source,
@@ -126,7 +133,7 @@ class StepWorker:
                     overrides=self._overrides,
                 ),
                 limits=self._limits,
-                reader=self._reader if step.small else None,
+                reader=self._reader if small else None,
             )
             whole = taken
             if options.preview:
@@ -152,6 +159,15 @@ class StepWorker:
         )
         return StepDone(opened=len(new) - (first is not None), chunk=first)
 
+    async def _list_of(self, step: ClaimedStep, options: JobOptions) -> Path:
+        """Return the job's list, fetched from its place when nobody has done that."""
+        key, account = JobBlobs(step.job_id).source, AccountId(step.account_id)
+        source = self._places.unseal(account, options.places).source
+        if source is not None and not await self._blobs.exists(key):
+            pieces = _bounded(self._places.read(account, source), self._limits.bytes)
+            await store_list(self._blobs, key, pieces, name=source.name)
+        return await self._blobs.fetch(key)
+
     def _chunk_size(self, step: ClaimedStep) -> int:
         return _CHUNK_ADDRESSES[load_options(step.options).mode]
 
@@ -171,8 +187,18 @@ class StepWorker:
             if not redone:
                 raise
             return StepDone(opened=redone)
+        await self._put_away(step)
         await self._complete(step, keys)
         return StepDone()
+
+    async def _put_away(self, step: ClaimedStep) -> None:
+        """Put the results where the customer wants them; done again, it comes to the same."""
+        account = AccountId(step.account_id)
+        options = load_options(step.options)
+        sink = self._places.unseal(account, options.places).sink
+        if sink is not None and not options.preview:
+            results = await self._blobs.fetch(JobBlobs(step.job_id).results)
+            await self._places.write(account, sink, results, job=JobId(step.job_id), scratch=self._scratch)
 
     async def _complete(self, step: ClaimedStep, keys: Sequence[str]) -> None:
         try:
@@ -199,6 +225,16 @@ class StepWorker:
         if not ended:
             raise LeaseLostError
         JOBS_ENDED.labels(JobTransition.FAIL.target).inc()
+
+
+async def _bounded(pieces: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
+    """Hand pieces on, until they are more than a list may have."""
+    size = 0
+    async for piece in pieces:
+        size += len(piece)
+        if size > most:
+            raise MailsiftError("file_too_large", f"A list may have {most:,} bytes.")
+        yield piece
 
 
 async def write_results(blobs: Blobs, step: ClaimedStep, segments: Sequence[Path], scratch: Path) -> None:

@@ -49,7 +49,9 @@ def demo(
     write_list(SandboxWorld(seed=seed, domains=domains, mix=WorldMix.HOSTILE), source, rows=rows)
     console.print("Starting the sandbox: a mail internet on loopback, with every hostile behaviour …")
     with _sandbox_settings(folder, seed, domains) as settings, working(settings) as (found, worker):
-        uvloop.run(submit_and_follow(found, worker, source, JobOptions(mode=Mode.DEEP), out, as_json=False))
+        uvloop.run(
+            submit_and_follow(found, worker, str(source), JobOptions(mode=Mode.DEEP), str(out), as_json=False)
+        )
     wrong = disagreements(out, truth)
     agreed = rows - len(wrong)
     console.print(f"Agreement with the truth: {agreed:,} of {rows:,} rows ({100 * agreed / rows:.2f} %)")

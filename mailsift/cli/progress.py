@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group
@@ -168,7 +167,7 @@ def summary_of(view: JobView) -> dict[str, Any]:
     }
 
 
-def show_summary(view: JobView, results: Mapping[str, int], out: Path) -> None:
+def show_summary(view: JobView, results: Mapping[str, int], out: object) -> None:
     """Print rows by status and by result, and where the file lies."""
     summary = summary_of(view)
     table = Table(box=None, header_style="bold", pad_edge=False)

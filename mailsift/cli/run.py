@@ -15,8 +15,10 @@ import typer
 import uvloop
 
 from mailsift.cli.check import ModeOption
+from mailsift.cli.ends import PIPE, ResultSink, name_of, output_of, pieces_of, sink_of, sources_of
 from mailsift.cli.progress import PLAIN, console, duration_text, show_summary, summary_of, watch
-from mailsift.container import open_container, open_service
+from mailsift.container import open_container, scratch_folder
+from mailsift.jobs.places.place import is_place, parse_sink
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.results.breakdown import rows_by_result
 from mailsift.jobs.results.export import export, format_of
@@ -33,16 +35,25 @@ LOCAL_ACCOUNT = "local"
 
 
 def run(  # noqa: PLR0913 - one argument an option
-    file: Annotated[Path, typer.Argument(help="CSV, TSV, TXT, XLSX, JSONL, JSON or Parquet; gzip is fine.")],
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="CSV, TSV, TXT, XLSX, JSONL, JSON or Parquet; gzip is fine. Also patterns, - for standard "
+            "input, and places: https://, s3://, gs://, az://, postgresql://host/database?query=...",
+        ),
+    ],
     *,
     output: Annotated[
-        Path | None,
+        str,
         typer.Option(
             "--output",
             "-o",
-            help="Result file: .csv, .xlsx, .jsonl or .parquet. [default: FILE.mailsift.csv]",
+            help="Result file: .csv, .xlsx, .jsonl or .parquet; - for standard output; a place: s3://, "
+            "gs://, az://, postgresql://host/database?table=...; of several lists a folder. [default: "
+            "FILE.mailsift.csv]",
         ),
-    ] = None,
+    ] = "",
     mode: ModeOption = Mode.DEEP,
     column: Annotated[
         str, typer.Option("--column", "-c", help="Address column: its name or number. [default: found]")
@@ -85,15 +96,15 @@ def run(  # noqa: PLR0913 - one argument an option
 
     Starts what is not running. Ctrl-C pauses the job; `mailsift jobs resume` goes on where it stopped.
     """
-    check_readable(file)
+    given = Settings.from_env()
     if plan:
-        show_plan(file, column, mode, as_json=as_json)
+        check_readable(Path(sources[0]))
+        show_plan(Path(sources[0]), column, mode, as_json=as_json)
         return
-    out = output or file.with_name(f"{file.name}.mailsift.csv")
-    check_writable(out)
-    if out.exists() and out.samefile(file):
-        raise MailsiftError("output_is_input", "The result would overwrite the list.")
-    with working(Settings.from_env()) as (settings, worker):
+    pairs = _pairs(asyncio.run(_found(given, sources)), output)
+    if as_json and any(out == PIPE for _, out in pairs):
+        raise MailsiftError("output_not_writable", "Results and summary cannot both go to standard output.")
+    with working(given) as (settings, worker):
         options = JobOptions(
             mode=mode,
             column=column,
@@ -102,7 +113,32 @@ def run(  # noqa: PLR0913 - one argument an option
             max_age=settings.max_age if max_age is None else max_age,
             deadline_s=deadline,
         )
-        uvloop.run(submit_and_follow(settings, worker, file, options, out, as_json=as_json))
+        for source, out in pairs:
+            uvloop.run(submit_and_follow(settings, worker, source, options, out, as_json=as_json))
+
+
+async def _found(settings: Settings, texts: list[str]) -> list[str]:
+    async with open_container(settings) as container:
+        return await sources_of(texts, container.places.with_environment())
+
+
+def _pairs(sources: list[str], output: str) -> list[tuple[str, str]]:
+    """Return every list with the place its result goes to; what cannot be is told before anything starts.
+
+    Raises:
+        MailsiftError: `bad_place`, `unknown_export_format`, `output_not_writable`, `output_is_input`.
+    """
+    pairs = [(source, output_of(source, output, many=len(sources) > 1)) for source in sources]
+    for source, out in pairs:
+        if is_place(out):
+            sink = parse_sink(out)
+            if not sink.is_database:
+                format_of(Path(sink.name))
+        elif out != PIPE:
+            check_writable(Path(out))
+            if Path(out).exists() and Path(source).exists() and Path(out).samefile(source):
+                raise MailsiftError("output_is_input", "The result would overwrite the list.")
+    return pairs
 
 
 def show_plan(file: Path, column: str, mode: Mode, *, as_json: bool) -> None:
@@ -156,17 +192,26 @@ def working(settings: Settings) -> Iterator[tuple[Settings, LocalWorker]]:
 
 
 async def submit_and_follow(
-    settings: Settings, worker: LocalWorker, file: Path, options: JobOptions, out: Path, *, as_json: bool
+    settings: Settings, worker: LocalWorker, source: str, options: JobOptions, out: str, *, as_json: bool
 ) -> None:
     """Submit a list and follow its job to the end."""
-    async with open_service(settings) as service:
+    async with open_container(settings) as container:
+        service, places = container.jobs, container.places.with_environment()
         account = await service.account(LOCAL_ACCOUNT)
-        job_id = await service.submit(account, file, options)
-        await follow(service, worker, account, job_id, out, as_json=as_json)
+        pieces = pieces_of(source, account, places)
+        submitted = await service.receive(account, pieces, options, source_name=name_of(source))
+        sink = sink_of(out, places, scratch_folder(settings))
+        await follow(service, worker, account, submitted.job_id, sink, as_json=as_json)
 
 
 async def follow(
-    service: JobService, worker: LocalWorker, account: AccountId, job_id: JobId, out: Path, *, as_json: bool
+    service: JobService,
+    worker: LocalWorker,
+    account: AccountId,
+    job_id: JobId,
+    out: Path | ResultSink,
+    *,
+    as_json: bool,
 ) -> None:
     """Show the job's progress until it ends, then write its results and print the summary.
 
@@ -191,25 +236,34 @@ async def follow(
         print(json.dumps(summary_of(view)))  # noqa: T201 - the command's output
 
 
-async def write(service: JobService, account: AccountId, job_id: JobId, out: Path) -> dict[str, int]:
+async def write(
+    service: JobService, account: AccountId, job_id: JobId, out: Path | ResultSink
+) -> dict[str, int]:
     """Write the job's results, whole or not at all; returns rows by result code.
 
     Raises:
-        MailsiftError: `output_not_writable`, and what the service says.
+        MailsiftError: `output_not_writable`, and what the service or the place says.
     """
-    partial = out.with_name(f"{out.name}.partial")
     async with service.results(account, job_id) as results:
-        try:
-            export(results, partial, format=format_of(out))
-            partial.replace(out)
-        except Exception as error:
-            if not (outage := outage_of(error)):
-                raise
-            text = f"{out} cannot be written: {os.strerror(outage)}."
-            raise MailsiftError("output_not_writable", text) from error
-        finally:
-            partial.unlink(missing_ok=True)
+        if isinstance(out, Path):
+            _write_file(results, out)
+        else:
+            await out.take(results, account, job_id)  # noqa: ASYNC240 - no path
         return rows_by_result(results)
+
+
+def _write_file(results: Path, out: Path) -> None:
+    partial = out.with_name(f"{out.name}.partial")
+    try:
+        export(results, partial, format=format_of(out))
+        partial.replace(out)
+    except Exception as error:
+        if not (outage := outage_of(error)):
+            raise
+        text = f"{out} cannot be written: {os.strerror(outage)}."
+        raise MailsiftError("output_not_writable", text) from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 async def _pause(service: JobService, account: AccountId, job_id: JobId) -> None:
@@ -220,6 +274,7 @@ async def _pause(service: JobService, account: AccountId, job_id: JobId) -> None
             raise
 
 
-def _say_how_to_go_on(job_id: JobId, out: Path) -> None:
-    again = shlex.join(["mailsift", "jobs", "resume", str(job_id), "--output", str(out)])
+def _say_how_to_go_on(job_id: JobId, out: Path | ResultSink) -> None:
+    file = out if isinstance(out, Path) else Path("results.csv")
+    again = shlex.join(["mailsift", "jobs", "resume", str(job_id), "--output", str(file)])
     console.print(f"\nStopped; nothing is lost. Go on with: {again}", **PLAIN)

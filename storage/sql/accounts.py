@@ -42,6 +42,12 @@ async def find(connection: Connection, name: str) -> UUID | None:
     return found.scalar_one_or_none()
 
 
+async def name_of(connection: Connection, account_id: UUID) -> str:
+    """Return the account's name, "" when there is no such account."""
+    found = await connection.execute(text("SELECT name FROM account WHERE id = :id"), {"id": account_id})
+    return str(found.scalar_one_or_none() or "")
+
+
 async def remove(connection: Connection, account_id: UUID) -> list[UUID]:
     """Delete the account, every row of it and its people, and return the jobs it had.
 

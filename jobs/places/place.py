@@ -1,0 +1,116 @@
+"""What a place is called: a URL without credentials."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from mailsift.pipeline.errors import MailsiftError
+
+STORES: Final = frozenset({"s3", "gs", "az"})
+_DATABASES: Final = frozenset({"postgresql", "postgres"})
+_WEB: Final = frozenset({"https", "http"})
+_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_LONGEST: Final = 8_192
+_TABLE: Final = re.compile(r"[^\s.\"\x00]{1,63}(\.[^\s.\"\x00]{1,63})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place.
+
+    Attributes:
+        scheme: in lower case.
+        base: what is dialled: the URL, of a database without what follows the question mark.
+        query: the query of a source in a database.
+        table: the table of a sink in a database.
+    """
+
+    scheme: str
+    base: str
+    query: str = ""
+    table: str = ""
+
+    @property
+    def label(self) -> str:
+        """What may be shown: a query, and what follows a question mark in a URL, may hold secrets."""
+        return self.base.partition("?")[0]
+
+    @property
+    def name(self) -> str:
+        """What a person would call the list."""
+        return self.label.rstrip("/").rpartition("/")[2][:200]
+
+    @property
+    def is_database(self) -> bool:
+        """Whether rows come from a query or go to a table."""
+        return self.scheme in _DATABASES
+
+    @property
+    def is_store(self) -> bool:
+        """Whether it is an object in a store."""
+        return self.scheme in STORES
+
+
+def is_place(text: str) -> bool:
+    """Say whether a text is a URL and not the name of a file."""
+    return _SCHEME.match(text) is not None
+
+
+def parse_source(url: str) -> Place:
+    """Read the URL of a list.
+
+    Raises:
+        MailsiftError: `bad_place`.
+    """
+    place = _parse(url)
+    if place.is_database and not place.query:
+        raise _bad("A list from a database has a query: postgresql://host/database?query=SELECT …")
+    return place
+
+
+def parse_sink(url: str) -> Place:
+    """Read the URL that results go to.
+
+    Raises:
+        MailsiftError: `bad_place`.
+    """
+    place = _parse(url)
+    if place.scheme in _WEB:
+        raise _bad("Results go to s3://, gs://, az:// or a table in postgresql://.")
+    if place.is_database and not _TABLE.fullmatch(place.table):
+        raise _bad("Results go to a table: postgresql://host/database?table=checked")
+    return place
+
+
+def _parse(url: str) -> Place:
+    try:
+        parts = urlsplit(url)
+        scheme, host = parts.scheme.lower(), parts.hostname
+        found = parse_qs(parts.query, keep_blank_values=True)
+    except ValueError:
+        raise _bad("This is no URL.") from None
+    if scheme not in STORES | _DATABASES | _WEB or not host or len(url) > _LONGEST or not url.isprintable():
+        raise _bad("A place is a URL: https://, s3://, gs://, az:// or postgresql://.")
+    if parts.username is not None or parts.password is not None:
+        raise _bad("A place has no user name or password in it: those belong into the settings.")
+    if parts.fragment or {".", ".."}.intersection(parts.path.split("/")):
+        raise _bad("A place has neither a fragment nor dots for folders.")
+    if scheme in _DATABASES:
+        return _database(url, found)
+    if scheme in STORES and (parts.query or not parts.path.strip("/") or parts.path.endswith("/")):
+        raise _bad("An object is called scheme://bucket/key.")
+    return Place(scheme, url)
+
+
+def _database(url: str, found: dict[str, list[str]]) -> Place:
+    if unknown := sorted(found.keys() - {"query", "table"}):
+        raise _bad(f"A database's URL has a query or a table, and no {unknown[0]!r}.")
+    base = "postgresql://" + url.partition("?")[0].partition("://")[2]
+    return Place("postgresql", base, "".join(found.get("query", ())), "".join(found.get("table", ())))
+
+
+def _bad(text: str) -> MailsiftError:
+    return MailsiftError("bad_place", text)

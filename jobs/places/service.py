@@ -1,0 +1,205 @@
+"""Lists are fetched from places and results put there, with the credentials an account may use."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import polars as pl
+
+from mailsift.events.signing import Vault
+from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, distinct_names, read_names
+from mailsift.jobs.places.connections import Connections
+from mailsift.jobs.places.place import Place, parse_sink, parse_source
+from mailsift.jobs.results.export import export, format_of
+from mailsift.jobs.views import AccountId, JobId
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.frames import VERDICTS
+from mailsift.storage.database import Database
+from mailsift.storage.foreign.objects import matching_objects, read_object, write_object
+from mailsift.storage.foreign.tables import JOB_COLUMN, read_query, write_table
+from mailsift.storage.sql import accounts
+
+_ROWS_AT_ONCE: Final = 50_000
+_SQL_TYPES: Final = {"Boolean": "boolean", "UInt8": "smallint", "UInt16": "integer"}
+
+
+class WebReader(Protocol):
+    """Who reads from web servers (mailsift.events.sender.WebhookSender)."""
+
+    def read(self, url: str) -> AsyncIterator[bytes]:
+        """Yield what is there, piece by piece."""
+        ...
+
+    def check(self, url: str) -> str:
+        """Return the one spelling of a URL that may be dialled."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlaces:
+    """Where a job's list comes from and its results go; None: neither a place."""
+
+    source: Place | None = None
+    sink: Place | None = None
+
+    def __bool__(self) -> bool:
+        return self.source is not None or self.sink is not None
+
+    def digest(self) -> str:
+        """Return what tells one pair of places from another."""
+        return hashlib.sha256(repr((self.source, self.sink)).encode()).hexdigest()
+
+
+class Places:
+    """Reads from and writes to places.
+
+    Args:
+        connections: which stores and databases accounts may use.
+        web: reads from web servers, past the address guard.
+        vault: seals the places of a job, whose queries and signed URLs may be secrets.
+        database: where the accounts are; made when it is asked for.
+        environment: also use what nobody has a connection to, with what the environment has of credentials.
+    """
+
+    def __init__(
+        self,
+        *,
+        connections: Connections,
+        web: Callable[[], WebReader],
+        vault: Callable[[], Vault],
+        database: Callable[[], Database],
+        environment: bool = False,
+    ) -> None:
+        self._environment = environment
+        self._connections = connections
+        self._web = web
+        self._vault = vault
+        self._database = database
+
+    def with_environment(self) -> Places:
+        """Return places for somebody at this machine, whose own credentials the environment has."""
+        return Places(
+            connections=self._connections,
+            web=self._web,
+            vault=self._vault,
+            database=self._database,
+            environment=True,
+        )
+
+    async def checked(self, account_id: AccountId, source: str, sink: str) -> JobPlaces:
+        """Read the URLs a customer gave, "" for none, and see whether the account may use them.
+
+        Raises:
+            MailsiftError: `bad_place`, `place_not_allowed`, `unknown_export_format`.
+        """
+        places = JobPlaces(parse_source(source) if source else None, parse_sink(sink) if sink else None)
+        for place in filter(None, (places.source, places.sink)):
+            await self._credentials(account_id, place)
+        if places.sink is not None and places.sink.is_store:
+            format_of(Path(places.sink.name))
+        return places
+
+    def seal(self, account_id: AccountId, places: JobPlaces) -> str:
+        """Return the places as a job's options carry them: only for this account, by keys of this service."""
+        told = {"source": _told(places.source), "sink": _told(places.sink)}
+        return self._vault().seal(account_id, json.dumps(told).encode()).hex()
+
+    def unseal(self, account_id: AccountId, sealed: str) -> JobPlaces:
+        """Return what `seal` was given; nothing for "".
+
+        Raises:
+            MailsiftError: `secret_key_missing`.
+        """
+        if not sealed:
+            return JobPlaces()
+        told = json.loads(self._vault().open(account_id, bytes.fromhex(sealed)))
+        return JobPlaces(*(Place(**told[name]) if told[name] else None for name in ("source", "sink")))
+
+    async def read(self, account_id: AccountId, place: Place) -> AsyncIterator[bytes]:
+        """Yield the list, piece by piece.
+
+        Raises:
+            MailsiftError: `place_not_allowed`, `place_not_found`, `place_refused`, `place_unavailable`
+                (retryable).
+        """
+        async for piece in self._pieces(place, await self._credentials(account_id, place)):
+            yield piece
+
+    def _pieces(self, place: Place, credentials: Mapping[str, str]) -> AsyncIterator[bytes]:
+        if place.is_database:
+            return read_query(place.base, credentials, place.query)
+        if place.is_store:
+            return read_object(place.base, credentials)
+        return self._web().read(place.base)
+
+    async def write(
+        self, account_id: AccountId, place: Place, results: Path, *, job: JobId, scratch: Path
+    ) -> None:
+        """Put a job's results (mailsift.jobs.results.join) there, all of them or nothing.
+
+        Raises:
+            MailsiftError: as `read`; `unknown_export_format`.
+        """
+        credentials = await self._credentials(account_id, place)
+        if place.is_database:
+            names = list(read_names(results).values())
+            columns, rows = _columns(results, names), _rows(results)
+            await write_table(place.base, credentials, place.table, columns, rows, job=job)
+            return
+        with tempfile.TemporaryDirectory(dir=scratch, prefix="sink-") as folder:
+            out = Path(folder) / "results"
+            await asyncio.to_thread(export, results, out, format=format_of(Path(place.name)))
+            await write_object(place.base, credentials, out)
+
+    async def matching(self, pattern: str) -> list[str]:
+        """Return the objects of a store that match a URL with `*` or `?` in it."""
+        return await matching_objects(pattern, {})
+
+    async def _credentials(self, account_id: AccountId, place: Place) -> Mapping[str, str]:
+        """Return what the account uses there.
+
+        Raises:
+            MailsiftError: `place_not_allowed`.
+        """
+        if not place.is_database and not place.is_store:
+            self._web().check(place.base)
+            return {}
+        async with self._database().begin() as connection:
+            name = await accounts.name_of(connection, account_id)
+        found = self._connections.find(place, name)
+        if found is None and self._environment:
+            return {}
+        if found is None:
+            text = f"This account has no connection to {place.label} (MAILSIFT_CONNECTIONS)."
+            raise MailsiftError("place_not_allowed", text)
+        return found.credentials
+
+
+def _told(place: Place | None) -> dict[str, str] | None:
+    if place is None:
+        return None
+    return {"scheme": place.scheme, "base": place.base, "query": place.query, "table": place.table}
+
+
+def _columns(results: Path, names: list[str]) -> list[tuple[str, str]]:
+    """Return name and SQL type of every column of a results file; the customer's own are texts."""
+    ours = [name for name in pl.read_parquet_schema(results) if name.startswith(VERDICT_PREFIX)]
+    kinds = {VERDICT_PREFIX + name: _SQL_TYPES.get(kind.__name__, "text") for name, kind in VERDICTS.items()}
+    theirs = distinct_names(names, [JOB_COLUMN, JUDGED_ADDRESS, *ours])
+    return [(name, "text") for name in theirs] + [(name, kinds.get(name, "text")) for name in ours]
+
+
+def _rows(results: Path) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a results file, without the NULs in them, which PostgreSQL cannot hold."""
+    rows = pl.scan_parquet(results, glob=False)
+    ours = [name for name in rows.collect_schema() if name.startswith(VERDICT_PREFIX)]
+    theirs = pl.exclude(ours).cast(pl.String, strict=False).str.replace_all("\0", "", literal=True)
+    for part in rows.select(theirs, *ours).collect_batches(chunk_size=_ROWS_AT_ONCE):
+        yield from part.iter_rows()

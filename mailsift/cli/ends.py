@@ -1,0 +1,150 @@
+"""The two ends of `mailsift run`: files, pipes and places that lists come from and results go to."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+from typing import Final, Protocol
+
+from typing_extensions import override
+
+from mailsift.jobs.places.place import Place, is_place, parse_sink, parse_source
+from mailsift.jobs.places.service import Places
+from mailsift.jobs.results.export import ExportFormat, export
+from mailsift.jobs.service import check_readable, read_pieces
+from mailsift.jobs.views import AccountId, JobId
+from mailsift.pipeline.errors import MailsiftError
+
+PIPE: Final = "-"
+_SIGNS: Final = ("*", "?")
+_PIECE: Final = 1 << 20
+
+
+class ResultSink(Protocol):
+    """Where results go that is no file."""
+
+    async def take(self, results: Path, account: AccountId, job: JobId) -> None:
+        """Put a results file (mailsift.jobs.results.join) there, whole or not at all."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PipeSink(ResultSink):
+    """Standard output."""
+
+    format: ExportFormat
+
+    @override
+    async def take(self, results: Path, account: AccountId, job: JobId) -> None:
+        with tempfile.TemporaryFile() as out:  # no half a list for who reads from us, when that fails
+            await asyncio.to_thread(export, results, out, format=self.format)
+            out.seek(0)
+            await asyncio.to_thread(shutil.copyfileobj, out, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+
+    @override
+    def __str__(self) -> str:
+        return "standard output"
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceSink(ResultSink):
+    """An object or a table; its credentials are those of the environment."""
+
+    place: Place
+    places: Places
+    scratch: Path
+
+    @override
+    async def take(self, results: Path, account: AccountId, job: JobId) -> None:
+        await self.places.write(account, self.place, results, job=job, scratch=self.scratch)
+
+    @override
+    def __str__(self) -> str:
+        return self.place.label
+
+
+async def sources_of(texts: Sequence[str], places: Places) -> list[str]:
+    """Return what is meant by the arguments, patterns replaced by what they match.
+
+    Raises:
+        MailsiftError: `file_not_found` for a pattern that matches nothing, `not_a_file`, `bad_place`.
+    """
+    found = [source for text in texts for source in await _matches(text, places)]
+    if not found:
+        raise MailsiftError("file_not_found", "There is no such file.")
+    for source in found:
+        if is_place(source):
+            parse_source(source)
+        elif source != PIPE:
+            check_readable(Path(source))
+    return found
+
+
+async def _matches(text: str, places: Places) -> list[str]:
+    if not any(sign in text for sign in _SIGNS):
+        return [text]
+    if is_place(text):
+        return await places.matching(text) if parse_source(text).is_store else [text]
+    return _files_like(text)
+
+
+def _files_like(text: str) -> list[str]:
+    """Return the files a pattern matches, or the one that is called so."""
+    return [text] if Path(text).exists() else sorted(glob(text, recursive=True))  # noqa: PTH207 - may begin at /
+
+
+def name_of(source: str) -> str:
+    """Return what the list of a source is called."""
+    if source == PIPE:
+        return "stdin"
+    return parse_source(source).name if is_place(source) else Path(source).name
+
+
+def pieces_of(source: str, account: AccountId, places: Places) -> AsyncIterator[bytes]:
+    """Yield what a source holds."""
+    if source == PIPE:
+        return _standard_input()
+    return places.read(account, parse_source(source)) if is_place(source) else read_pieces(Path(source))
+
+
+async def _standard_input() -> AsyncIterator[bytes]:
+    while data := await asyncio.to_thread(sys.stdin.buffer.read, _PIECE):
+        yield data
+
+
+def output_of(source: str, output: str, *, many: bool) -> str:
+    """Return where the result of a source goes: what was asked for, in that folder when there are many.
+
+    Raises:
+        MailsiftError: `output_not_writable` for many results in one file.
+    """
+    beside = f"{name_of(source)}.mailsift.csv"
+    if not many:
+        return output or (
+            PIPE if source == PIPE else beside if is_place(source) else f"{source}.mailsift.csv"
+        )
+    if not output:
+        return beside if is_place(source) or source == PIPE else f"{source}.mailsift.csv"
+    if is_place(output) and output.endswith("/"):
+        return output + beside
+    if is_place(output) or not Path(output).is_dir():
+        raise MailsiftError("output_not_writable", "The results of several lists go to a folder.")
+    return str(Path(output) / beside)
+
+
+def sink_of(output: str, places: Places, scratch: Path) -> Path | ResultSink:
+    """Return where an output leads.
+
+    Raises:
+        MailsiftError: `bad_place`.
+    """
+    if output == PIPE:
+        return PipeSink(ExportFormat.CSV)
+    return PlaceSink(parse_sink(output), places, scratch) if is_place(output) else Path(output)

@@ -1,0 +1,97 @@
+"""Objects in stores of other people: s3://, gs:// and az://."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+import obstore
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import from_url
+
+from mailsift.pipeline.errors import MailsiftError
+
+_RETRIES: Final[Any] = {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}
+_PIECE: Final = 4 << 20
+_PLAIN_HTTP: Final = "allow_http"  # beside the credentials of a store in one's own house
+_PARTS_AT_ONCE: Final = 2
+
+
+async def read_object(url: str, config: Mapping[str, str]) -> AsyncIterator[bytes]:
+    """Yield an object piece by piece.
+
+    Args:
+        url: `s3://bucket/key`, `gs://bucket/key`, `az://account/container/key`.
+        config: credentials and whatever else the store is to be told; what it lacks the environment has.
+
+    Raises:
+        MailsiftError: `place_not_found`, `place_refused`, `place_unavailable` (retryable).
+    """
+    store, key = _open(url, config)
+    with _store_errors():
+        found = await obstore.get_async(store, key)
+        async for piece in found.stream(min_chunk_size=_PIECE):
+            yield bytes(piece)
+
+
+async def write_object(url: str, config: Mapping[str, str], source: Path) -> None:
+    """Write a file as an object; whoever reads it finds all of it or what was there before.
+
+    Raises:
+        MailsiftError: see `read_object`.
+    """
+    store, key = _open(url, config)
+    with _store_errors():
+        await obstore.put_async(store, key, source, max_concurrency=_PARTS_AT_ONCE)
+
+
+async def matching_objects(pattern: str, config: Mapping[str, str]) -> list[str]:
+    """Return the URLs of the objects that match a pattern with `*` and `?`, sorted.
+
+    Raises:
+        MailsiftError: see `read_object`.
+    """
+    parent = pattern[: min(pattern.find(sign) for sign in "*?" if sign in pattern)].rpartition("/")[0]
+    with _store_errors():
+        store = _store(parent, config)
+        found = await obstore.list(store).collect_async()
+    below = parent.split("/", 3)[3:]  # what a listing repeats of the prefix
+    names = (meta["path"].removeprefix("".join(below)).lstrip("/") for meta in found)
+    return sorted(url for name in names if fnmatchcase(url := f"{parent}/{name}", pattern))
+
+
+def _open(url: str, config: Mapping[str, str]) -> tuple[Any, str]:
+    parent, _, key = url.rpartition("/")
+    with _store_errors():
+        return _store(parent, config), key
+
+
+def _store(url: str, config: Mapping[str, str]) -> Any:
+    known: Any = {name: value for name, value in config.items() if name != _PLAIN_HTTP}
+    client: Any = {_PLAIN_HTTP: True} if config.get(_PLAIN_HTTP) == "true" else None
+    return from_url(url, config=known or None, client_options=client, retry_config=_RETRIES)
+
+
+@contextmanager
+def _store_errors() -> Iterator[None]:
+    """Turn a store's errors into ours; their texts name requests, and may quote keys."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise MailsiftError("place_not_found", "There is no such object.") from None
+    except (PermissionDeniedError, UnauthenticatedError, PermissionError):
+        raise MailsiftError("place_refused", "The store refuses our credentials.") from None
+    except (BaseError, OSError) as error:
+        text = f"The store does not do its part: {type(error).__name__}."
+        raise MailsiftError("place_unavailable", text, retryable=True) from None
+    except BaseException as error:
+        # A name the library does not know makes it panic, and what is raised then is no Exception.
+        if isinstance(error, ValueError | TypeError) or type(error).__name__ == "PanicException":
+            raise MailsiftError(
+                "place_refused", "The connection says what the store does not know."
+            ) from None
+        raise

@@ -1,0 +1,119 @@
+"""Queries to and tables in databases of other people: postgresql://."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+from psycopg import AsyncConnection, sql
+from psycopg.conninfo import make_conninfo
+
+from mailsift.pipeline.errors import MailsiftError
+
+JOB_COLUMN: Final = "mailsift_job"
+"""The column of a table of results that says which job a row comes from."""
+
+_CONNECT_SECONDS: Final = 10
+_PIECE: Final = 1 << 20
+_REFUSED: Final = ("28", "42501", "3D000")
+"""SQLSTATEs, or how they begin, of who may not come in, may not do that, or asks for no database there is."""
+
+
+async def read_query(url: str, credentials: Mapping[str, str], query: str) -> AsyncIterator[bytes]:
+    """Yield what a query gives, as CSV with a header, row by row from the server, which may change nothing.
+
+    Args:
+        url: of the database, without credentials.
+        credentials: user, password and whatever else a connection string may hold.
+        query: one SELECT.
+
+    Raises:
+        MailsiftError: `place_refused` for credentials or a query that the server refuses, `place_unavailable`
+            (retryable).
+    """
+    with _database_errors():
+        async with await _connect(url, credentials) as connection, connection.cursor() as cursor:
+            await connection.set_read_only(True)
+            pending = io.StringIO()
+            writer = csv.writer(pending)
+            named = False
+            async for row in cursor.stream(_as_subquery(query), size=1_000):
+                if not named:
+                    writer.writerow([column.name for column in cursor.description or ()])
+                    named = True
+                writer.writerow(["" if value is None else value for value in row])
+                if pending.tell() > _PIECE:
+                    yield pending.getvalue().encode()
+                    pending.seek(0)
+                    pending.truncate()
+            yield pending.getvalue().encode()
+
+
+def _as_subquery(query: str) -> bytes:
+    """Return a statement in which only a SELECT fits; it is sent by the protocol that takes but one."""
+    return b"SELECT * FROM (%b\n) AS list" % query.strip().removesuffix(";").encode()
+
+
+async def write_table(
+    url: str,
+    credentials: Mapping[str, str],
+    table: str,
+    columns: Sequence[tuple[str, str]],
+    rows: Iterable[Sequence[Any]],
+    *,
+    job: UUID,
+) -> None:
+    """Add a job's rows to a table, which is made when it is missing: all of them or none, once however often.
+
+    Args:
+        url: of the database, without credentials.
+        credentials: as for `read_query`.
+        table: its name, perhaps behind that of its schema and a full stop.
+        columns: names and SQL types; the first column of the table, JOB_COLUMN, is not among them.
+        rows: a value for each column.
+        job: rows of the same job that are there already are replaced.
+
+    Raises:
+        MailsiftError: see `read_query`.
+    """
+    where = sql.Identifier(*table.split("."))
+    defined = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in columns]
+    names = [sql.Identifier(name) for name in (JOB_COLUMN, *(name for name, _ in columns))]
+    with _database_errors():
+        async with await _connect(url, credentials) as connection, connection.cursor() as cursor:
+            made = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({} uuid NOT NULL, {})")
+            await cursor.execute(made.format(where, sql.Identifier(JOB_COLUMN), sql.SQL(", ").join(defined)))
+            # A worker that was given up for dead may write the same rows at this moment.
+            await cursor.execute(sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(where))
+            gone = sql.SQL("DELETE FROM {} WHERE {} = %s").format(where, sql.Identifier(JOB_COLUMN))
+            await cursor.execute(gone, [job])
+            statement = sql.SQL("COPY {} ({}) FROM STDIN").format(where, sql.SQL(", ").join(names))
+            async with cursor.copy(statement) as copy:
+                for row in rows:
+                    await copy.write_row((job, *row))
+
+
+async def _connect(url: str, credentials: Mapping[str, str]) -> AsyncConnection[Any]:
+    info = make_conninfo(url, connect_timeout=_CONNECT_SECONDS, **credentials)
+    return await AsyncConnection.connect(info)
+
+
+@contextmanager
+def _database_errors() -> Iterator[None]:
+    """Turn a database's errors into ours; their texts quote queries and rows."""
+    try:
+        yield
+    except psycopg.Error as error:
+        state = error.sqlstate or ""
+        if state.startswith(_REFUSED) or (state and not isinstance(error, psycopg.OperationalError)):
+            text = f"The database refuses that (SQLSTATE {state})."
+            raise MailsiftError("place_refused", text) from None
+        if "authentication failed" in str(error):  # said before there is a connection: without a state
+            raise MailsiftError("place_refused", "The database refuses our credentials.") from None
+        text = f"The database does not answer (SQLSTATE {state or 'unknown'})."
+        raise MailsiftError("place_unavailable", text, retryable=True) from None

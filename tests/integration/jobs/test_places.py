@@ -1,0 +1,254 @@
+"""Lists are fetched from places and results put there, exactly, whoever dies meanwhile, without secrets."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import obstore
+import polars as pl
+import pytest
+from obstore.store import S3Store
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
+from typing_extensions import override
+
+from mailsift.container import open_database
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobOptions, JobView
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Mode
+from mailsift.settings import Settings
+from mailsift.storage.states import JobState
+from tests.support import machines
+from tests.support.installation import ended, settings_for, until
+from tests.support.ready_jobs import Planter, engine_on, work_until_ended
+from tests.support.workers import workers
+
+LIST = b"email,name\na@example.com,Ann\nnope,Bob\na@example.com,=1\n"
+FAST = JobOptions(mode=Mode.FAST)
+RESULTS = ["passed", "syntax_error", "passed"]
+SECRET = "not-to-be-seen"
+
+
+class Web(ThreadingHTTPServer):
+    """Serves LIST; a request may be held in the middle of it."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked = 0
+        self.hold_first = False
+        self.over = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Web
+
+    def do_GET(self) -> None:
+        self.server.asked += 1
+        if not self.path.startswith("/list.csv"):
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(LIST)))
+        self.end_headers()
+        self.wfile.write(LIST[:20])
+        self.wfile.flush()
+        if self.server.hold_first and self.server.asked == 1:
+            self.server.over.wait(120)
+            return
+        self.wfile.write(LIST[20:])
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    with Web() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.over.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with machines.s3("127.0.0.1", tmp_path_factory.mktemp("s3")) as endpoint:
+        yield endpoint
+
+
+def bucket(endpoint: str) -> S3Store:
+    return S3Store(
+        machines.BUCKET,
+        endpoint=endpoint,
+        access_key_id="nobody",
+        secret_access_key=SECRET,
+        region="us-east-1",
+        client_options={"allow_http": True},
+    )
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str, s3: str) -> Settings:
+    file = tmp_path / "connections.toml"
+    file.write_text(f"""
+        [[connection]]
+        url = "s3://{machines.BUCKET}/lists"
+        accounts = ["alice"]
+        access_key_id = "nobody"
+        secret_access_key = "{SECRET}"
+        endpoint = "{s3}"
+        region = "us-east-1"
+        allow_http = "true"
+
+        [[connection]]
+        url = "postgresql://crm/sales"
+        accounts = ["alice"]
+        {_credentials(database_url)}
+        """)
+    return settings_for(
+        tmp_path / "home",
+        database_url=database_url,
+        redis_url=redis_url,
+        sandbox={"MAILSIFT_SMTP_PORT": "9", "MAILSIFT_ALLOW_NON_PUBLIC": "true"},
+        connections=file,
+        webhook_allow_http=True,
+        dns_servers=("127.0.0.1:9",),
+    )
+
+
+def _credentials(database_url: str) -> str:
+    """Return how a database that is called postgresql://crm/sales is really reached."""
+    url = make_url(database_url)
+    found = {"host": url.query.get("host", url.host), "user": url.username, "dbname": url.database}
+    values = found | {"port": str(url.port) if url.port else None, "password": url.password}
+    return "\n".join(f'{name} = "{value}"' for name, value in values.items() if value)
+
+
+async def done(
+    settings: Settings, service: JobService, account: AccountId, source: str, sink: str
+) -> JobView:
+    submitted = await service.fetch(account, source, sink, FAST)
+    async with engine_on(settings) as engine:
+        return await work_until_ended(engine, service, account, submitted.job_id)
+
+
+async def test_from_a_store_to_a_store(settings: Settings, service: JobService, s3: str) -> None:
+    account = await service.account("alice")
+    await obstore.put_async(bucket(s3), "lists/in/a.csv", LIST)
+    base = f"s3://{machines.BUCKET}/lists"
+    view = await done(settings, service, account, f"{base}/in/a.csv", f"{base}/out/a.parquet")
+    assert (view.state, view.name, view.total) == (JobState.COMPLETED, "a.csv", 3)
+    found = await obstore.get_async(bucket(s3), "lists/out/a.parquet")
+    frame = pl.read_parquet(io.BytesIO(bytes(await found.bytes_async())))
+    assert (frame["mailsift_result"].to_list(), frame["name"].to_list()) == (RESULTS, ["Ann", "Bob", "=1"])
+
+
+async def test_from_a_query_to_a_table(settings: Settings, service: JobService, planter: Planter) -> None:
+    account = await service.account("alice")
+    await planter.sql("CREATE TABLE guest (email text, age int)")
+    await planter.sql("INSERT INTO guest VALUES ('a@example.com', 7), ('nope', NULL), ('b@example.com', 9)")
+    source = "postgresql://crm/sales?query=SELECT%20email,%20age%20FROM%20guest%20ORDER%20BY%20email;"
+    view = await done(settings, service, account, source, "postgresql://crm/sales?table=checked")
+    assert view.state is JobState.COMPLETED, view
+    rows = await planter.sql("SELECT * FROM checked ORDER BY email")
+    assert [(row["email"], row["age"], row["mailsift_result"]) for row in rows] == [
+        ("a@example.com", "7", "passed"),
+        ("b@example.com", "9", "passed"),
+        ("nope", "", "syntax_error"),
+    ]
+    assert {row["mailsift_job"] for row in rows} == {view.id}
+    for hostile in (
+        "DELETE FROM guest",
+        "SELECT 1) AS x; DELETE FROM guest; --",
+        "SELECT pg_read_file('x') FROM",
+    ):
+        view = await done(settings, service, account, f"postgresql://crm/sales?query={hostile}", "")
+        assert (view.state, view.error_code) == (JobState.FAILED, "place_refused")
+    assert len(await planter.sql("SELECT * FROM guest")) == 3
+
+
+async def test_from_the_web_and_nothing_secret_is_written_down(
+    settings: Settings, service: JobService, planter: Planter, web: Web, capfd: pytest.CaptureFixture[str]
+) -> None:
+    account = await service.account("alice")
+    view = await done(settings, service, account, f"{web.url}/list.csv?signature={SECRET}", "")
+    assert (view.state, view.name, view.total) == (JobState.COMPLETED, "list.csv", 3)
+    again = await service.fetch(account, f"{web.url}/list.csv", "", FAST, once="key")
+    assert (await service.fetch(account, f"{web.url}/list.csv", "", FAST, once="key")).job_id == again.job_id
+    view = await done(settings, service, account, f"{web.url}/gone.csv", "")
+    assert (view.state, view.error_code) == (JobState.FAILED, "place_not_found")
+    for table in ("job", "event", "idempotency"):
+        assert SECRET not in str(await planter.sql(f"SELECT row_to_json(t)::text AS r FROM {table} t"))  # noqa: S608 - ours
+    assert SECRET not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "code"),
+    [
+        ("ftp://example.com/a.csv", "", "bad_place"),
+        ("s3://user:word@bucket/a.csv", "", "bad_place"),
+        ("s3://bucket/../a.csv", "", "bad_place"),
+        ("postgresql://crm/sales", "", "bad_place"),
+        ("postgresql://crm/sales?query=x&sslmode=disable", "", "bad_place"),
+        ("https://example.com/a.csv", "https://example.com/b.csv", "bad_place"),
+        ("https://example.com/a.csv", 'postgresql://crm/sales?table=a"b', "bad_place"),
+        ("https://example.com/a.csv", f"s3://{machines.BUCKET}/lists/a.pdf", "unknown_export_format"),
+        (f"s3://{machines.BUCKET}/listsecret/a.csv", "", "place_not_allowed"),
+        ("postgresql://crm/other?query=x", "", "place_not_allowed"),
+    ],
+)
+async def test_a_place_nobody_may_use_is_refused_at_once(
+    service: JobService, source: str, sink: str, code: str
+) -> None:
+    with pytest.raises(MailsiftError) as refused:
+        await service.fetch(await service.account("alice"), source, sink, FAST)
+    assert refused.value.code == code
+
+
+async def test_a_connection_serves_its_accounts_only(service: JobService) -> None:
+    with pytest.raises(MailsiftError, match="place_not_allowed"):
+        await service.fetch(await service.account("bob"), f"s3://{machines.BUCKET}/lists/a.csv", "", FAST)
+
+
+async def test_workers_that_die_while_they_read_and_write_leave_one_exact_result(
+    settings: Settings, service: JobService, planter: Planter, web: Web, tmp_path: Path
+) -> None:
+    web.hold_first = True
+    account, database = await service.account("alice"), open_database(settings)
+    places = f"{web.url}/list.csv", "postgresql://crm/sales?table=checked"
+
+    async def reading() -> bool:
+        return web.asked > 0
+
+    async def writing() -> bool:
+        waits = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'CREATE TABLE%' AND wait_event_type = 'Lock'"
+        return bool(await planter.sql(waits))
+
+    with workers(settings, 1, tmp_path / "workers.log") as group:
+        submitted = await service.fetch(account, *places, FAST)
+        await until(reading, within=60)
+        group.kill(0, whole_group=True)
+        async with database.begin() as connection:  # the table is in other hands, so the writer waits
+            await connection.execute(text("CREATE TABLE checked (n int)"))
+            await until(writing, within=100)
+            group.kill(0, whole_group=True)
+            await connection.rollback()
+        view = await ended(service, account, submitted.job_id, within=100)
+    await database.aclose()
+    assert (view.state, web.asked) == (JobState.COMPLETED, 2)
+    rows = await planter.sql("SELECT mailsift_result FROM checked")
+    assert sorted(row["mailsift_result"] for row in rows) == sorted(RESULTS)
