@@ -7,7 +7,7 @@ import io
 import json
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,10 +15,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mailsift.jobs.columns import JUDGED_ADDRESS
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.single import validate_fast, with_repair
+from mailsift.pipeline.syntax.address import parse_cell
 from mailsift.pipeline.verdict import Result
 from mailsift.settings import Settings
 
@@ -101,8 +103,18 @@ def check(  # noqa: PLR0913 - options of a command line
             mode, evidence=evidence, max_age=max_age, budget_s=seconds, mailboxes_found={}
         )
         rows = _check_in_pipeline(settings, asked, request)
+    told = [
+        {"email": text, JUDGED_ADDRESS: _judged(meant), **with_repair(row, address)}
+        for text, meant, row, address in zip(given, asked, rows, repaired, strict=True)
+    ]
     show = _print_json if as_json else _print_table
-    show(given, [with_repair(row, address) for row, address in zip(rows, repaired, strict=True)])
+    show(told)
+
+
+def _judged(text: str) -> str:
+    """Return the canonical address that the verdict on a text is about, "" where it holds none."""
+    parsed = parse_cell(text)
+    return "" if parsed.rule else parsed.address
 
 
 def _from_stdin() -> list[str]:
@@ -201,29 +213,35 @@ async def _validate(
     return joined.drop("n").to_dicts(), trusted
 
 
-def _print_json(given: list[str], rows: list[dict[str, Any]]) -> None:
-    for email, row in zip(given, rows, strict=True):
+def _print_json(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
         facts = row.pop("evidence", "")
         found = {"evidence": json.loads(facts)} if facts else {}
-        print(json.dumps({"email": email, **row, **found}, ensure_ascii=False))  # noqa: T201 - the command's output
+        print(json.dumps({**row, **found}, ensure_ascii=False))  # noqa: T201 - the command's output
 
 
-def _print_table(given: list[str], rows: list[dict[str, Any]]) -> None:
+def _print_table(rows: list[dict[str, Any]]) -> None:
     console = Console()
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("address", overflow="fold")
     for name in ("status", "score", "result"):
         table.add_column(name, justify="right" if name == "score" else "left")
     table.add_column("reason", overflow="fold")
-    for email, row in zip(given, rows, strict=True):
+    for row in rows:
         status = Text(row["status"], style=COLOURS[row["status"]])
         reason = f"{row['reason']} {row['suggestion']}".strip()
-        table.add_row(_plain(email), status, str(row["score"]), row["result"], _plain(reason))
+        table.add_row(_plain(_both(row)), status, str(row["score"]), row["result"], _plain(reason))
     console.print(table)
-    for email, row in zip(given, rows, strict=True):
+    for row in rows:
         if row.get("evidence"):
-            console.print(Text("\n").append(_plain(email)), style="bold")
+            console.print(Text("\n").append(_plain(_both(row))), style="bold")
             console.print_json(row["evidence"])
+
+
+def _both(row: Mapping[str, str]) -> str:
+    """Return what was given, and what was judged where that is not the same."""
+    given, judged = row["email"], row[JUDGED_ADDRESS]
+    return f"{given} → {judged}" if judged not in {"", given} else given
 
 
 def _plain(text: str) -> Text:

@@ -66,7 +66,10 @@ def test_check_prints_one_object_a_line_with_the_email_and_13_fields_that_are_ne
     assert (typed.status, typed.err) == (0, "")
     told = [json.loads(line) for line in typed.out.splitlines()]
     assert {one["email"]: one["result"] for one in told} == expected
-    assert [list(one) for one in told] == [["email", *VERDICTS]] * len(expected)
+    assert [list(one) for one in told] == [["email", "mailsift_address", *VERDICTS]] * len(expected)
+    judged = {one["email"]: one["mailsift_address"] for one in told}
+    assert judged["Known@Ordinary.sandbox.TEST"] == "known@ordinary.sandbox.test"
+    assert judged["not an address"] == ""
     assert all(value is not None for one in told for value in one.values())
 
 

@@ -51,6 +51,7 @@ def test_every_address_gets_its_verdict(lines: list[str]) -> None:
     ]
     assert [verdict["result"] for verdict in verdicts] == ["passed", "disposable", "syntax_error", "passed"]
     assert verdicts[0]["suggestion"] == "Did you mean jane@hotmail.com?"
+    assert verdicts[3]["mailsift_address"] == "ann@example.com"
     assert verdicts[3]["suggestion"] == "Validated as ann@example.com."
 
 
