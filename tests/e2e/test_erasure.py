@@ -22,6 +22,7 @@ from tests.support.serving import address, command
 from tests.support.workers import workers
 
 JOBS, HOOKS, SCHEDULES = "/v1/bulk/jobs", "/v1/webhooks", "/v1/bulk/schedules"
+OUTCOMES, RECEIVERS = "/v1/outcomes", "/v1/outcomes/receivers"
 MARK = "canary7f3a"
 LIST = "".join(
     f"{MARK} person {n},{name}@{host}.sandbox.test\n"
@@ -94,6 +95,12 @@ async def _live(client: httpx.AsyncClient, receiver: Receiver) -> None:
     run = (await client.post(f"{SCHEDULES}/{made}/run")).json()["data"]["job_id"]
     await _ended(client, run)
 
+    bounced = f"{MARK}.sent@ordinary.sandbox.test"
+    csv = f"email,event,reason\n{bounced},bounce,550 5.1.1 <{bounced}> user unknown\n"
+    outcome = await client.post(OUTCOMES, content=csv, headers={"Content-Type": "text/csv"})
+    assert outcome.json()["data"]["taken"] == 1
+    assert (await client.post(RECEIVERS, json={"sender": "brevo", "name": MARK})).status_code == 201
+
     async def told() -> bool:
         return len(receiver.requests) >= 3
 
@@ -105,6 +112,8 @@ async def _delete(client: httpx.AsyncClient, _: Settings) -> None:
         await client.delete(f"{SCHEDULES}/{schedule['id']}")
     for hook in (await client.get(HOOKS)).json()["data"]["webhooks"]:
         await client.delete(f"{HOOKS}/{hook['id']}")
+    for one in (await client.get(RECEIVERS)).json()["data"]["receivers"]:
+        await client.delete(f"{RECEIVERS}/{one['receiver_id']}")
     for job in (await client.get(JOBS)).json()["data"]["jobs"]:
         assert (await client.delete(f"{JOBS}/{job['job_id']}")).status_code == 200
 
@@ -116,6 +125,7 @@ async def _expire(client: httpx.AsyncClient, settings: Settings) -> None:
         await connection.execute(text(f"UPDATE job SET {past}"))  # noqa: S608 - a literal
         await connection.execute(text("DELETE FROM schedule"))
         await connection.execute(text("DELETE FROM endpoint"))
+        await connection.execute(text("DELETE FROM receiver"))
     await database.aclose()
 
     async def gone() -> bool:
@@ -152,7 +162,8 @@ async def test_nothing_is_left_of_what_is_deleted(end: Any, settings: Settings, 
             ):
                 await _live(client, receiver)
                 before = await in_tables(settings, MARK)
-                assert before >= {"job", "schedule", "endpoint", "attempt", "idempotency"}
+                assert before >= {"job", "schedule", "endpoint", "attempt", "idempotency", "receiver"}
+                assert "outcome" not in before  # addresses in it are hidden with the account's key
                 blobs = settings.home / "blobs"
                 kinds = {Path(file).name for file in in_files(blobs, MARK)}
                 assert kinds >= {"source", "rows.parquet", "addresses.parquet", "results.parquet"}

@@ -1,0 +1,146 @@
+"""Amazon SNS is believed by its certificate, for one topic, and for a day; nothing else is fetched."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from mailsift.jobs.outcomes.signatures import Believed, Posted, Trust, believe
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.outcomes.senders import SenderKind
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:bounces"
+CERTIFICATE = "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-abc.pem"
+CONFIRM = "https://sns.eu-west-1.amazonaws.com/?Action=ConfirmSubscription&Token=t"
+EVENT = '{"notificationType": "Delivery"}'
+
+
+@cache
+def signer() -> tuple[rsa.RSAPrivateKey, bytes]:
+    key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sns.amazonaws.com")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(NOW - timedelta(days=1))
+        .not_valid_after(NOW + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    return key, certificate.public_bytes(Encoding.PEM)
+
+
+def signed(version: str = "2", **changes: str) -> dict[str, Any]:
+    """Make a message as SNS documents it, signed over its fields in the order of their names."""
+    message = {
+        "Type": "Notification",
+        "MessageId": "m-1",
+        "TopicArn": TOPIC,
+        "Message": EVENT,
+        "Timestamp": NOW.isoformat().replace("+00:00", ".000Z"),
+        "SignatureVersion": version,
+        "SigningCertURL": CERTIFICATE,
+        **changes,
+    }
+    names = {
+        "Notification": ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"],
+        "SubscriptionConfirmation": [
+            "Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type",
+        ],
+    }[message["Type"]]  # fmt: skip
+    text = "".join(f"{name}\n{message[name]}\n" for name in names if name in message)
+    digest = hashes.SHA1() if version == "1" else hashes.SHA256()  # noqa: S303 - as SNS does
+    signature = signer()[0].sign(text.encode(), padding.PKCS1v15(), digest)
+    return {**message, "Signature": base64.b64encode(signature).decode()}
+
+
+async def asked(message: dict[str, Any], *, topic: str = TOPIC) -> tuple[Believed, list[str]]:
+    fetched: list[str] = []
+
+    async def fetch(url: str) -> bytes:
+        fetched.append(url)
+        return signer()[1]
+
+    posted = Posted({}, json.dumps(message).encode())
+    return await believe(SenderKind.SES, posted, Trust(b"", topic, fetch, NOW.timestamp())), fetched
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+async def test_a_notification_of_the_topic_is_believed(version: str) -> None:
+    believed, fetched = await asked(signed(version, Subject="Amazon SES"))
+    assert believed == Believed(EVENT.encode())
+    assert fetched == [CERTIFICATE]
+
+
+async def test_a_subscription_is_confirmed_for_the_topic_alone() -> None:
+    parts = {"Type": "SubscriptionConfirmation", "Token": "t", "SubscribeURL": CONFIRM}
+    assert (await asked(signed(**parts)))[0] == Believed(b"", confirm=CONFIRM)
+    with pytest.raises(MailsiftError, match="receiver_refused"):
+        await asked(signed(**parts, TopicArn=TOPIC.replace("bounces", "others")))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"Message": '{"notificationType": "Bounce"}'},
+        {"MessageId": "m-2"},
+        {"SignatureVersion": "1"},
+        {"SignatureVersion": "3"},
+        {"Type": "UnsubscribeConfirmation"},
+        {"Signature": ""},
+        {"Signature": "not base64!"},
+    ],
+)
+async def test_what_was_changed_after_signing_is_refused(changes: dict[str, str]) -> None:
+    with pytest.raises(MailsiftError, match="receiver_refused"):
+        await asked(signed() | changes)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://sns.eu-west-1.amazonaws.com.evil.example/c.pem",
+        "https://evil.example/sns.eu-west-1.amazonaws.com/c.pem",
+        "http://sns.eu-west-1.amazonaws.com/c.pem",
+        "https://sns.eu-west-1.amazonaws.com@evil.example/c.pem",
+        "https://sns.eu-west-1.amazonaws.com:8443/c.pem",
+        "https://s3.eu-west-1.amazonaws.com/c.pem",
+        "file:///etc/passwd",
+        "",
+    ],
+)
+async def test_certificates_of_others_are_not_fetched(url: str) -> None:
+    with pytest.raises(MailsiftError, match="receiver_refused"):
+        await asked(signed(SigningCertURL=url))
+    with pytest.raises(MailsiftError, match="receiver_refused"):
+        await asked(signed(Type="SubscriptionConfirmation", Token="t", SubscribeURL=url))
+
+
+@pytest.mark.parametrize("hours", [-25, 25])
+async def test_an_old_message_is_a_replay(hours: int) -> None:
+    stamp = (NOW + timedelta(hours=hours)).isoformat()
+    with pytest.raises(MailsiftError, match="receiver_refused"):
+        await asked(signed(Timestamp=stamp))
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"7", b"{}", b'{"TopicArn": 5}', b"\xff"])
+@pytest.mark.parametrize("sender", SenderKind)
+async def test_rubbish_is_refused_without_asking_anybody(sender: SenderKind, body: bytes) -> None:
+    async def fetch(url: str) -> bytes:
+        raise AssertionError(url)
+
+    with pytest.raises(MailsiftError, match="receiver_refused"):
+        await believe(sender, Posted({}, body), Trust(b"secret", TOPIC, fetch, NOW.timestamp()))
