@@ -89,7 +89,7 @@ def test_it_installs_what_the_lock_says_and_checks_every_hash() -> None:
     installed = next(n for n, words in enumerate(build) if "pip install" in words)
     assert "--require-hashes --requirement requirements.lock" in build[fetched]
     assert fetched < closed < installed
-    assert '".[otel]"' in build[installed]
+    assert '".[mcp,otel]"' in build[installed]
 
 
 def test_the_build_is_given_what_it_copies_and_nothing_else() -> None:
