@@ -43,7 +43,7 @@ SENDER = any_of(
     r"\b(?:return|reply|source|bounce|reverse)[ -]?(?:to[ -]?)?(?:path|address)",
     r"\benvelope\b",
     r"\byour (?:e-?mail |from |return )?address\b",
-    r"\bmail from\b",
+    r"\bmail from\b|\b(?:send|sent|write|wrote) from\b",
     r"\be-?mails? from\b",
     r"\bmessages? from\b",
     r"\bfrom (?:address|domain)\b|\b(?:mailing|writing|sent|coming) from\b|\bused to send\b",
@@ -179,8 +179,11 @@ IP_LITERAL = (
 )
 """An address in a refusal: most often the one that was refused."""
 
-MACHINE = r"\b(?:servers?|hosts?|clients?|machines?|networks?|systems?)\b"
+MACHINE = r"(?<!\bon our )(?<!\bin our )\b(?:servers?|hosts?|clients?|machines?|networks?|systems?)\b"
 """Speaks of computers: doubtful beside a code that should speak of a mailbox."""
+
+A_SERVER = r"\b(?:servers?|hosts?|clients?)\b"
+"""The words among them that other languages borrow for what is not the mailbox."""
 
 _ASKED = "".join(
     f"(?<!{verb} )" for verb in ("try", "tried", "trying", "attempt", "attempted", "wanted", "unable")
@@ -195,6 +198,7 @@ OURS = any_of(
     r"\bsign in\b|\bregister first\b|\bfor you\b",
     r"\byour\b(?! (?:intended|e-?mails?\b(?! a)|mail\b(?! a)|messages?|recipients?|correspondents?"
     r"|contacts?|addressee|address book|delivery|request|typing|spelling|lists?|directory|contacts"
+    r"|help ?desk|support"
     r"|(?:\w+ )?admin(?:istrator)?))",
 )
 """Speaks of what we do or have, or of names in the DNS, but not of our message or of whom it is for."""
@@ -293,7 +297,7 @@ _NO_BOX = rf"\b{_INVALID} {_KIND}{{0,2}}{BOX}\b(?:{ENDS}|{_LAST_NAME})"
 
 _NAMED = rf"(?: (?!{_NOUN}|{DOMAIN_NOT_BOX}\b)[^\s,:;]+(?= (?:is|was|has)\b))?"
 _BOX_INVALID = (
-    rf"\b{BOX}{_NAMED}{_LINK}{{0,6}}:? (?:invalid|not valid|not a valid one|incorrect|unroute?able"
+    rf"\b{BOX}{_NAMED}{_LINK}{{0,6}}:? (?:invalid|not valid|not a valid one|wrong|incorrect|unroute?able"
     rf"|undeliverable|misspelled"
     rf"|deleted|removed|not in use)\b(?! {DOMAIN_NOT_BOX})"
 )
