@@ -8,12 +8,14 @@ import hmac
 import re
 import string
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Final
 from uuid import UUID, uuid4
 
+from mailsift.accounts.doors import Door
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
@@ -25,12 +27,37 @@ from mailsift.storage.sql.keys import KeyRow, NewKey
 _REMEMBERED, _REMEMBERED_SECONDS = 4096, 30.0
 LONGEST_OVERLAP = 7 * 86_400.0
 DAY = 86_400.0
-PREFIX = "svc_key_"
-TEST_PREFIX = "svc_test_"
-"""Of a key that opens the account's test account: nobody is asked, and nothing mixes with the account."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyKind:
+    """What a key is for, which its first letters tell.
+
+    Attributes:
+        test: it opens the account's test account: nobody is asked, and nothing mixes with the account.
+        door: it opens this door and nothing else; None: /v1.
+    """
+
+    test: bool = False
+    door: Door | None = None
+
+    @property
+    def prefix(self) -> str:
+        """What its keys begin with."""
+        if self.door is None:
+            return "svc_test_" if self.test else "svc_key_"
+        return f"svc_{self.door}_{'test_' if self.test else ''}"
+
+
+ORDINARY: Final = KeyKind()
+KINDS: Final[Mapping[str, KeyKind]] = {
+    kind.prefix: kind
+    for kind in (KeyKind(test=test, door=door) for door in (None, *Door) for test in (False, True))
+}
+"""By prefix."""
 _DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _RANDOM, _CHECK = 32, 6
-_SHAPE = re.compile(rf"(?:{PREFIX}|{TEST_PREFIX})[0-9A-Za-z]{{{_RANDOM + _CHECK}}}", re.ASCII)
+_SHAPE = re.compile(rf"(?:{'|'.join(KINDS)})[0-9A-Za-z]{{{_RANDOM + _CHECK}}}", re.ASCII)
 _SHORTEST_PEPPER = 16
 
 
@@ -44,15 +71,20 @@ class Scope(StrEnum):
     WEBHOOKS_WRITE = "webhooks:write"
 
 
+DOOR_SCOPES: Final = (Scope.VALIDATE, Scope.JOBS_READ, Scope.JOBS_WRITE)
+"""What there is to do behind a door."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the key and its account; `test`: it is the test account of one."""
+    """Who asks: the key and its account; `test`: it is the test account of one; `door`: all the key opens."""
 
     key_id: UUID
     account_id: AccountId
     scopes: frozenset[str]
     expires_at: datetime | None
     test: bool = False
+    door: Door | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +126,7 @@ class KeyService:
         name: str = "",
         scopes: Sequence[Scope] = (),
         lifetime: float = 0.0,
-        test: bool = False,
+        kind: KeyKind = ORDINARY,
     ) -> Minted:
         """Make a key.
 
@@ -103,11 +135,13 @@ class KeyService:
             name: what people call it.
             scopes: what it may do; none = everything.
             lifetime: seconds; 0 = for ever.
-            test: of the account's test account.
+            kind: what it is for; behind a door there is no more to do than DOOR_SCOPES.
         """
+        there: Sequence[Scope] = DOOR_SCOPES if kind.door else tuple(Scope)
+        may = tuple(scope for scope in there if scope in (scopes or there))
         async with self._database.begin() as connection:
-            owner = await accounts.ensure_test_account(connection, account_id) if test else account_id
-            return await self._mint(connection, owner, name, tuple(scopes or Scope), lifetime, test=test)
+            owner = await accounts.ensure_test_account(connection, account_id) if kind.test else account_id
+            return await self._mint(connection, owner, name, may, lifetime, kind)
 
     async def test_account(self, account_id: AccountId) -> AccountId:
         """Return the account's test account, made when it is new."""
@@ -143,8 +177,8 @@ class KeyService:
             if old is None:
                 raise _not_found()
             lifetime = (old.expires_at - old.created_at).total_seconds() if old.expires_at else 0.0
-            test = old.hint.startswith(TEST_PREFIX)
-            minted = await self._mint(connection, old.account_id, old.name, old.scopes, lifetime, test=test)
+            kind = kind_of(old.hint)
+            minted = await self._mint(connection, old.account_id, old.name, old.scopes, lifetime, kind)
             if not await keys.succeed(
                 connection, account_id, key_id, successor=minted.row.id, overlap=overlap
             ):
@@ -169,9 +203,9 @@ class KeyService:
             found = await keys.find(connection, wanted)
         if found is None or not any(hmac.compare_digest(found[1], one) for one in wanted):
             return None
-        row = found[0]
-        test = secret.startswith(TEST_PREFIX)
-        caller = Caller(row.id, AccountId(row.account_id), frozenset(row.scopes), row.expires_at, test)
+        row, kind = found[0], kind_of(secret)
+        may = frozenset(row.scopes)
+        caller = Caller(row.id, AccountId(row.account_id), may, row.expires_at, kind.test, kind.door)
         self._remember(self._name(secret), caller)
         self._touch(row.id)
         return caller
@@ -187,10 +221,9 @@ class KeyService:
         name: str,
         scopes: Sequence[str],
         lifetime: float,
-        *,
-        test: bool,
+        kind: KeyKind,
     ) -> Minted:
-        secret, pepper = new_key(self._choose, TEST_PREFIX if test else PREFIX), self._peppers[0]
+        secret, pepper = new_key(self._choose, kind), self._peppers[0]
         new = NewKey(
             id=uuid4(),
             account_id=account_id,
@@ -251,14 +284,14 @@ class Pepper:
     secret: bytes
 
 
-def new_key(choose: Callable[[str], str], prefix: str = PREFIX) -> str:
+def new_key(choose: Callable[[str], str], kind: KeyKind = ORDINARY) -> str:
     """Make a key: prefix, 32 random base62 digits (190 bits) and 6 of CRC-32 over both.
 
     Args:
         choose: picks one character of a text; `secrets.choice`.
-        prefix: PREFIX or TEST_PREFIX.
+        kind: what it is for.
     """
-    body = prefix + "".join(choose(_DIGITS) for _ in range(_RANDOM))
+    body = kind.prefix + "".join(choose(_DIGITS) for _ in range(_RANDOM))
     return body + _checksum(body)
 
 
@@ -269,9 +302,14 @@ def is_key(text: str) -> bool:
 
 def hint(key: str) -> str:
     """Return what may be shown of a key."""
-    prefix = TEST_PREFIX if key.startswith(TEST_PREFIX) else PREFIX
+    prefix = kind_of(key).prefix
     body = key[len(prefix) : -_CHECK]
     return f"{prefix}{body[:4]}…{body[-4:]}"
+
+
+def kind_of(key: str) -> KeyKind:
+    """Return the kind of a key, or of the key whose hint this is."""
+    return KINDS[key[: key.rindex("_") + 1]]
 
 
 def hashed(key: str, pepper: Pepper) -> bytes:

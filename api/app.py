@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
 
-from mailsift.api import health, pages, v1
+from mailsift.api import doors, health, pages, v1
 from mailsift.api.http import errors
 from mailsift.api.http.compression import CompressionMiddleware
 from mailsift.api.http.middleware import RequestMiddleware
@@ -18,6 +20,7 @@ from mailsift.api.pages import ops
 from mailsift.api.pages.page import error_page, load_theme
 from mailsift.api.parts import ApiParts
 from mailsift.api.v1 import outcomes
+from mailsift.pipeline.errors import MailsiftError
 
 _ABOUT: Final = (
     "Send a list of addresses; every address comes back with a verdict, a score and the reason. Every answer"
@@ -42,14 +45,28 @@ def create_app(parts: ApiParts) -> FastAPI:
     app.state.theme = load_theme()
     # Not included: then every request would pass through a router more, and the first one would wait until
     # models are made anew that the routes have already.
-    routers = (*v1.ROUTERS, health.router, mcp.router, *pages.ROUTERS, *ops.ROUTERS)
+    opened = [doors.DOORS[door].router for door in parts.doors]
+    routers = (*v1.ROUTERS, *opened, health.router, mcp.router, *pages.ROUTERS, *ops.ROUTERS)
     app.router.routes.extend(route for router in routers for route in router.routes)
     large = dict.fromkeys((("POST", "/v1/bulk/jobs"), ("POST", "/lists")), parts.max_bytes + _FORM_OVERHEAD)
+    large |= {place: min(most, parts.max_bytes) + _FORM_OVERHEAD for place, most in doors.large(parts.doors)}
     large["POST", mcp.PATH] = MCP_BYTES
     large["POST", "/v1/outcomes"] = outcomes.MOST_BYTES
     large["POST", "/receivers/"] = outcomes.WEBHOOK_BYTES
     app.add_middleware(CompressionMiddleware)
-    app.add_middleware(RequestMiddleware, large=large)  # around the one before
-    errors.install_error_handlers(app, error_page)
+    app.add_middleware(RequestMiddleware, large=large, is_door=doors.is_door)  # around the one before
+    errors.install_error_handlers(app, _shown_by(doors.error_shape(parts.doors), error_page))
     app.openapi = lambda: build_openapi(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app
+
+
+def _shown_by(*pages: errors.ErrorPage) -> errors.ErrorPage:
+    """Return what asks these one after the other to show an error."""
+
+    def show(
+        request: Request, error: MailsiftError, status: int, headers: Mapping[str, str]
+    ) -> Response | None:
+        shown = (page(request, error, status, headers) for page in pages)
+        return next((answer for answer in shown if answer is not None), None)
+
+    return show

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from mailsift.accounts.budgets import Budget
+from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import KeyService
 from mailsift.accounts.service import People
 from mailsift.accounts.usage import UsageMeter
@@ -48,6 +49,7 @@ class ApiParts:
         ready: raises a MailsiftError when a server that is needed does not answer.
         clock: seconds since the epoch.
         max_bytes: what an uploaded list may have.
+        doors: the doors that are open.
     """
 
     authenticator: Authenticator
@@ -69,6 +71,7 @@ class ApiParts:
     ready: Callable[[], Awaitable[None]]
     clock: Clock
     max_bytes: int
+    doors: tuple[Door, ...]
 
 
 def parts_of(request: Request) -> ApiParts:

@@ -230,6 +230,19 @@ class JobService:
             waiting = await chunks.waits(connection, job_id)
         return view_of(row, waiting, time_left=(await self._forecasts.of([row])).get(row["id"]))
 
+    async def numbered(self, account_id: AccountId, number: int) -> JobId:
+        """Return the account's job with this number (mailsift.storage.sql.jobs.number_of).
+
+        Raises:
+            MailsiftError: `job_not_found`.
+        """
+        if 0 <= number < 1 << jobs.NUMBER_BITS:
+            async with self._database.begin() as connection:
+                found = await jobs.numbered(connection, account_id, number)
+            if found is not None:
+                return JobId(found)
+        raise MailsiftError("job_not_found", "There is no such job.")
+
     async def page(
         self,
         account_id: AccountId,

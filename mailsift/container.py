@@ -698,6 +698,7 @@ class Container:
             keys=self.keys,
             limit=self.rate_limit,
             requests_per_minute=self.settings.requests_per_minute,
+            rb_key=self.settings.rb_key,
         )
         return ApiParts(
             authenticator=authenticator,
@@ -719,6 +720,7 @@ class Container:
             ready=self._check_schema,
             clock=self.clock,
             max_bytes=self.settings.max_bytes,
+            doors=self.settings.doors,
         )
 
     async def _check_schema(self) -> None:

@@ -155,10 +155,10 @@ LONGEST: Final = 2_000
 """Characters that are kept of a text."""
 
 _DEEPEST: Final = 6
-_SECRET: Final = re.compile(r"(?:svc_key_|svc_test_|whsec_)[^\s\"'<>,;]*", re.IGNORECASE)
+_SECRET: Final = re.compile(r"(?:svc_[a-z]+_|whsec_)[^\s\"'<>,;]*", re.IGNORECASE)
 _AT: Final = re.compile(r"[@\uff20\ufe6b]|%(?:25)*40")
 """The sign, of another width, percent-encoded once or more."""
-_SIGNS: Final = ("@", "%", "\uff20", "\ufe6b", "svc_key_", "svc_test_", "whsec_")
+_SIGNS: Final = ("@", "%", "\uff20", "\ufe6b", "svc_", "whsec_")
 """No text without one of these is changed."""
 _QUOTED: Final = re.compile(rf'"[^"]{{0,80}}"(?:{_AT.pattern})\S*')
 _WORD: Final = re.compile(r"[^\s<>\"]+")

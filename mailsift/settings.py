@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from mailsift.accounts.doors import Door
 from mailsift.events.mail import parse_relay
 from mailsift.events.webhook_url import split_hosts
 from mailsift.pipeline.errors import MailsiftError
@@ -82,6 +83,7 @@ Endpoints = Annotated[
     tuple[Annotated[str, BeforeValidator(_endpoint)], ...], NoDecode, BeforeValidator(_split)
 ]
 Hosts = Annotated[tuple[Annotated[str, AfterValidator(_own_host)], ...], NoDecode, BeforeValidator(_split)]
+Doors = Annotated[tuple[Door, ...], NoDecode, BeforeValidator(_split)]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Delays = Annotated[
     tuple[Annotated[float, Field(gt=0)], ...], NoDecode, BeforeValidator(_split), Field(min_length=1)
@@ -193,6 +195,14 @@ class Settings(BaseSettings):
         default=1_000,
         ge=0,
         description="addresses a key may have checked over MCP in a day; 0: no tools for assistants",
+    doors: Doors = Field(
+        default=(),
+        description="whose clients may use their own API here: emailable, kickbox, neverbounce, reacher, "
+        "zerobounce; unset: nobody's",
+    )
+    rb_key: bool = Field(
+        default=False,
+        description="take the key from X-RB-Key, too, where a request has no Authorization",
     )
     webhook_allow_http: bool = Field(
         default=False, description="webhooks may use plain HTTP and any port; for tests only"

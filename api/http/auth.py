@@ -8,14 +8,17 @@ from typing import Annotated, Final
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 
+from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import Caller, KeyService, Scope, mark_of
 from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import check_query
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.redis.rate_limit import RateLimit, Ruling, Zone
 
 TEST_HEADER: Final = {"Mailsift-Mode": "test"}
 """In every answer to a test key."""
 REALM: Final = 'Bearer realm="mailsift"'
+RB_KEY: Final = "X-RB-Key"
 _FAILURES: Final = Zone("failures", quota=300, window=60)  # keys nobody has, from one address
 # Documents the scheme in OpenAPI; reading the header is ours, so that every refusal looks the same.
 _SCHEME = HTTPBearer(
@@ -31,36 +34,51 @@ class Authenticator:
         keys: knows who a key belongs to.
         limit: counts.
         requests_per_minute: of one account.
+        rb_key: the key may come in X-RB-Key, where there is no Authorization.
     """
 
-    def __init__(self, *, keys: KeyService, limit: RateLimit, requests_per_minute: int) -> None:
+    def __init__(
+        self, *, keys: KeyService, limit: RateLimit, requests_per_minute: int, rb_key: bool = False
+    ) -> None:
         self._keys = keys
         self._limit = limit
+        self._rb_key = rb_key
         self._requests = Zone("requests", quota=requests_per_minute, window=60)
 
     async def authenticate(self, request: Request, scope: Scope | None = None) -> Caller:
-        """Return the caller, who has this scope.
+        """Return the caller of an operation under /v1.
+
+        Raises:
+            MailsiftError: `unauthorized`, `insufficient_scope`, `rate_limited`, `bad_request`.
+        """
+        return await self.admit(request, self._secret(request), scope)
+
+    async def admit(self, request: Request, secret: str, scope: Scope | None, *, door: Door | None = None) -> Caller:
+        """Return who comes with this key; each opens what it is for, /v1 or one door.
 
         Raises:
             MailsiftError: `unauthorized`, `insufficient_scope`, `rate_limited`.
         """
-        secret = _bearer(request)
+        caller = await self._identified(request, secret, door)
+        if scope and scope.value not in caller.scopes:
+            text = f"This key lacks the scope {scope.value}."
+            header = f'{REALM}, error="insufficient_scope", scope="{scope.value}"'
+            raise RefusedError("insufficient_scope", text, {"WWW-Authenticate": header})
+        return caller
+
+    async def _identified(self, request: Request, secret: str, door: Door | None) -> Caller:
         caller = self._keys.remembered(secret)
         ruling = await self._count(caller) if caller else None
-        if caller is None or ruling is None or ruling.marked:
+        if caller is None or ruling is None or ruling.marked or caller.door is not door:
             # without Redis a revoked key's mark cannot be seen, so the database is asked every time
             caller = await self._keys.find(secret)
-            if caller is None:
-                raise await self._refusal(request)
+            if caller is None or caller.door is not door:
+                raise await self._refusal(request, secret, door)
             ruling = await self._count(caller)
         request.scope["caller"] = caller
         request.state.limit_headers = dict(TEST_HEADER) if caller.test else {}
         if ruling is not None:
             self._apply_limit(request, ruling)
-        if scope and scope.value not in caller.scopes:
-            text = f"This key lacks the scope {scope.value}."
-            header = f'{REALM}, error="insufficient_scope", scope="{scope.value}"'
-            raise RefusedError("insufficient_scope", text, {"WWW-Authenticate": header})
         return caller
 
     async def charge(self, request: Request, caller: Caller, units: int) -> None:
@@ -83,15 +101,25 @@ class Authenticator:
         if not ruling.allowed:
             raise quota_error(ruling, headers)
 
-    async def _refusal(self, request: Request) -> RefusedError:
+    def _secret(self, request: Request) -> str:
+        """Return the key a request carries, "" when it carries none."""
+        found = request.headers.getlist(RB_KEY) if self._rb_key else []
+        if not found:
+            return _bearer(request)
+        if len(found) > 1 or "authorization" in request.headers:
+            raise MailsiftError("bad_request", f"A request has one key: in Authorization or in {RB_KEY}.")
+        return found[0].strip()
+
+    async def _refusal(self, request: Request, secret: str, door: Door | None) -> RefusedError:
         """Refuse; the same for keys malformed, unknown, revoked and expired."""
         peer = request.client.host if request.client else ""
         ruling = await self._limit.take(_FAILURES, peer)
         if ruling is not None and not ruling.allowed:
             return quota_error(ruling, limit_headers(_FAILURES, ruling))
-        text = "A valid API key is needed: Authorization: Bearer svc_key_..."
+        which = f"one made for clients of {NAMES[door]}." if door else "Authorization: Bearer svc_key_..."
+        text = f"A valid API key is needed: {which}"
         # who brought no key is told no error (RFC 6750, section 3.1)
-        challenge = f'{REALM}, error="invalid_token"' if _bearer(request) else REALM
+        challenge = f'{REALM}, error="invalid_token"' if secret else REALM
         return RefusedError("unauthorized", text, {"WWW-Authenticate": challenge})
 
 

@@ -223,7 +223,7 @@ _WITH_ID: Final = frozenset({"internal_error", "blob_store_failed", "storage_ful
 
 
 ErrorPage = Callable[[Request, MailsiftError, int, Mapping[str, str]], Response | None]
-"""Shows an error to a person who looks at a page; None for everybody else."""
+"""Shows an error to who does not read our JSON, a person or a client of another service; None for others."""
 
 
 def error_response(

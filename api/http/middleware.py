@@ -6,7 +6,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import structlog
@@ -25,8 +25,9 @@ BODY_BYTES: Final = 64 * 1024
 """What a body may have where nothing else is said."""
 
 _KEY_IN_QUERY: Final = re.compile(
-    rb"svc_(?:key|test)_|(?:^|&)(?:api[_-]?key|access_token|authorization)=", re.IGNORECASE
+    rb"svc_[a-z]+_|(?:^|&)(?:api[_-]?key|access_token|authorization)=", re.IGNORECASE
 )
+_OUR_KEY_IN_QUERY: Final = re.compile(rb"svc_(?:key|test)_", re.IGNORECASE)
 _REQUEST_ID: Final = re.compile(r"(?:req_)?[A-Za-z0-9.-]{8,64}")
 """What is taken over from the caller, e.g. from a proxy in front; it cannot hold an address or a key."""
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -43,10 +44,14 @@ class RequestMiddleware:
         app: what it guards.
         large: most bytes of the bodies of (method, path) that take more than BODY_BYTES; a path that ends
             with a slash stands for all that lie directly below it.
+        is_door: tells of a path whether other services' clients send their key in its URL.
     """
 
-    def __init__(self, app: ASGIApp, large: Mapping[tuple[str, str], int]) -> None:
+    def __init__(
+        self, app: ASGIApp, large: Mapping[tuple[str, str], int], is_door: Callable[[str], bool]
+    ) -> None:
         self._app = app
+        self._is_door = is_door
         self._large = large
         self._log = _log.bind()  # once: to find out how to log takes as long as to log
 
@@ -60,7 +65,7 @@ class RequestMiddleware:
             bound_contextvars(**exchange.ids),
             open_span("request", exchange.ids, parent=exchange.parent) as span,
         ):
-            refusal = exchange.refusal()
+            refusal = exchange.refusal(self._is_door)
             if refusal is not None:
                 await exchange.answer(refusal)
             else:
@@ -110,9 +115,12 @@ class _Exchange:
         if found := _TRACEPARENT.fullmatch(self.parent):
             self.ids["trace"] = found[1]
 
-    def refusal(self) -> MailsiftError | None:
+    def refusal(self, is_door: Callable[[str], bool]) -> MailsiftError | None:
         """Say why the request goes no further, if it does not."""
-        if _KEY_IN_QUERY.search(self._scope["query_string"]):
+        query = self._scope["query_string"]
+        if _KEY_IN_QUERY.search(query) and (
+            _OUR_KEY_IN_QUERY.search(query) or not is_door(self._scope["path"])
+        ):
             text = "A key belongs in the Authorization header, never in a URL: this one should be revoked."
             return MailsiftError("key_in_query", text)
         names = [name for name, _ in self._scope["headers"]]

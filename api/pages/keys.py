@@ -11,12 +11,13 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from mailsift.accounts.keys import DAY, Minted, Scope
+from mailsift.accounts.doors import NAMES, Door
+from mailsift.accounts.keys import DAY, KeyKind, Minted, Scope
 from mailsift.accounts.people import Visitor
 from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, text
 from mailsift.api.pages.page import now_of, render, see
 from mailsift.api.pages.visitor import Member, Reader
-from mailsift.api.parts import parts_of
+from mailsift.api.parts import ApiParts, parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.sql.keys import KeyRow
 
@@ -82,6 +83,7 @@ async def new(request: Request, _: Member) -> Response:
 async def create(request: Request, visitor: Member) -> Response:
     """Make a key and show it, this once."""
     form, parts = await read_form(request), parts_of(request)
+    opened = [door.value for door in parts.doors]
     name, lifetime = text(form, "name", most=80), choice(form, "lifetime", LIFETIMES)
     chosen = [str(scope) for scope in form.getlist("scope") if scope in SCOPES]
     if not chosen:
@@ -92,7 +94,7 @@ async def create(request: Request, visitor: Member) -> Response:
         name=name,
         scopes=[Scope(scope) for scope in chosen],
         lifetime=int(lifetime) * DAY,
-        test="test" in form,
+        kind=KeyKind(test="test" in form, door=Door(door) if (door := form.get("door")) in opened else None),
     )
     await parts.people.members.note(
         visitor, "key.create", minted.row.hint, name=name, scopes=chosen, ends=LIFETIMES[lifetime].lower()
@@ -170,8 +172,15 @@ def _form(
         chosen=chosen,
         scopes=SCOPES,
         lifetimes=list(LIFETIMES.items()),
+        doors=_purposes(parts_of(request)),
         error=error,
     )
+
+
+def _purposes(parts: ApiParts) -> list[tuple[str, str]]:
+    """Return what a key may be for, as choices."""
+    doors = ((door.value, f"Clients of {NAMES[door]}") for door in parts.doors)
+    return [("", "Programs that use Mailsift's own API"), *doors]
 
 
 def _rolling(request: Request, key: KeyRow) -> Response:

@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mailsift.accounts.keys import DAY, LONGEST_OVERLAP, Minted, Scope
+from mailsift.accounts.doors import Door
+from mailsift.accounts.keys import DAY, LONGEST_OVERLAP, KeyKind, Minted, Scope
 from mailsift.cli.progress import PLAIN, console, shortened
 from mailsift.container import Container, open_container
 from mailsift.jobs.views import AccountId
@@ -48,7 +49,7 @@ def _with_keys(account: str, work: Callable[[Container, AccountId], Awaitable[T]
 
 
 @keys_app.command("create")
-def create(
+def create(  # noqa: PLR0913 - options of a command
     *,
     account: AccountOption,
     name: Annotated[str, typer.Option(help="What to call the key.")] = "",
@@ -59,13 +60,21 @@ def create(
     test: Annotated[
         bool, typer.Option("--test", help="A key of test mode: nobody is asked, nothing is counted.")
     ] = False,
+    door: Annotated[
+        Door | None,
+        typer.Option(help="A key for the clients of this service, where MAILSIFT_DOORS names it."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a key and show it, this once."""
 
     async def make(container: Container, account_id: AccountId) -> Minted:
         return await container.keys.create(
-            account_id, name=name, scopes=scopes or (), lifetime=days * DAY, test=test
+            account_id,
+            name=name,
+            scopes=scopes or (),
+            lifetime=days * DAY,
+            kind=KeyKind(test=test, door=door),
         )
 
     _show_new(_with_keys(account, make), as_json=as_json)

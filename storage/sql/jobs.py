@@ -429,6 +429,28 @@ async def owned(connection: Connection, account_id: UUID, job_id: UUID) -> Row:
     return row
 
 
+NUMBER_BITS: Final = 52
+"""Of an id that make its number: random ones, and few enough for JavaScript."""
+
+_DIGITS = f"right(replace(CAST(id AS text), '-', ''), {NUMBER_BITS // 4})"
+_NUMBERED = text(f"""
+    SELECT id FROM job
+    WHERE account_id = :account_id AND ('x' || {_DIGITS})::bit({NUMBER_BITS})::bigint = :number
+    ORDER BY created_at DESC LIMIT 1
+""")  # noqa: S608 - lengths
+
+
+def number_of(job_id: UUID) -> int:
+    """Return the number of a job, for those who know no other ids; within an account it is its own."""
+    return job_id.int & ((1 << NUMBER_BITS) - 1)
+
+
+async def numbered(connection: Connection, account_id: UUID, number: int) -> UUID | None:
+    """Return the account's job with this number."""
+    values = {"account_id": account_id, "number": number}
+    return (await connection.execute(_NUMBERED, values)).scalar_one_or_none()
+
+
 async def newest(
     connection: Connection,
     account_id: UUID,

@@ -10,7 +10,7 @@ import httpx
 import polars as pl
 import pytest
 
-from mailsift.accounts.keys import is_key
+from mailsift.accounts.keys import KeyKind, is_key
 from mailsift.container import open_container
 from mailsift.pipeline.scripted import ADDRESSES
 from mailsift.pipeline.verdict import Result
@@ -37,7 +37,7 @@ def settings(settings: Settings) -> Settings:
 async def test_key(api: Api, account: str) -> str:
     async with open_container(api.settings) as container:
         owner = await container.jobs.account(account)
-        return (await container.keys.create(owner, test=True)).secret
+        return (await container.keys.create(owner, kind=KeyKind(test=True))).secret
 
 
 test_key.__test__ = False  # type: ignore[attr-defined]

@@ -1,0 +1,61 @@
+"""Doors for the clients of other services: their paths, parameters, answers and errors over our own parts.
+
+A door is closed unless the operator opens it (MAILSIFT_DOORS). Each is a table of codes, functions that shape
+answers, and thin routes over what /v1 asks, too. What every code means is in docs/compatibility.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from fastapi import Request
+from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
+
+from mailsift.accounts.doors import Door
+from mailsift.api.doors import emailable, kickbox, neverbounce, reacher, zerobounce
+from mailsift.api.doors.entry import VendorDoor
+from mailsift.api.http.errors import ErrorPage
+from mailsift.pipeline.errors import MailsiftError
+
+DOORS: Final[Mapping[Door, VendorDoor]] = {
+    one.entry.door: one
+    for one in (emailable.DOOR, kickbox.DOOR, neverbounce.DOOR, reacher.DOOR, zerobounce.DOOR)
+}
+
+
+def is_door(path: str) -> bool:
+    """Tell whether a path is one of a door, open or not."""
+    return any(_has(door, path) for door in DOORS.values())
+
+
+def _has(door: VendorDoor, path: str) -> bool:
+    return any(
+        isinstance(route, APIRoute) and route.path_regex.match(path) is not None
+        for route in door.router.routes
+    )
+
+
+def large(opened: Iterable[Door]) -> Iterator[tuple[tuple[str, str], int]]:
+    """Yield what takes large bodies, and how large ones."""
+    for door in opened:
+        yield from DOORS[door].large.items()
+
+
+def error_shape(opened: Iterable[Door]) -> ErrorPage:
+    """Return what tells a door's clients of errors as their own service would."""
+    doors = [DOORS[door] for door in opened]
+
+    def shape(
+        request: Request, error: MailsiftError, status: int, headers: Mapping[str, str]
+    ) -> Response | None:
+        path = request.url.path
+        door = next((one for one in doors if _has(one, path)), None)
+        if door is None:
+            return None
+        shown = door.show(path, error, status)
+        kept = {name: value for name, value in headers.items() if name != "WWW-Authenticate"}
+        return JSONResponse(shown.content, shown.status, kept)
+
+    return shape

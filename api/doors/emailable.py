@@ -1,0 +1,174 @@
+"""Emailable's API, version 1, for its clients: single addresses, batches and the account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from mailsift.accounts.doors import Door
+from mailsift.accounts.keys import Scope
+from mailsift.api.doors.codes import CodeTable, meant_address, split_address
+from mailsift.api.doors.entry import (
+    LIST_BYTES,
+    UNLIMITED,
+    Entry,
+    KeyPlaces,
+    ShownError,
+    VendorDoor,
+    answered,
+    door_router,
+    email_in,
+    number_in,
+    refuse_callback,
+    switch_in,
+)
+from mailsift.api.doors.lists import (
+    JudgedRow,
+    emails_as_lines,
+    get_job,
+    job_options,
+    one_piece,
+    rows_of,
+    submit,
+    tally,
+    text_in,
+)
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.verdict import Result
+from mailsift.storage.states import ENDED
+
+CODES: Final = CodeTable(
+    {
+        Result.DELIVERABLE: ("deliverable", "accepted_email"),
+        Result.PASSED: ("unknown", "no_connect"),
+        Result.CATCH_ALL: ("risky", "low_deliverability"),
+        Result.UNVERIFIABLE: ("unknown", "unavailable_smtp"),
+        Result.DEFERRED: ("unknown", "unavailable_smtp"),
+        Result.NOT_ASKED: ("unknown", "timeout"),
+        Result.PROBE_BLOCKED: ("unknown", "unavailable_smtp"),
+        Result.UNREACHABLE: ("unknown", "no_connect"),
+        Result.DNS_UNAVAILABLE: ("unknown", "unexpected_error"),
+        Result.PROBE_UNAVAILABLE: ("unknown", "no_connect"),
+        Result.MAILBOX_FULL: ("risky", "low_deliverability"),
+        Result.UNKNOWN_SUFFIX: ("unknown", "no_connect"),
+        Result.DISPOSABLE: ("risky", "low_quality"),
+        Result.MAILBOX_DISABLED: ("undeliverable", "rejected_email"),
+        Result.MAILBOX_NOT_FOUND: ("undeliverable", "rejected_email"),
+        Result.NO_MAIL_SERVER: ("undeliverable", "invalid_domain"),
+        Result.NULL_MX: ("undeliverable", "invalid_domain"),
+        Result.UNROUTABLE: ("undeliverable", "invalid_domain"),
+        Result.DOMAIN_NOT_FOUND: ("undeliverable", "invalid_domain"),
+        Result.SYNTAX_ERROR: ("undeliverable", "invalid_email"),
+    },
+    role={Result.DELIVERABLE: ("risky", "low_quality")},
+)
+"""state, reason."""
+
+_STATES: Final = ("deliverable", "undeliverable", "risky", "unknown")
+_MOST: Final = 50_000
+_SECONDS: Final = 10
+_NO_REPLY: Final = frozenset({"noreply", "donotreply"})
+
+_entry: Final = Entry(Door.EMAILABLE, KeyPlaces(params=("api_key", "access_token"), scheme="bearer"))
+_router: Final = door_router()
+
+
+def shape(text: str, verdict: Mapping[str, Any], seconds: float = 0.0) -> dict[str, Any]:
+    """Return what is told of an address; `seconds` is how long that took."""
+    state, reason = CODES.of(verdict)
+    user, domain = split_address(text)
+    return {
+        "accept_all": verdict["catch_all"],
+        "did_you_mean": meant_address(text, verdict) or None,
+        "disposable": verdict["is_disposable"],
+        "domain": domain,
+        "duration": seconds,
+        "email": text,
+        "first_name": None,
+        "free": verdict["is_free"],
+        "full_name": None,
+        "gender": None,
+        "last_name": None,
+        "mailbox_full": verdict["result"] == Result.MAILBOX_FULL,
+        "mx_record": None,
+        "no_reply": user.lower().translate({ord(sign): None for sign in "-_."}) in _NO_REPLY,
+        "reason": reason,
+        "role": verdict["is_role_based"],
+        "score": verdict["score"],
+        "smtp_provider": None,
+        "state": state,
+        "tag": user.partition("+")[2] or None,
+        "user": user,
+    }
+
+
+def show(_: str, error: MailsiftError, status: int) -> ShownError:
+    """Return an error."""
+    return ShownError({"message": error.message}, status)
+
+
+@_router.api_route("/v1/verify", methods=["GET", "POST"])
+async def verify(request: Request) -> Response:
+    """Verify one address; without `smtp` its mail server is not asked."""
+    visit = await _entry.visit(request, Scope.VALIDATE)
+    text = email_in(visit.params)
+    mode = Mode.DEEP if switch_in(visit.params, "smtp", usual=True) else Mode.MEDIUM
+    seconds = number_in(visit.params, "timeout", 5, least=2, most=_SECONDS)
+    verdict = await visit.single.validate(text, visit.options(seconds, mode))
+    return answered(shape(text, verdict, visit.seconds))
+
+
+@_router.get("/v1/account")
+async def account(request: Request) -> Response:
+    """Tell that there is no end of credits; whose account it is, a key does not say."""
+    await _entry.visit(request, Scope.VALIDATE)
+    return answered({"owner_email": "", "available_credits": UNLIMITED})
+
+
+@_router.post("/v1/batch")
+async def create_batch(request: Request) -> Response:
+    """Take a list and start its job."""
+    visit = await _entry.visit(request, Scope.JOBS_WRITE)
+    refuse_callback(visit.params.get("url"))
+    emails = visit.params.get("emails")
+    listed = [one.strip() for one in emails.split(",")] if isinstance(emails, str) else emails
+    lines = emails_as_lines(listed, "emails", most=_MOST)
+    options = job_options(Door.EMAILABLE, "batch", column="email")
+    job_id = await submit(visit, one_piece(lines), options)
+    return answered({"message": "Batch successfully created.", "id": job_id.hex})
+
+
+@_router.get("/v1/batch")
+async def batch_status(request: Request) -> Response:
+    """Tell how far a batch is; when it has ended, or with `partial`, what its addresses came to."""
+    visit = await _entry.visit(request, Scope.JOBS_READ)
+    view = await get_job(visit, text_in(visit.params, "id"))
+    partial = switch_in(visit.params, "partial")
+    if view.state not in ENDED and not (partial and view.processed):
+        text = "Your batch is being processed."
+        return answered({"message": text, "processed": view.processed, "total": view.total})
+    if not view.processed:
+        raise MailsiftError("no_results_yet", view.error_detail or "The batch has no results.")
+    counted = await tally(visit, view, CODES)
+    rows, _ = await rows_of(visit, view, first=0, most=_MOST)
+    states = {state: counted.of(state) for state in _STATES}
+    return answered(
+        {
+            "message": "Batch verification completed.",
+            "id": text_in(visit.params, "id"),
+            "emails": [_shape_row(row) for row in rows],
+            "total_counts": {**states, "processed": counted.rows, "total": view.total},
+            "reason_counts": {reason: counted.of(reason, 1) for _, reason in sorted(CODES.codes)},
+        }
+    )
+
+
+def _shape_row(row: JudgedRow) -> dict[str, Any]:
+    return shape(row.email, row.verdict)
+
+
+DOOR: Final = VendorDoor(_entry, _router, show, {("POST", "/v1/batch"): LIST_BYTES})

@@ -1,0 +1,187 @@
+"""Kickbox's API, version 2, for its clients: single addresses, batches and the balance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from mailsift.accounts.doors import Door
+from mailsift.accounts.keys import Scope
+from mailsift.api.doors.codes import CodeTable, meant_address, split_address
+from mailsift.api.doors.entry import (
+    UNLIMITED,
+    Entry,
+    KeyPlaces,
+    ShownError,
+    VendorDoor,
+    Visit,
+    answered,
+    door_router,
+    email_in,
+    number_in,
+    refuse_callback,
+)
+from mailsift.api.doors.lists import Tally, as_csv, find_job, job_options, mean_score, submit, tally
+from mailsift.api.http.responses import iso_utc
+from mailsift.jobs.views import JobView
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.verdict import Result
+from mailsift.storage.sql.jobs import number_of
+from mailsift.storage.states import JobState
+
+CODES: Final = CodeTable(
+    {
+        Result.DELIVERABLE: ("deliverable", "accepted_email"),
+        Result.PASSED: ("unknown", "no_connect"),
+        Result.CATCH_ALL: ("risky", "low_deliverability"),
+        Result.UNVERIFIABLE: ("unknown", "unavailable_smtp"),
+        Result.DEFERRED: ("unknown", "unavailable_smtp"),
+        Result.NOT_ASKED: ("unknown", "timeout"),
+        Result.PROBE_BLOCKED: ("unknown", "unavailable_smtp"),
+        Result.UNREACHABLE: ("unknown", "no_connect"),
+        Result.DNS_UNAVAILABLE: ("unknown", "unexpected_error"),
+        Result.PROBE_UNAVAILABLE: ("unknown", "no_connect"),
+        Result.MAILBOX_FULL: ("risky", "low_deliverability"),
+        Result.UNKNOWN_SUFFIX: ("unknown", "no_connect"),
+        Result.DISPOSABLE: ("risky", "low_quality"),
+        Result.MAILBOX_DISABLED: ("undeliverable", "rejected_email"),
+        Result.MAILBOX_NOT_FOUND: ("undeliverable", "rejected_email"),
+        Result.NO_MAIL_SERVER: ("undeliverable", "invalid_domain"),
+        Result.NULL_MX: ("undeliverable", "invalid_domain"),
+        Result.UNROUTABLE: ("undeliverable", "invalid_domain"),
+        Result.DOMAIN_NOT_FOUND: ("undeliverable", "invalid_domain"),
+        Result.SYNTAX_ERROR: ("undeliverable", "invalid_email"),
+    },
+    role={Result.DELIVERABLE: ("risky", "low_quality")},
+)
+"""result, reason."""
+
+_CLASSES: Final = ("deliverable", "undeliverable", "risky", "unknown")
+_MOST_MS: Final = 30_000
+_BATCH: Final = "/v2/verify-batch"
+_STATUS: Final[Mapping[JobState, str]] = {
+    JobState.UPLOADING: "starting",
+    JobState.INTAKE: "starting",
+    JobState.QUEUED: "starting",
+    JobState.RUNNING: "processing",
+    JobState.PAUSED: "processing",
+    JobState.FINALIZING: "processing",
+    JobState.COMPLETED: "completed",
+    JobState.FAILED: "failed",
+    JobState.CANCELLED: "failed",
+}
+_DONE: Final[Mapping[str, Any]] = {"success": True, "message": None}
+
+_entry: Final = Entry(Door.KICKBOX, KeyPlaces(params=("apikey",), scheme="token"))
+_router: Final = door_router()
+
+
+def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is told of an address."""
+    result, reason = CODES.of(verdict)
+    user, domain = split_address(text.lower())
+    return {
+        "result": result,
+        "reason": reason,
+        "role": verdict["is_role_based"],
+        "free": verdict["is_free"],
+        "disposable": verdict["is_disposable"],
+        "accept_all": verdict["catch_all"],
+        "did_you_mean": meant_address(text, verdict) or None,
+        "sendex": verdict["score"] / 100,
+        "email": text.lower(),
+        "user": user,
+        "domain": domain,
+        **_DONE,
+    }
+
+
+def show(_: str, error: MailsiftError, status: int) -> ShownError:
+    """Return an error; a key that opens nothing is a 403 there."""
+    return ShownError({"message": error.message, "success": False}, 403 if status == 401 else status)
+
+
+def _told(visit: Visit, content: Mapping[str, Any]) -> Response:
+    response = answered(content)
+    response.headers["X-Kickbox-Balance"] = str(UNLIMITED)
+    response.headers["X-Kickbox-Response-Time"] = str(round(visit.seconds * 1000))
+    return response
+
+
+@_router.get("/v2/verify")
+async def verify(request: Request) -> Response:
+    """Verify one address."""
+    visit = await _entry.visit(request, Scope.VALIDATE)
+    text = email_in(visit.params)
+    seconds = number_in(visit.params, "timeout", 6_000, least=100, most=_MOST_MS) / 1000
+    return _told(visit, shape(text, await visit.single.validate(text, visit.options(seconds))))
+
+
+@_router.get("/v2/balance")
+async def balance(request: Request) -> Response:
+    """Tell that there is no end of credits."""
+    visit = await _entry.visit(request, Scope.VALIDATE)
+    return _told(visit, {"balance": UNLIMITED, **_DONE})
+
+
+@_router.put(_BATCH)
+async def verify_batch(request: Request) -> Response:
+    """Take a list, one address a line or a CSV file, and start its job."""
+    visit = await _entry.visit(request, Scope.JOBS_WRITE, dict(request.query_params))
+    refuse_callback(request.headers.get("x-kickbox-callback"))
+    options = job_options(Door.KICKBOX, request.headers.get("x-kickbox-filename") or "batch.csv")
+    job_id = await submit(visit, request.stream(), options)
+    return _told(visit, {"id": number_of(job_id), **_DONE})
+
+
+@_router.get(f"{_BATCH}/{{number:int}}")
+async def batch_status(request: Request, number: int) -> Response:
+    """Tell how far a batch is, and where its results are."""
+    visit = await _entry.visit(request, Scope.JOBS_READ)
+    view = await find_job(visit, number)
+    counted = await tally(visit, view, CODES)
+    told = {
+        "id": number,
+        "name": view.name,
+        "status": _STATUS[view.state],
+        "created_at": iso_utc(view.created_at),
+        "error": view.error_detail or None,
+        "duration": _duration(view),
+        **_progress(view, counted),
+    }
+    if view.state is JobState.COMPLETED:
+        stats = {"sendex": await mean_score(visit, view) / 100, "addresses": counted.rows}
+        told["stats"] = _classes(counted) | stats
+        told["download_url"] = str(request.url_for("kickbox_results", number=number))
+    return _told(visit, {**told, **_DONE})
+
+
+def _classes(counted: Tally) -> dict[str, Any]:
+    return {name: counted.of(name) for name in _CLASSES}
+
+
+def _progress(view: JobView, counted: Tally) -> dict[str, Any]:
+    if view.state is not JobState.RUNNING:
+        return {}
+    left = {"total": view.total, "unprocessed": max(0, view.total - counted.rows)}
+    return {"progress": _classes(counted) | left}
+
+
+def _duration(view: JobView) -> int:
+    if view.started_at is None or view.finished_at is None:
+        return 0
+    return round((view.finished_at - view.started_at).total_seconds())
+
+
+@_router.get(f"{_BATCH}/{{number:int}}/results", name="kickbox_results")
+async def batch_results(request: Request, number: int) -> Response:
+    """Hand out a batch as CSV; this needs the key, too."""
+    visit = await _entry.visit(request, Scope.JOBS_READ)
+    view = await find_job(visit, number)
+    return await as_csv(visit, view, {"Result": CODES.column(0), "Reason": CODES.column(1)})
+
+
+DOOR: Final = VendorDoor(_entry, _router, show, {("PUT", _BATCH): 1 << 40})

@@ -1,0 +1,303 @@
+"""Lists behind doors: ordinary jobs, with a number for clients that know no other ids."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, Final
+from uuid import UUID
+
+import polars as pl
+from fastapi.responses import Response
+from starlette.datastructures import UploadFile
+
+from mailsift.accounts.doors import Door
+from mailsift.api.doors.codes import Code, CodeTable
+from mailsift.api.doors.entry import Params, Visit, checked_email
+from mailsift.api.http.downloads import Download, PipedWriter, attachment
+from mailsift.api.http.inputs import BROKEN
+from mailsift.api.http.uploads import printable_name
+from mailsift.jobs.columns import (
+    JUDGED_ADDRESS,
+    VERDICT_PREFIX,
+    cell_text,
+    column_id,
+    names_metadata,
+    read_names,
+)
+from mailsift.jobs.results.export import ExportFormat, export
+from mailsift.jobs.results.pages import RowFilter
+from mailsift.jobs.views import JobId, JobOptions, JobView
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.verdict import Result
+from mailsift.storage.states import JobState
+
+CAME_BY: Final = "door"
+"""Member of a job's metadata: the door its list came by."""
+_PIECE: Final = 1 << 20
+_RESULT, _ROLE = f"{VERDICT_PREFIX}result", f"{VERDICT_PREFIX}is_role_based"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """A row with a verdict: the cell that was judged, all cells by name, and the 13 fields."""
+
+    email: str
+    cells: Mapping[str, str]
+    verdict: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many rows were called what; `rows` have a verdict so far."""
+
+    by_code: Mapping[Code, int]
+
+    @property
+    def rows(self) -> int:
+        """How many rows have a verdict."""
+        return sum(self.by_code.values())
+
+    def of(self, word: str, place: int = 0) -> int:
+        """Return how many rows have this word at this place of their code."""
+        return sum(count for code, count in self.by_code.items() if code[place] == word)
+
+
+def job_options(
+    door: Door, name: str, *, column: str = "", kept: Mapping[str, str] | None = None
+) -> JobOptions:
+    """Return the options of a list that came by a door.
+
+    Args:
+        door: by which.
+        name: what the client calls it.
+        column: name or number of the address column; "" to find it.
+        kept: what the door wants to find again with the job.
+    """
+    return JobOptions(
+        column=column, name=printable_name(name), metadata={CAME_BY: door.value, **(kept or {})}
+    )
+
+
+async def submit(visit: Visit, pieces: AsyncIterator[bytes], options: JobOptions) -> JobId:
+    """Start the job of a list.
+
+    Raises:
+        MailsiftError: what JobService.receive raises.
+    """
+    submitted = await visit.parts.jobs.receive(
+        visit.caller.account_id, pieces, options, source_name=options.name
+    )
+    return submitted.job_id
+
+
+async def one_piece(data: bytes) -> AsyncIterator[bytes]:
+    """Give a list that is here already."""
+    yield data
+
+
+async def file_pieces(file: UploadFile) -> AsyncIterator[bytes]:
+    """Give an uploaded file piece by piece."""
+    while data := await file.read(_PIECE):
+        yield data
+
+
+def emails_as_lines(emails: object, name: str, *, most: int) -> bytes:
+    """Write addresses as JSON lines.
+
+    Raises:
+        MailsiftError: `bad_request`: it is no list of texts, or too long a one.
+    """
+    if not isinstance(emails, Sequence) or isinstance(emails, str) or not emails:
+        raise MailsiftError("bad_request", f"`{name}` is a list of addresses.")
+    if len(emails) > most:
+        raise MailsiftError("bad_request", f"`{name}` may have {most:,} addresses.")
+    return as_lines({"email": checked_email(email, name)} for email in emails)
+
+
+def as_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Write rows as JSON lines."""
+    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+
+
+async def find_job(visit: Visit, text: object) -> JobView:
+    """Return the job with this number.
+
+    Raises:
+        MailsiftError: `job_not_found`.
+    """
+    try:
+        number = int(str(text))
+    except ValueError:
+        raise _not_found() from None
+    jobs = visit.parts.jobs
+    return await jobs.get(visit.caller.account_id, await jobs.numbered(visit.caller.account_id, number))
+
+
+async def get_job(visit: Visit, text: object) -> JobView:
+    """Return the job with this id.
+
+    Raises:
+        MailsiftError: `job_not_found`.
+    """
+    try:
+        job_id = JobId(UUID(str(text)))
+    except ValueError:
+        raise _not_found() from None
+    return await visit.parts.jobs.get(visit.caller.account_id, job_id)
+
+
+def text_in(params: Params, name: str) -> str:
+    """Return a parameter as text, "" where there is none."""
+    value = params.get(name)
+    return "" if value is None else str(value)
+
+
+def _not_found() -> MailsiftError:
+    return MailsiftError("job_not_found", "There is no such job.")
+
+
+async def tally(visit: Visit, view: JobView, table: CodeTable) -> Tally:
+    """Count a job's rows by what they are called; of one that runs, as if no address were a role's."""
+    account_id, counts = visit.caller.account_id, dict[Code, int]()
+    try:
+        if view.state is JobState.COMPLETED:
+            async with visit.parts.jobs.results(account_id, view.id) as results:
+                found = await asyncio.to_thread(_count, results)
+        else:
+            breakdown = await visit.parts.jobs.browser.breakdown(account_id, view.id)
+            found = [(Result(one.result), False, one.rows) for one in breakdown.reasons]
+    except MailsiftError as error:
+        if error.code != "no_results_yet":
+            raise
+        found = []
+    for result, role, rows in found:
+        code = table.named(result, role=role)
+        counts[code] = counts.get(code, 0) + rows
+    return Tally(counts)
+
+
+def _count(results: Path) -> list[tuple[Result, bool, int]]:
+    frame = pl.scan_parquet(results, glob=False).group_by(_RESULT, _ROLE).len().collect()
+    return [(Result(result), bool(role), rows) for result, role, rows in frame.iter_rows()]
+
+
+async def rows_of(
+    visit: Visit, view: JobView, *, first: int, most: int, only: pl.Expr | None = None
+) -> tuple[list[JudgedRow], int]:
+    """Return some rows of a job in their order, and how many there are of these.
+
+    Args:
+        visit: whose job.
+        view: the job.
+        first: how many to leave out at the beginning.
+        most: how many at most.
+        only: which rows; None: all.
+
+    Raises:
+        MailsiftError: `no_results_yet`.
+    """
+    account_id = visit.caller.account_id
+    history = await visit.parts.jobs.history(account_id, view.id, runs=0)
+    async with visit.parts.jobs.selection(account_id, view.id, RowFilter()) as found:
+        return await asyncio.to_thread(_read, found.results, history.column, first, most, only)
+
+
+def _read(
+    results: Path, column: str, first: int, most: int, only: pl.Expr | None
+) -> tuple[list[JudgedRow], int]:
+    frame, names = pl.scan_parquet(results, glob=False), read_names(results)
+    schema = frame.collect_schema()
+    if only is not None:
+        frame = frame.filter(only)
+    total = int(frame.select(pl.len()).collect().item())
+    texts = [cell_text(id_, schema[id_]) for id_ in names]
+    ours = [name for name in schema if name not in names]
+    page = frame.select(*texts, *ours).slice(first, most).collect()
+    return [_row(values, names, column) for values in page.iter_rows(named=True)], total
+
+
+def _row(values: Mapping[str, Any], names: dict[str, str], column: str) -> JudgedRow:
+    cells = {name: values[id_] for id_, name in reversed(names.items())}  # of equal names the first is meant
+    verdict = {
+        name.removeprefix(VERDICT_PREFIX): value for name, value in values.items() if name not in names
+    }
+    return JudgedRow(cells.get(column, verdict.get("address", "")), cells, verdict)
+
+
+def first_of_each() -> pl.Expr:
+    """Return which rows are the first with their address; what is no address stays."""
+    address = pl.col(JUDGED_ADDRESS)
+    return address.is_first_distinct() | (address == "")
+
+
+async def as_csv(
+    visit: Visit, view: JobView, columns: Mapping[str, pl.Expr], *, only: pl.Expr | None = None
+) -> Response:
+    """Return a job's rows as CSV: the customer's columns, then these, made safe to open as every CSV of ours.
+
+    Raises:
+        MailsiftError: `no_results_yet`.
+    """
+    async with AsyncExitStack() as stack:
+        jobs = visit.parts.jobs
+        found = await stack.enter_async_context(jobs.selection(visit.caller.account_id, view.id, RowFilter()))
+        writer = PipedWriter(partial(_write_csv, found.results, columns, only))
+        await writer.open()
+        stack.push_async_callback(writer.aclose)
+        headers = {"Content-Disposition": attachment(f"{Path(view.name).stem or 'list'}.csv")}
+        return Download(
+            writer.pieces(), stack.pop_all(), media_type="application/octet-stream", headers=headers
+        )
+
+
+def _write_csv(results: Path, columns: Mapping[str, pl.Expr], only: pl.Expr | None, out: IO[bytes]) -> None:
+    frame, names = pl.scan_parquet(results, glob=False), read_names(results)
+    if only is not None:
+        frame = frame.filter(only)
+    places = range(len(names), len(names) + len(columns))
+    added = [made.alias(column_id(place)) for place, made in zip(places, columns.values(), strict=True)]
+    with TemporaryDirectory() as folder:
+        recoded = Path(folder) / "recoded.parquet"
+        titles = names_metadata([*names.values(), *columns])
+        frame.select(*names, *added).sink_parquet(recoded, metadata=titles, engine="streaming")
+        export(recoded, out, format=ExportFormat.CSV)
+
+
+def supplied_rows(rows: object, name: str, *, most: int) -> list[dict[str, Any]]:
+    """Return rows that were sent as objects, as lists of cells or as bare addresses.
+
+    Raises:
+        MailsiftError: `bad_request`.
+    """
+    if not isinstance(rows, list) or not 1 <= len(rows) <= most:
+        raise MailsiftError("bad_request", f"`{name}` is a list of 1 to {most:,} rows.")
+    made = [_as_row(row) for row in rows]
+    if any(row is None or BROKEN.search(json.dumps(row, ensure_ascii=False)) for row in made):
+        raise MailsiftError("bad_request", f"A row of `{name}` is no object, list or address.")
+    return [row for row in made if row is not None]
+
+
+def _as_row(row: object) -> dict[str, Any] | None:
+    if isinstance(row, str):
+        return {"email": row}
+    if isinstance(row, list):
+        return {str(place): cell for place, cell in enumerate(row)}
+    return row if isinstance(row, dict) else None
+
+
+async def mean_score(visit: Visit, view: JobView) -> float:
+    """Return the mean score of a job's rows."""
+    async with visit.parts.jobs.results(visit.caller.account_id, view.id) as results:
+        return await asyncio.to_thread(_mean_score, results)
+
+
+def _mean_score(results: Path) -> float:
+    score = pl.col(f"{VERDICT_PREFIX}score").mean()
+    return round(pl.scan_parquet(results, glob=False).select(score).collect().item() or 0.0, 2)

@@ -1,0 +1,492 @@
+"""NeverBounce's API, version 4, for its clients: single addresses, the account and jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import polars as pl
+from fastapi import Request
+from fastapi.responses import Response
+
+from mailsift.accounts.doors import Door
+from mailsift.accounts.keys import Scope
+from mailsift.api.doors.codes import CodeTable, meant_address, split_address
+from mailsift.api.doors.entry import (
+    LIST_BYTES,
+    UNLIMITED,
+    Entry,
+    KeyPlaces,
+    Params,
+    ShownError,
+    VendorDoor,
+    Visit,
+    answered,
+    door_router,
+    email_in,
+    number_in,
+    refuse_callback,
+    switch_in,
+)
+from mailsift.api.doors.lists import (
+    JudgedRow,
+    as_csv,
+    as_lines,
+    find_job,
+    first_of_each,
+    job_options,
+    one_piece,
+    rows_of,
+    submit,
+    supplied_rows,
+    tally,
+    text_in,
+)
+from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX
+from mailsift.jobs.drafts import Draft
+from mailsift.jobs.views import JobId, JobView
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.providers import public_suffixes
+from mailsift.pipeline.verdict import Result
+from mailsift.storage.sql.jobs import number_of
+from mailsift.storage.states import ENDED, JobState
+
+CODES: Final = CodeTable(
+    {
+        Result.DELIVERABLE: ("valid",),
+        Result.PASSED: ("unknown",),
+        Result.CATCH_ALL: ("catchall",),
+        Result.UNVERIFIABLE: ("unknown",),
+        Result.DEFERRED: ("unknown",),
+        Result.NOT_ASKED: ("unknown",),
+        Result.PROBE_BLOCKED: ("unknown",),
+        Result.UNREACHABLE: ("unknown",),
+        Result.DNS_UNAVAILABLE: ("unknown",),
+        Result.PROBE_UNAVAILABLE: ("unknown",),
+        Result.MAILBOX_FULL: ("unknown",),
+        Result.UNKNOWN_SUFFIX: ("unknown",),
+        Result.DISPOSABLE: ("disposable",),
+        Result.MAILBOX_DISABLED: ("invalid",),
+        Result.MAILBOX_NOT_FOUND: ("invalid",),
+        Result.NO_MAIL_SERVER: ("invalid",),
+        Result.NULL_MX: ("invalid",),
+        Result.UNROUTABLE: ("invalid",),
+        Result.DOMAIN_NOT_FOUND: ("invalid",),
+        Result.SYNTAX_ERROR: ("invalid",),
+    }
+)
+"""result."""
+
+_NUMBERS: Final = {"valid": 0, "invalid": 1, "disposable": 2, "catchall": 3, "unknown": 4}
+_VERSIONS: Final = ("v4", "v4.0", "v4.1", "v4.2")
+_SECONDS: Final = 60
+_MOST: Final = 100_000
+_PAGE, _LONGEST_PAGE = 10, 1_000
+_NEWEST: Final = 1_000
+"""Jobs that can be searched."""
+_CREDITS: Final = {
+    "paid_credits_used": 0,
+    "free_credits_used": 0,
+    "paid_credits_remaining": UNLIMITED,
+    "free_credits_remaining": 0,
+}
+_WAITING: Final = "waiting"
+_STATUS: Final[Mapping[JobState, str]] = {
+    JobState.UPLOADING: "uploading",
+    JobState.INTAKE: "parsing",
+    JobState.QUEUED: "queued",
+    JobState.RUNNING: "running",
+    JobState.PAUSED: "running",
+    JobState.FINALIZING: "running",
+    JobState.COMPLETED: "complete",
+    JobState.FAILED: "failed",
+    JobState.CANCELLED: "failed",
+}
+_SEGMENTS: Final = {
+    "valids": "valid",
+    "invalids": "invalid",
+    "catchalls": "catchall",
+    "disposables": "disposable",
+    "unknowns": "unknown",
+}
+_YES_NO: Final = {
+    "BIN_1_0": ("1", "0"),
+    "BIN_Y_N": ("Y", "N"),
+    "BIN_y_n": ("y", "n"),
+    "BIN_yes_no": ("yes", "no"),
+    "BIN_Yes_No": ("Yes", "No"),
+    "BIN_true_false": ("true", "false"),
+}
+_FAILURES: Final = {401: "auth_failure", 403: "auth_failure", 429: "throttle_triggered"}
+
+_entry: Final = Entry(Door.NEVERBOUNCE, KeyPlaces(params=("key",)))
+_router: Final = door_router()
+
+
+def flags_of(verdict: Mapping[str, Any]) -> list[str]:
+    """Return the flags of an address."""
+    result = verdict["result"]
+    flags = {
+        "has_dns": verdict["mx_valid"],
+        "has_dns_mx": verdict["mx_valid"],
+        "bad_syntax": not verdict["syntax_valid"],
+        "free_email_host": verdict["is_free"],
+        "role_account": verdict["is_role_based"],
+        "disposable_email": verdict["is_disposable"],
+        "spelling_mistake": verdict["suggestion"].startswith("Did you mean"),
+        "bad_dns": result in {Result.DOMAIN_NOT_FOUND, Result.NO_MAIL_SERVER, Result.UNROUTABLE},
+        "temporary_dns_error": result == Result.DNS_UNAVAILABLE,
+        "connect_fails": result == Result.UNREACHABLE,
+        "accepts_all": verdict["catch_all"],
+        "smtp_connectable": verdict["smtp_code"] > 0,
+    }
+    return [name for name, there in flags.items() if there]
+
+
+def parts_of_address(text: str) -> dict[str, str]:
+    """Return an address taken apart."""
+    user, host = split_address(text)
+    domain = public_suffixes().privatesuffix(host.lower()) or host
+    return {
+        "original": text,
+        "normalized": text.lower(),
+        "addr": user.partition("+")[0],
+        "alias": user.partition("+")[2],
+        "host": host,
+        "fqdn": host,
+        "domain": domain,
+        "subdomain": host[: -len(domain)].rstrip(".") if host.lower().endswith(domain) else "",
+        "tld": host.rpartition(".")[2],
+    }
+
+
+def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is told of an address, in jobs and alone."""
+    (result,) = CODES.of(verdict)
+    return {
+        "result": result,
+        "flags": flags_of(verdict),
+        "suggested_correction": meant_address(text, verdict),
+    }
+
+
+def show(_: str, error: MailsiftError, status: int) -> ShownError:
+    """Return an error: clients read its kind from the JSON, and only where the status is good."""
+    kind = _FAILURES.get(status, "general_failure")
+    told = {"status": kind, "message": error.message, "execution_time": 0}
+    return ShownError(told, 200 if status < 500 else status)
+
+
+def _good(visit: Visit, **members: Any) -> Response:
+    return answered({"status": "success", **members, "execution_time": round(visit.seconds * 1000)})
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def _route(path: str) -> Callable[[Handler], Handler]:
+    """Add an operation at all versions; clients ask by GET and by POST alike."""
+
+    def add(handler: Handler) -> Handler:
+        for version in _VERSIONS:
+            _router.add_api_route(f"/{version}/{path}", handler, methods=["GET", "POST"])
+        return handler
+
+    return add
+
+
+@_route("single/check")
+async def check(request: Request) -> Response:
+    """Check one address."""
+    visit = await _entry.visit(request, Scope.VALIDATE)
+    text = email_in(visit.params)
+    seconds = number_in(visit.params, "timeout", 30, most=_SECONDS)
+    verdict = await visit.single.validate(text, visit.options(seconds))
+    told = {**shape(text, verdict), "retry_token": ""}
+    if switch_in(visit.params, "address_info"):
+        told["address_info"] = parts_of_address(text)
+    if switch_in(visit.params, "credits_info"):
+        told["credits_info"] = _CREDITS
+    return _good(visit, **told)
+
+
+@_route("account/info")
+async def account_info(request: Request) -> Response:
+    """Tell that there is no end of credits, and how many jobs there are."""
+    visit = await _entry.visit(request, Scope.JOBS_READ)
+    found = [_STATUS[view.state] for view in await _newest(visit)]
+    running = sum(found.count(word) for word in ("uploading", "parsing", "running"))
+    counts = {
+        "completed": found.count("complete"),
+        "under_review": 0,
+        "queued": found.count("queued"),
+        "processing": running,
+    }
+    return _good(visit, billing_type="default", credits_info=_CREDITS, credits=_CREDITS, job_counts=counts)
+
+
+@_route("jobs/create")
+async def create(request: Request) -> Response:
+    """Take a list; it starts now, or when it is asked for."""
+    visit = await _entry.visit(request, Scope.JOBS_WRITE)
+    params, account_id = visit.params, visit.caller.account_id
+    refuse_callback(params.get("callback_url"))
+    _refuse_sample(params)
+    if params.get("input_location", "supplied") != "supplied":
+        raise MailsiftError("bad_request", "Lists are supplied here; a remote URL is not fetched.")
+    lines = as_lines(supplied_rows(params.get("input"), "input", most=_MOST))
+    name = text_in(params, "filename") or "list"
+    if switch_in(params, "auto_start"):
+        job_id = await submit(visit, one_piece(lines), job_options(Door.NEVERBOUNCE, name))
+    else:
+        job_id = (await visit.parts.drafts.receive(account_id, one_piece(lines), name)).id
+    return _good(visit, job_id=number_of(job_id))
+
+
+@_route("jobs/parse")
+async def parse(request: Request) -> Response:
+    """Look at a list that was not started, and start it if that is asked for."""
+    visit, draft = await _draft(request)
+    await visit.parts.drafts.inspect(visit.caller.account_id, draft.id)
+    if switch_in(visit.params, "auto_start"):
+        await _start(visit, draft)
+    return _good(visit, queue_id=text_in(visit.params, "job_id"))
+
+
+@_route("jobs/start")
+async def start(request: Request) -> Response:
+    """Start a list."""
+    visit, draft = await _draft(request)
+    _refuse_sample(visit.params)
+    await _start(visit, draft)
+    return _good(visit, queue_id=text_in(visit.params, "job_id"))
+
+
+@_route("jobs/status")
+async def status(request: Request) -> Response:
+    """Tell how far a list is."""
+    visit = await _entry.visit(request, Scope.JOBS_READ)
+    draft = await _find_draft(visit)
+    told = await _of_draft(visit, draft) if draft else await _of_job(visit, await _job(visit))
+    return _good(visit, **told)
+
+
+@_route("jobs/results")
+async def results(request: Request) -> Response:
+    """Give a page of a list's results."""
+    visit = await _entry.visit(request, Scope.JOBS_READ)
+    view, page, most = await _job(visit), _page(visit), _page_size(visit)
+    only = _wanted(visit.params, duplicates=True)
+    rows, total = await rows_of(visit, view, first=(page - 1) * most, most=most, only=only)
+    asked = {name: int(switch_in(visit.params, name, usual=True)) for name in _SEGMENTS}
+    return _good(
+        visit,
+        total_results=total,
+        total_pages=-(-total // most),
+        query={"job_id": number_of(view.id), **asked, "page": page, "items_per_page": most},
+        results=[_shape_row(row) for row in rows],
+    )
+
+
+@_route("jobs/search")
+async def search(request: Request) -> Response:
+    """Find jobs among the newest."""
+    visit = await _entry.visit(request, Scope.JOBS_READ)
+    page, most, params = _page(visit), _page_size(visit), visit.params
+    wanted = {name: text_in(params, name) for name in ("job_id", "filename", "job_status")}
+    drafts = [_brief_draft(one) for one in await visit.parts.drafts.waiting(visit.caller.account_id)]
+    found = [*drafts, *(_brief(view) for view in await _newest(visit))]
+    known = ("id", "filename", "job_status")
+    matching = [
+        one
+        for one in found
+        if all(
+            not value or str(one[name]) == value for name, value in zip(known, wanted.values(), strict=True)
+        )
+    ]
+    asked = {name: value for name, value in wanted.items() if value}
+    return _good(
+        visit,
+        total_results=len(matching),
+        total_pages=-(-len(matching) // most),
+        query={**asked, "page": page, "items_per_page": most},
+        results=matching[(page - 1) * most : page * most],
+    )
+
+
+@_route("jobs/download")
+async def download(request: Request) -> Response:
+    """Hand out a list with what its addresses came to."""
+    visit = await _entry.visit(request, Scope.JOBS_READ)
+    view = await _job(visit)
+    if view.state is not JobState.COMPLETED:
+        raise MailsiftError("no_results_yet", "The job has not ended yet.")
+    only = _wanted(visit.params, duplicates=switch_in(visit.params, "include_duplicates"))
+    return await as_csv(visit, view, _columns(visit.params), only=only)
+
+
+@_route("jobs/delete")
+async def delete(request: Request) -> Response:
+    """Delete a list and all of it; one that runs is stopped first."""
+    visit = await _entry.visit(request, Scope.JOBS_WRITE)
+    account_id, draft = visit.caller.account_id, await _find_draft(visit)
+    if draft is not None:
+        await visit.parts.drafts.discard(account_id, draft.id)
+        return _good(visit)
+    view = await _job(visit)
+    if view.state not in ENDED:
+        await visit.parts.jobs.cancel(account_id, view.id)
+    await visit.parts.jobs.delete(account_id, view.id)
+    return _good(visit)
+
+
+def _refuse_sample(params: Params) -> None:
+    if switch_in(params, "run_sample"):
+        raise MailsiftError("bad_request", "There are no samples here; Mailsift's own API has previews.")
+
+
+async def _job(visit: Visit) -> JobView:
+    return await find_job(visit, text_in(visit.params, "job_id"))
+
+
+async def _find_draft(visit: Visit) -> Draft | None:
+    """Return the list with this number if it has not been started."""
+    number = text_in(visit.params, "job_id")
+    waiting = await visit.parts.drafts.waiting(visit.caller.account_id)
+    return next((one for one in waiting if str(number_of(one.id)) == number), None)
+
+
+async def _draft(request: Request) -> tuple[Visit, Draft]:
+    visit = await _entry.visit(request, Scope.JOBS_WRITE)
+    draft = await _find_draft(visit)
+    if draft is None:
+        await _job(visit)  # there is none, or it has been started
+        raise MailsiftError("bad_request", "This job has been started already.")
+    return visit, draft
+
+
+async def _start(visit: Visit, draft: Draft) -> JobId:
+    options = job_options(Door.NEVERBOUNCE, draft.name)
+    return await visit.parts.drafts.start(visit.caller.account_id, draft.id, options)
+
+
+async def _newest(visit: Visit) -> list[JobView]:
+    return (await visit.parts.jobs.page(visit.caller.account_id, limit=_NEWEST)).jobs
+
+
+def _page(visit: Visit) -> int:
+    return number_in(visit.params, "page", 1, most=1 << 32)
+
+
+def _page_size(visit: Visit) -> int:
+    return number_in(visit.params, "items_per_page", _PAGE, most=_LONGEST_PAGE)
+
+
+def _moment(at: datetime | None) -> str | None:
+    return f"{at:%Y-%m-%d %H:%M:%S}" if at else None
+
+
+def _brief(view: JobView) -> dict[str, Any]:
+    """Return what a search tells of a job: its results are not counted up for that."""
+    total = {"records": view.total, "processed": view.processed, "duplicates": view.duplicates}
+    classes = {"valid": view.valid, "invalid": view.invalid, "unknown": view.risky}
+    return {
+        "id": number_of(view.id),
+        "job_status": _STATUS[view.state],
+        "filename": view.name,
+        "created_at": _moment(view.created_at),
+        "started_at": _moment(view.started_at),
+        "finished_at": _moment(view.finished_at),
+        "total": {"billable": view.addresses, "catchall": 0, "disposable": 0, "bad_syntax": 0}
+        | total
+        | classes,
+        "bounce_estimate": 0,
+        "percent_complete": 100 * view.processed // view.total if view.total else 0,
+        "failure_reason": view.error_detail or None,
+    }
+
+
+def _brief_draft(draft: Draft, rows: int = 0) -> dict[str, Any]:
+    nothing = (
+        "processed",
+        "valid",
+        "invalid",
+        "catchall",
+        "disposable",
+        "unknown",
+        "duplicates",
+        "bad_syntax",
+    )
+    return {
+        "id": number_of(draft.id),
+        "job_status": _WAITING,
+        "filename": draft.name,
+        "created_at": _moment(draft.created_at),
+        "started_at": None,
+        "finished_at": None,
+        "total": {"records": rows, "billable": rows, **dict.fromkeys(nothing, 0)},
+        "bounce_estimate": 0,
+        "percent_complete": 0,
+        "failure_reason": None,
+    }
+
+
+async def _of_draft(visit: Visit, draft: Draft) -> dict[str, Any]:
+    found = await visit.parts.drafts.inspect(visit.caller.account_id, draft.id)
+    return _brief_draft(draft, found.rows)
+
+
+async def _of_job(visit: Visit, view: JobView) -> dict[str, Any]:
+    counted = await tally(visit, view, CODES)
+    brief = _brief(view)
+    brief["total"] |= {name: counted.of(name) for name in _NUMBERS}
+    if counted.rows:
+        brief["bounce_estimate"] = round(100 * counted.of("invalid") / counted.rows, 1)
+    return brief
+
+
+def _shape_row(row: JudgedRow) -> dict[str, Any]:
+    told = {**shape(row.email, row.verdict), "address_info": parts_of_address(row.email)}
+    return {"data": dict(row.cells), "verification": told}
+
+
+def _wanted(params: Params, *, duplicates: bool) -> pl.Expr:
+    """Return which rows are wanted; all classes are, unless some are named."""
+    named = any(name in params for name in _SEGMENTS)
+    words = [word for name, word in _SEGMENTS.items() if switch_in(params, name, usual=not named)]
+    of_class = CODES.column(0).is_in(words)
+    return of_class if duplicates else of_class & first_of_each()
+
+
+def _columns(params: Params) -> dict[str, pl.Expr]:
+    """Return the columns that are to stand beside the customer's."""
+    yes, no = _YES_NO.get(text_in(params, "binary_operators_type"), _YES_NO["BIN_1_0"])
+    field = VERDICT_PREFIX.__add__
+    address = pl.col(JUDGED_ADDRESS).str.split("@")
+    user, host = address.list.get(0, null_on_oob=True), address.list.get(1, null_on_oob=True)
+
+    def switch(condition: pl.Expr) -> pl.Expr:
+        return pl.when(condition).then(pl.lit(yes)).otherwise(pl.lit(no))
+
+    known = {
+        "bad_syntax": switch(~pl.col(field("syntax_valid"))),
+        "free_email_host": switch(pl.col(field("is_free"))),
+        "role_account": switch(pl.col(field("is_role_based"))),
+        "addr": user.str.split("+").list.get(0, null_on_oob=True),
+        "alias": user.str.split("+").list.get(1, null_on_oob=True),
+        "host": host,
+        "fqdn": host,
+        "tld": host.str.split(".").list.get(-1, null_on_oob=True),
+        "has_dns_info": switch(pl.col(field("mx_valid"))),
+        "has_mail_server": switch(pl.col(field("mx_valid"))),
+        "mail_server_reachable": switch(pl.col(field("smtp_code")) > 0),
+        "email_status_int": CODES.column(0).replace_strict(_NUMBERS, return_dtype=pl.Int64),
+    }
+    chosen = {name: made for name, made in known.items() if switch_in(params, name)}
+    return chosen | {"email_status": CODES.column(0)}
+
+
+DOOR: Final = VendorDoor(
+    _entry, _router, show, {("POST", f"/{version}/jobs/create"): LIST_BYTES for version in _VERSIONS}
+)

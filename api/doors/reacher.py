@@ -1,0 +1,182 @@
+"""Reacher's HTTP API for its clients, after its public documentation: one address, and lists by number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from mailsift.accounts.doors import Door
+from mailsift.accounts.keys import Scope
+from mailsift.api.doors.codes import CodeTable, meant_address, split_address
+from mailsift.api.doors.entry import (
+    LIST_BYTES,
+    Entry,
+    KeyPlaces,
+    ShownError,
+    VendorDoor,
+    answered,
+    door_router,
+    email_in,
+    number_in,
+    refuse_callback,
+)
+from mailsift.api.doors.lists import (
+    emails_as_lines,
+    find_job,
+    job_options,
+    one_piece,
+    rows_of,
+    submit,
+    tally,
+)
+from mailsift.api.http.responses import iso_utc
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.verdict import Result
+from mailsift.storage.sql.jobs import number_of
+from mailsift.storage.states import ENDED, JobState
+
+CODES: Final = CodeTable(
+    {
+        Result.DELIVERABLE: ("safe",),
+        Result.PASSED: ("unknown",),
+        Result.CATCH_ALL: ("risky",),
+        Result.UNVERIFIABLE: ("unknown",),
+        Result.DEFERRED: ("unknown",),
+        Result.NOT_ASKED: ("unknown",),
+        Result.PROBE_BLOCKED: ("unknown",),
+        Result.UNREACHABLE: ("unknown",),
+        Result.DNS_UNAVAILABLE: ("unknown",),
+        Result.PROBE_UNAVAILABLE: ("unknown",),
+        Result.MAILBOX_FULL: ("risky",),
+        Result.UNKNOWN_SUFFIX: ("unknown",),
+        Result.DISPOSABLE: ("risky",),
+        Result.MAILBOX_DISABLED: ("invalid",),
+        Result.MAILBOX_NOT_FOUND: ("invalid",),
+        Result.NO_MAIL_SERVER: ("invalid",),
+        Result.NULL_MX: ("invalid",),
+        Result.UNROUTABLE: ("invalid",),
+        Result.DOMAIN_NOT_FOUND: ("invalid",),
+        Result.SYNTAX_ERROR: ("invalid",),
+    },
+    role={Result.DELIVERABLE: ("risky",)},
+)
+"""is_reachable."""
+
+_SECONDS: Final = 30.0
+_MOST: Final = 100_000
+_PAGE: Final = 50
+_LONGEST_PAGE: Final = 10_000
+
+_entry: Final = Entry(Door.REACHER, KeyPlaces(scheme="bearer", header="x-reacher-secret", bare=True))
+_router: Final = door_router()
+
+
+def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is told of an address."""
+    (reachable,), (user, domain) = CODES.of(verdict), split_address(text)
+    result, good = verdict["result"], verdict["syntax_valid"]
+    return {
+        "input": text,
+        "is_reachable": reachable,
+        "misc": {
+            "is_disposable": verdict["is_disposable"],
+            "is_role_account": verdict["is_role_based"],
+            "is_b2c": verdict["is_free"],
+            "gravatar_url": None,
+            "haveibeenpwned": None,
+        },
+        "mx": {"accepts_mail": verdict["mx_valid"], "records": []},
+        "smtp": {
+            "can_connect_smtp": verdict["smtp_code"] > 0,
+            "has_full_inbox": result == Result.MAILBOX_FULL,
+            "is_catch_all": verdict["catch_all"],
+            "is_deliverable": result in {Result.DELIVERABLE, Result.CATCH_ALL},
+            "is_disabled": result == Result.MAILBOX_DISABLED,
+        },
+        "syntax": {
+            "address": text if good else None,
+            "normalized_email": text.lower() if good else None,
+            "domain": domain,
+            "is_valid_syntax": good,
+            "username": user,
+            "suggestion": meant_address(text, verdict) or None,
+        },
+    }
+
+
+def show(_: str, error: MailsiftError, status: int) -> ShownError:
+    """Return an error."""
+    return ShownError({"error": error.message}, status)
+
+
+@_router.post("/v0/check_email")
+@_router.post("/v1/check_email")
+async def check_email(request: Request) -> Response:
+    """Check one address; how a mail server is asked is the operator's, whatever the request wishes."""
+    visit = await _entry.visit(request, Scope.VALIDATE)
+    text, began = email_in(visit.params, "to_email"), visit.parts.clock()
+    told = shape(text, await visit.single.validate(text, visit.options(_SECONDS)))
+    times = {"start_time": _moment(began), "end_time": _moment(visit.parts.clock())}
+    seconds, rest = divmod(visit.seconds, 1)
+    duration = {"secs": int(seconds), "nanos": round(rest * 1e9)}
+    return answered({**told, "debug": {**times, "duration": duration, "server_name": "mailsift"}})
+
+
+def _moment(at: float) -> str:
+    return iso_utc(datetime.fromtimestamp(at, UTC))
+
+
+@_router.post("/v0/bulk")
+@_router.post("/v1/bulk")
+async def create_bulk(request: Request) -> Response:
+    """Take a list and start its job."""
+    visit = await _entry.visit(request, Scope.JOBS_WRITE)
+    refuse_callback(visit.params.get("webhook"))
+    lines = emails_as_lines(visit.params.get("input"), "input", most=_MOST)
+    job_id = await submit(visit, one_piece(lines), job_options(Door.REACHER, "bulk", column="email"))
+    return answered({"job_id": number_of(job_id)})
+
+
+@_router.get("/v0/bulk/{number:int}")
+@_router.get("/v1/bulk/{number:int}")
+async def bulk_status(request: Request, number: int) -> Response:
+    """Tell how far a list is."""
+    visit = await _entry.visit(request, Scope.JOBS_READ)
+    view = await find_job(visit, number)
+    counted = await tally(visit, view, CODES)
+    return answered(
+        {
+            "job_id": number,
+            "created_at": iso_utc(view.created_at),
+            "finished_at": iso_utc(view.finished_at) if view.finished_at else None,
+            "total_records": view.total,
+            "total_processed": view.processed,
+            "summary": {
+                f"total_{word}": counted.of(word) for word in ("safe", "invalid", "risky", "unknown")
+            },
+            "job_status": "Completed" if view.state in ENDED else "Running",
+        }
+    )
+
+
+@_router.get("/v0/bulk/{number:int}/results")
+@_router.get("/v1/bulk/{number:int}/results")
+async def bulk_results(request: Request, number: int) -> Response:
+    """Give some of a list's results."""
+    visit = await _entry.visit(request, Scope.JOBS_READ)
+    view = await find_job(visit, number)
+    if view.state is not JobState.COMPLETED:
+        raise MailsiftError("no_results_yet", view.error_detail or "The job is still running.")
+    first = number_in(visit.params, "offset", 0, least=0, most=1 << 32)
+    most = number_in(visit.params, "limit", _PAGE, most=_LONGEST_PAGE)
+    rows, _ = await rows_of(visit, view, first=first, most=most)
+    return answered({"results": [shape(row.email, row.verdict) for row in rows]})
+
+
+DOOR: Final = VendorDoor(
+    _entry, _router, show, {("POST", f"/{version}/bulk"): LIST_BYTES for version in ("v0", "v1")}
+)

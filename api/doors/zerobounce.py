@@ -1,0 +1,259 @@
+"""ZeroBounce's API, version 2, for its clients: single addresses, batches, credits and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import polars as pl
+from fastapi import Request
+from fastapi.responses import Response
+from starlette.datastructures import UploadFile
+
+from mailsift.accounts.doors import Door
+from mailsift.accounts.keys import Scope
+from mailsift.api.doors.codes import CodeTable, meant_address, split_address
+from mailsift.api.doors.entry import (
+    UNLIMITED,
+    Entry,
+    KeyPlaces,
+    ShownError,
+    VendorDoor,
+    Visit,
+    answered,
+    checked_email,
+    door_router,
+    email_in,
+    number_in,
+    refuse_callback,
+    switch_in,
+)
+from mailsift.api.doors.lists import as_csv, file_pieces, first_of_each, get_job, job_options, submit, text_in
+from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX
+from mailsift.jobs.views import JobView
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.verdict import Result
+from mailsift.storage.states import JobState
+
+CODES: Final = CodeTable(
+    {
+        Result.DELIVERABLE: ("valid", ""),
+        Result.PASSED: ("unknown", ""),
+        Result.CATCH_ALL: ("catch-all", ""),
+        Result.UNVERIFIABLE: ("unknown", "antispam_system"),
+        Result.DEFERRED: ("unknown", "greylisted"),
+        Result.NOT_ASKED: ("unknown", "timeout_exceeded"),
+        Result.PROBE_BLOCKED: ("unknown", "antispam_system"),
+        Result.UNREACHABLE: ("unknown", "mail_server_did_not_respond"),
+        Result.DNS_UNAVAILABLE: ("unknown", "exception_occurred"),
+        Result.PROBE_UNAVAILABLE: ("unknown", "failed_smtp_connection"),
+        Result.MAILBOX_FULL: ("unknown", "mailbox_quota_exceeded"),
+        Result.UNKNOWN_SUFFIX: ("unknown", ""),
+        Result.DISPOSABLE: ("do_not_mail", "disposable"),
+        Result.MAILBOX_DISABLED: ("invalid", "mailbox_not_found"),
+        Result.MAILBOX_NOT_FOUND: ("invalid", "mailbox_not_found"),
+        Result.NO_MAIL_SERVER: ("invalid", "no_dns_entries"),
+        Result.NULL_MX: ("invalid", "does_not_accept_mail"),
+        Result.UNROUTABLE: ("invalid", "unroutable_ip_address"),
+        Result.DOMAIN_NOT_FOUND: ("invalid", "no_dns_entries"),
+        Result.SYNTAX_ERROR: ("invalid", "failed_syntax_check"),
+    },
+    role={
+        Result.DELIVERABLE: ("do_not_mail", "role_based"),
+        Result.CATCH_ALL: ("do_not_mail", "role_based_catch_all"),
+    },
+)
+"""status, sub_status."""
+
+_BATCH: Final = 100
+_SECONDS: Final = 60
+_UPLOADED: Final[Mapping[JobState, str]] = {
+    JobState.UPLOADING: "Queued",
+    JobState.INTAKE: "Queued",
+    JobState.QUEUED: "Queued",
+    JobState.RUNNING: "Processing",
+    JobState.PAUSED: "Processing",
+    JobState.FINALIZING: "Processing",
+    JobState.COMPLETED: "Complete",
+    JobState.FAILED: "Failed",
+    JobState.CANCELLED: "Failed",
+}
+_KEEP_REPEATED: Final = "keep_duplicates"
+_FORM_FIELDS: Final = 20
+
+_entry: Final = Entry(Door.ZEROBOUNCE, KeyPlaces(params=("api_key",)))
+_router: Final = door_router()
+
+
+def shape(text: str, verdict: Mapping[str, Any], at: float) -> dict[str, Any]:
+    """Return what is told of an address; `at` is in seconds since the epoch."""
+    status, sub_status = CODES.of(verdict)
+    account, domain = split_address(text)
+    return {
+        "address": text,
+        "status": status,
+        "sub_status": sub_status,
+        "free_email": verdict["is_free"],
+        "did_you_mean": meant_address(text, verdict) or None,
+        "account": account,
+        "domain": domain,
+        "domain_age_days": None,
+        "smtp_provider": None,
+        "mx_found": str(verdict["mx_valid"]).lower(),
+        "mx_record": None,
+        "catchall_domain": verdict["catch_all"],
+        "firstname": None,
+        "lastname": None,
+        "gender": None,
+        "country": None,
+        "region": None,
+        "city": None,
+        "zipcode": None,
+        "processed_at": f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3],
+    }
+
+
+def _columns() -> dict[str, pl.Expr]:
+    """Return what stands beside the customer's columns in a file."""
+    address, nothing = pl.col(JUDGED_ADDRESS).str.split("@"), pl.lit("")
+    advice = pl.col(f"{VERDICT_PREFIX}suggestion").cast(pl.String)
+    meant = advice.str.extract(r"^Did you mean the domain (.*)\?$")
+    return {
+        "ZB Status": CODES.column(0),
+        "ZB Sub Status": CODES.column(1),
+        "ZB Account": address.list.get(0, null_on_oob=True),
+        "ZB Domain": address.list.get(1, null_on_oob=True),
+        "ZB First Name": nothing,
+        "ZB Last Name": nothing,
+        "ZB Gender": nothing,
+        "ZB Free Email": pl.col(f"{VERDICT_PREFIX}is_free"),
+        "ZB MX Found": pl.col(f"{VERDICT_PREFIX}mx_valid"),
+        "ZB MX Record": nothing,
+        "ZB SMTP Provider": nothing,
+        "ZB Did You Mean": pl.concat_str(address.list.get(0, null_on_oob=True), pl.lit("@"), meant),
+    }
+
+
+def show(path: str, error: MailsiftError, status: int) -> ShownError:
+    """Return an error: of single addresses it comes with status 200, as ZeroBounce has it."""
+    lenient = 200 if status < 429 else status
+    if path == "/v2/getcredits" and status in {401, 403}:
+        return ShownError({"Credits": "-1"}, lenient)
+    if path == "/v2/validatebatch":
+        errors = [{"error": error.message, "email_address": "all"}]
+        return ShownError({"email_batch": [], "errors": errors}, lenient)
+    if path == "/v2/getfile":
+        return ShownError({"success": "False", "message": error.message}, status)
+    if path in {"/v2/sendfile", "/v2/filestatus", "/v2/deletefile"}:
+        return ShownError({"success": False, "message": error.message}, status)
+    return ShownError({"error": error.message}, lenient)
+
+
+@_router.api_route("/v2/validate", methods=["GET", "POST"])
+async def validate(request: Request) -> Response:
+    """Validate one address."""
+    visit = await _entry.visit(request, Scope.VALIDATE)
+    text = email_in(visit.params)
+    refuse_callback(visit.params.get("callback_url"))
+    seconds = number_in(visit.params, "timeout", 30, least=3, most=_SECONDS)
+    verdict = await visit.single.validate(text, visit.options(seconds))
+    return answered(shape(text, verdict, visit.parts.clock()))
+
+
+@_router.post("/v2/validatebatch")
+async def validate_batch(request: Request) -> Response:
+    """Validate up to 100 addresses."""
+    visit = await _entry.visit(request, Scope.VALIDATE)
+    batch = visit.params.get("email_batch")
+    if not isinstance(batch, list) or not 1 <= len(batch) <= _BATCH:
+        raise MailsiftError("bad_request", f"`email_batch` has 1 to {_BATCH} addresses.")
+    texts = [
+        checked_email(one.get("email_address") if isinstance(one, dict) else one, "email_batch")
+        for one in batch
+    ]
+    if len(texts) > 1:
+        await visit.parts.authenticator.charge(request, visit.caller, len(texts) - 1)
+    seconds = number_in(visit.params, "timeout", _SECONDS, least=10, most=_SECONDS)
+    verdicts = await visit.single.validate_many(texts, visit.options(seconds))
+    at = visit.parts.clock()
+    shaped = [shape(text, verdict, at) for text, verdict in zip(texts, verdicts, strict=True)]
+    return answered({"email_batch": shaped, "errors": []})
+
+
+@_router.api_route("/v2/getcredits", methods=["GET", "POST"])
+async def get_credits(request: Request) -> Response:
+    """Tell that there is no end of credits."""
+    await _entry.visit(request, Scope.VALIDATE)
+    return answered({"Credits": str(UNLIMITED)})
+
+
+@_router.post("/v2/sendfile")
+async def send_file(request: Request) -> Response:
+    """Take a list and start its job."""
+    async with request.form(max_files=1, max_fields=_FORM_FIELDS, max_part_size=16_384) as form:
+        params = {name: value for name, value in form.items() if isinstance(value, str)}
+        visit = await _entry.visit(request, Scope.JOBS_WRITE, {**request.query_params, **params})
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise MailsiftError("bad_request", "`file` is missing.")
+        refuse_callback(visit.params.get("return_url"))
+        column = number_in(visit.params, "email_address_column", 1, most=1_000)
+        kept = {} if switch_in(visit.params, "remove_duplicate", usual=True) else {_KEEP_REPEATED: "true"}
+        options = job_options(Door.ZEROBOUNCE, file.filename or "", column=str(column), kept=kept)
+        job_id = await submit(visit, file_pieces(file), options)
+    told = {"file_name": options.name, "file_id": str(job_id)}
+    return answered({"success": True, "message": "File Accepted", **told})
+
+
+@_router.get("/v2/filestatus")
+async def file_status(request: Request) -> Response:
+    """Tell how far a list is."""
+    _, view = await _file(request, Scope.JOBS_READ)
+    return answered(
+        {
+            "success": True,
+            **_name(view),
+            "upload_date": f"{view.created_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "file_status": _UPLOADED[view.state],
+            "complete_percentage": f"{_percent(view)}%",
+            "error_reason": view.error_detail or None,
+            "return_url": None,
+        }
+    )
+
+
+@_router.get("/v2/getfile")
+async def get_file(request: Request) -> Response:
+    """Hand out the list with what its addresses came to."""
+    visit, view = await _file(request, Scope.JOBS_READ)
+    if view.state is not JobState.COMPLETED:
+        raise MailsiftError("no_results_yet", "The file is not ready yet.")
+    only = None if _KEEP_REPEATED in view.options.metadata else first_of_each()
+    return await as_csv(visit, view, _columns(), only=only)
+
+
+@_router.get("/v2/deletefile")
+async def delete_file(request: Request) -> Response:
+    """Delete a list that has ended, and all of it."""
+    visit, view = await _file(request, Scope.JOBS_WRITE)
+    await visit.parts.jobs.delete(visit.caller.account_id, view.id)
+    return answered({"success": True, "message": "File Deleted", **_name(view)})
+
+
+async def _file(request: Request, scope: Scope) -> tuple[Visit, JobView]:
+    visit = await _entry.visit(request, scope)
+    return visit, await get_job(visit, text_in(visit.params, "file_id"))
+
+
+def _name(view: JobView) -> dict[str, str]:
+    return {"file_id": str(view.id), "file_name": view.name}
+
+
+def _percent(view: JobView) -> int:
+    if view.state is JobState.COMPLETED:
+        return 100
+    return 99 * view.processed // view.total if view.total else 0
+
+
+DOOR: Final = VendorDoor(_entry, _router, show, {("POST", "/v2/sendfile"): 1 << 40})

@@ -1,0 +1,218 @@
+"""Doors for other people's clients: closed unless opened, with keys of their own that are in no log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from mailsift.accounts.doors import Door
+from mailsift.accounts.keys import KeyKind, is_key, kind_of
+from mailsift.api.doors import DOORS, emailable, kickbox, neverbounce, reacher, zerobounce
+from mailsift.api.metrics import METRICS
+from mailsift.container import open_container
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.scripted import ADDRESSES
+from mailsift.pipeline.verdict import Result
+from mailsift.settings import Settings
+from tests.integration.api.conftest import running
+from tests.support.captured_logs import our_logs
+from tests.support.leftovers import in_redis, in_tables
+
+if TYPE_CHECKING:
+    from tests.integration.api.conftest import Api
+
+SINGLE = "/v1/email/single-validate"
+BY_URL = {Door.KICKBOX, Door.NEVERBOUNCE, Door.ZEROBOUNCE}  # these clients put the key there
+DEEP = {one: email for one, email in ADDRESSES.items() if one not in {Result.PASSED, Result.UNKNOWN_SUFFIX}}
+
+
+async def door_key(api: Api, door: Door, account: str = "alice") -> str:
+    async with open_container(api.settings) as container:
+        owner = await container.jobs.account(account)
+        return (await container.keys.create(owner, kind=KeyKind(test=True, door=door))).secret
+
+
+async def ask(client: httpx.AsyncClient, door: Door, key: str, email: str) -> httpx.Response:
+    """Ask about one address as the clients of this door do."""
+    if door is Door.EMAILABLE:
+        headers = {"Authorization": f"Bearer {key}"}
+        return await client.get("/v1/verify", params={"email": email}, headers=headers)
+    if door is Door.KICKBOX:
+        return await client.get("/v2/verify", params={"email": email, "apikey": key})
+    if door is Door.NEVERBOUNCE:
+        return await client.get("/v4/single/check", params={"email": email, "key": key})
+    if door is Door.REACHER:
+        headers = {"Authorization": key}
+        return await client.post("/v1/check_email", json={"to_email": email}, headers=headers)
+    return await client.get("/v2/validate", params={"email": email, "api_key": key})
+
+
+def told(door: Door, answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the code of an answer."""
+    names = {
+        Door.EMAILABLE: ("state", "reason"),
+        Door.KICKBOX: ("result", "reason"),
+        Door.NEVERBOUNCE: ("result",),
+        Door.REACHER: ("is_reachable",),
+        Door.ZEROBOUNCE: ("status", "sub_status"),
+    }
+    return tuple(answer[name] for name in names[door])
+
+
+TABLES = {
+    Door.EMAILABLE: emailable.CODES,
+    Door.KICKBOX: kickbox.CODES,
+    Door.NEVERBOUNCE: neverbounce.CODES,
+    Door.REACHER: reacher.CODES,
+    Door.ZEROBOUNCE: zerobounce.CODES,
+}
+REFUSED: Mapping[Door, tuple[int, dict[str, Any]]] = {
+    Door.EMAILABLE: (401, {"message": "…"}),
+    Door.KICKBOX: (403, {"message": "…", "success": False}),
+    Door.NEVERBOUNCE: (200, {"status": "auth_failure", "message": "…", "execution_time": 0}),
+    Door.REACHER: (401, {"error": "…"}),
+    Door.ZEROBOUNCE: (200, {"error": "…"}),
+}
+"""What an unknown key is answered; the sentence is ours."""
+
+
+def without_sentence(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: "…" if name in {"message", "error"} else value for name, value in content.items()}
+
+
+async def _misused(client: httpx.AsyncClient, door: Door, key: str) -> list[httpx.Response]:
+    """Use a key well and badly, wherever clients put one."""
+    emails = ("canary7d@example.com", "", "canary7d\x00@example.com")
+    paths = ("/v2/validate", "/v2/filestatus", "/v4.2/jobs/status", "/v1/account")
+    names = ("api_key", "apikey", "key", "access_token")
+    return [
+        *[await ask(client, door, key, email) for email in emails],
+        *[await client.get(path, params={name: key, "job_id": key}) for path in paths for name in names],
+        await client.put(f"/v2/verify-batch?apikey={key}", content=b""),
+        await client.post(f"/v2/sendfile?api_key={key}", content=b"x"),
+        await client.post(f"/v4/jobs/create?key={key}", content=b"{"),
+        await client.delete(f"/v2/validate?api_key={key}"),
+        await client.get(f"/v2/nothing?apikey={key}"),
+    ]
+
+
+class TestClosed:
+    async def test_a_door_that_nobody_opened_is_not_there(self, api: Api, client: httpx.AsyncClient) -> None:
+        for door in Door:
+            key = await door_key(api, door)
+            assert (await ask(client, door, key, "jane@example.com")).status_code == 404
+        assert (await client.post("/v2/sendfile?api_key=x", files={"file": b"a@b.test"})).status_code == 404
+        paths = (await client.get("/openapi.json")).json()["paths"]
+        assert [path for path in paths if not path.startswith(("/v1/", "/health", "/ready"))] == []
+
+    async def test_the_key_comes_in_its_other_header_only_where_that_is_allowed(
+        self, api: Api, settings: Settings
+    ) -> None:
+        key = await api.key("alice")
+        body = {"email": "jane@example.com", "mode": "fast"}
+        async with httpx.AsyncClient(base_url=api.url) as bare:
+            assert (await bare.post(SINGLE, json=body, headers={"X-RB-Key": key})).status_code == 401
+        other = settings.model_copy(update={"rb_key": True})
+        async with running(other) as open_api, httpx.AsyncClient(base_url=open_api.url) as bare:
+            answer = await bare.post(SINGLE, json=body, headers={"X-RB-Key": key})
+            assert answer.status_code == 200
+            assert len(answer.json()["data"]) == 13
+            both = {"X-RB-Key": key, "Authorization": f"Bearer {key}"}
+            assert (await bare.post(SINGLE, json=body, headers=both)).status_code == 400
+            twice = [("X-RB-Key", key), ("X-RB-Key", key)]
+            assert (await bare.post(SINGLE, json=body, headers=twice)).status_code == 400
+            assert (await bare.post(SINGLE, json=body, headers={"X-RB-Key": key[:-1]})).status_code == 401
+            assert (await bare.post(SINGLE, json=body)).status_code == 401
+            old = {"Authorization": f"Bearer {key}"}
+            assert (await bare.post(SINGLE, json=body, headers=old)).status_code == 200
+
+
+class TestOpen:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return settings.model_copy(update={"doors": tuple(Door), "log_level": "debug"})
+
+    async def test_every_result_is_called_as_the_table_says(self, api: Api) -> None:
+        async with httpx.AsyncClient(base_url=api.url, timeout=60) as client:
+            for door in Door:
+                key = await door_key(api, door)
+                assert is_key(key)
+                assert kind_of(key).door is door
+                for result, email in DEEP.items():
+                    answer = await ask(client, door, key, email)
+                    assert answer.status_code == 200, answer.text
+                    assert answer.headers["mailsift-mode"] == "test"
+                    assert "ratelimit" in answer.headers
+                    assert told(door, answer.json()) == TABLES[door].usual[result]
+                role = await ask(client, door, key, "info@example.com")
+                assert told(door, role.json()) == TABLES[door].named(Result.DELIVERABLE, role=True)
+                slip = await ask(client, door, key, "jane@gmaill.com")
+                assert "jane@gmail.com" in slip.text
+
+    async def test_each_key_opens_its_door_and_no_other(self, api: Api) -> None:
+        keys = {door: await door_key(api, door) for door in Door} | {None: await api.key("alice")}
+        async with httpx.AsyncClient(base_url=api.url) as client:
+            for door in Door:
+                for made_for, key in keys.items():
+                    answer = await ask(client, door, key, "jane@example.com")
+                    if made_for is door:
+                        told(door, answer.json())
+                    elif made_for is None and door in BY_URL:
+                        shown = DOORS[door].show("", MailsiftError("key_in_query", "…"), 400)
+                        found = (answer.status_code, without_sentence(answer.json()))
+                        assert found == (shown.status, shown.content)
+                    else:
+                        assert (answer.status_code, without_sentence(answer.json())) == REFUSED[door]
+                key = keys[door]
+                refused = await client.post(
+                    SINGLE, json={"email": "a@b.test"}, headers={"Authorization": f"Bearer {key}"}
+                )
+                assert refused.status_code == 401
+                assert (await client.get(f"/v1/usage?x={key}")).status_code == 400
+
+    async def test_requests_at_a_door_count_like_all_others(self, settings: Settings) -> None:
+        tight = settings.model_copy(update={"requests_per_minute": 5})
+        async with running(tight) as api, httpx.AsyncClient(base_url=api.url) as client:
+            for door, status in (
+                (Door.EMAILABLE, 429),
+                (Door.KICKBOX, 429),
+                (Door.NEVERBOUNCE, 200),
+                (Door.REACHER, 429),
+                (Door.ZEROBOUNCE, 429),
+            ):
+                key = await door_key(api, door, account=door.value)
+                for _ in range(5):
+                    told(door, (await ask(client, door, key, "jane@example.com")).json())
+                answer = await ask(client, door, key, "jane@example.com")
+                assert answer.status_code == status
+                assert int(answer.headers["retry-after"]) >= 1
+                assert "Too many requests" in answer.text
+            assert answer.json() == {"error": "Too many requests; Retry-After says when to go on."}
+
+    async def test_a_key_in_an_url_is_in_no_log_no_metric_and_no_table(
+        self, api: Api, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        keys = {door: await door_key(api, door) for door in Door}
+        with our_logs(logging.DEBUG):
+            async with httpx.AsyncClient(base_url=api.url) as client:
+                broken = [one for door, key in keys.items() for one in await _misused(client, door, key)]
+        assert {answer.status_code for answer in broken} <= {200, 400, 401, 403, 404, 405, 422}
+        told_of = capsys.readouterr().err
+        registry = CollectorRegistry()
+        for metric in METRICS:
+            registry.register(metric)
+        counted = generate_latest(registry).decode()
+        for key in keys.values():
+            middle = key.rpartition("_")[2][4:-10]
+            assert middle not in told_of
+            assert middle not in counted
+            assert all(middle not in answer.text for answer in broken)
+            assert await in_tables(api.settings, middle) == set()
+            assert await in_redis(api.settings, middle) == set()
+        assert "canary7d" not in told_of + counted
+        assert "/v2/validate" in told_of
