@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -64,11 +65,11 @@ def split_address(text: str) -> tuple[str, str]:
     return (user, domain) if "@" in text else (text, "")
 
 
-_SLIP = "Did you mean the domain "
+MEANT: Final = r"^Did you mean (\S+@\S+)\?"
+"""How a suggestion begins that names an address."""
 
 
-def meant_address(text: str, verdict: Mapping[str, Any]) -> str:
-    """Return the address that was probably meant where the verdict names its domain, else ""."""
-    advice: str = verdict["suggestion"]
-    domain = advice.partition(_SLIP)[2].removesuffix("?")
-    return f"{split_address(text)[0]}@{domain}" if domain and "@" in text else ""
+def meant_address(verdict: Mapping[str, Any]) -> str:
+    """Return the address that was probably meant, "" where the suggestion names none."""
+    found = re.match(MEANT, verdict["suggestion"])
+    return found[1] if found else ""

@@ -83,7 +83,7 @@ def shape(text: str, verdict: Mapping[str, Any], seconds: float = 0.0) -> dict[s
     user, domain = split_address(text)
     return {
         "accept_all": verdict["catch_all"],
-        "did_you_mean": meant_address(text, verdict) or None,
+        "did_you_mean": meant_address(verdict) or None,
         "disposable": verdict["is_disposable"],
         "domain": domain,
         "duration": seconds,

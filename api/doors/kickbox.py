@@ -90,7 +90,7 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
         "free": verdict["is_free"],
         "disposable": verdict["is_disposable"],
         "accept_all": verdict["catch_all"],
-        "did_you_mean": meant_address(text, verdict) or None,
+        "did_you_mean": meant_address(verdict) or None,
         "sendex": verdict["score"] / 100,
         "email": text.lower(),
         "user": user,

@@ -134,7 +134,7 @@ def flags_of(verdict: Mapping[str, Any]) -> list[str]:
         "free_email_host": verdict["is_free"],
         "role_account": verdict["is_role_based"],
         "disposable_email": verdict["is_disposable"],
-        "spelling_mistake": verdict["suggestion"].startswith("Did you mean"),
+        "spelling_mistake": bool(meant_address(verdict)),
         "bad_dns": result in {Result.DOMAIN_NOT_FOUND, Result.NO_MAIL_SERVER, Result.UNROUTABLE},
         "temporary_dns_error": result == Result.DNS_UNAVAILABLE,
         "connect_fails": result == Result.UNREACHABLE,
@@ -161,13 +161,13 @@ def parts_of_address(text: str) -> dict[str, str]:
     }
 
 
-def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
+def shape(verdict: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is told of an address, in jobs and alone."""
     (result,) = CODES.of(verdict)
     return {
         "result": result,
         "flags": flags_of(verdict),
-        "suggested_correction": meant_address(text, verdict),
+        "suggested_correction": meant_address(verdict),
     }
 
 
@@ -203,7 +203,7 @@ async def check(request: Request) -> Response:
     text = email_in(visit.params)
     seconds = number_in(visit.params, "timeout", 30, most=_SECONDS)
     verdict = await visit.single.validate(text, visit.options(seconds))
-    told = {**shape(text, verdict), "retry_token": ""}
+    told = {**shape(verdict), "retry_token": ""}
     if switch_in(visit.params, "address_info"):
         told["address_info"] = parts_of_address(text)
     if switch_in(visit.params, "credits_info"):
@@ -447,7 +447,7 @@ async def _of_job(visit: Visit, view: JobView) -> dict[str, Any]:
 
 
 def _shape_row(row: JudgedRow) -> dict[str, Any]:
-    told = {**shape(row.email, row.verdict), "address_info": parts_of_address(row.email)}
+    told = {**shape(row.verdict), "address_info": parts_of_address(row.email)}
     return {"data": dict(row.cells), "verification": told}
 
 

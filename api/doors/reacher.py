@@ -103,7 +103,7 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
             "domain": domain,
             "is_valid_syntax": good,
             "username": user,
-            "suggestion": meant_address(text, verdict) or None,
+            "suggestion": meant_address(verdict) or None,
         },
     }
 

@@ -13,7 +13,7 @@ from starlette.datastructures import UploadFile
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import CodeTable, meant_address, split_address
+from mailsift.api.doors.codes import MEANT, CodeTable, meant_address, split_address
 from mailsift.api.doors.entry import (
     UNLIMITED,
     Entry,
@@ -95,7 +95,7 @@ def shape(text: str, verdict: Mapping[str, Any], at: float) -> dict[str, Any]:
         "status": status,
         "sub_status": sub_status,
         "free_email": verdict["is_free"],
-        "did_you_mean": meant_address(text, verdict) or None,
+        "did_you_mean": meant_address(verdict) or None,
         "account": account,
         "domain": domain,
         "domain_age_days": None,
@@ -118,7 +118,7 @@ def _columns() -> dict[str, pl.Expr]:
     """Return what stands beside the customer's columns in a file."""
     address, nothing = pl.col(JUDGED_ADDRESS).str.split("@"), pl.lit("")
     advice = pl.col(f"{VERDICT_PREFIX}suggestion").cast(pl.String)
-    meant = advice.str.extract(r"^Did you mean the domain (.*)\?$")
+    meant = advice.str.extract(MEANT)
     return {
         "ZB Status": CODES.column(0),
         "ZB Sub Status": CODES.column(1),
@@ -131,7 +131,7 @@ def _columns() -> dict[str, pl.Expr]:
         "ZB MX Found": pl.col(f"{VERDICT_PREFIX}mx_valid"),
         "ZB MX Record": nothing,
         "ZB SMTP Provider": nothing,
-        "ZB Did You Mean": pl.concat_str(address.list.get(0, null_on_oob=True), pl.lit("@"), meant),
+        "ZB Did You Mean": meant,
     }
 
 

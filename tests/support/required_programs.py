@@ -15,6 +15,7 @@ import pytest
 POSTGRES_BIN = Path("/usr/lib/postgresql/15/bin")
 GENERATORS = Path(os.environ.get("MAILSIFT_GENERATORS", Path.home() / ".cache/mailsift-generators"))  # noqa: TID251 - no setting of the product
 MAIL_SERVERS = Path(os.environ.get("MAILSIFT_MTAS", "/opt/mailsift-mtas"))  # noqa: TID251 - no setting of the product
+CLIENTS = Path(os.environ.get("MAILSIFT_CLIENTS", "/opt/mailsift-clients"))  # noqa: TID251 - same
 _REQUIRED = os.environ.get("MAILSIFT_REQUIRE_JUDGES") == "1"  # noqa: TID251 - no setting of the product
 _LEFT_OUT = pytest.StashKey[dict[str, int]]()
 _REPORTED = "left_out"
@@ -24,6 +25,7 @@ _WHERE = {
     "mail-servers": "run .ci/install-mail-servers (it installs nothing on the system) and the tests as root",
     "name-servers": "run .ci/install-mail-servers anew, and the tests as root",
     "generators": "run .ci/install-generators (nothing lands on the system); it needs npm",
+    "clients": "run .ci/install-clients (it installs nothing on the system) and the tests as root",
     "postgresql": "apt-get install postgresql-15",
     "redis-server": "apt-get install redis-server",
     "unbound": "apt-get install unbound dns-root-data",
@@ -41,6 +43,8 @@ def is_missing(need: str) -> bool:
         return os.geteuid() != 0
     if need == "mail-servers":
         return not (MAIL_SERVERS / ".ready").exists() or is_missing("root")
+    if need == "clients":
+        return not (CLIENTS / ".ready").exists() or is_missing("root")
     if need == "name-servers":
         return not (MAIL_SERVERS / "usr/sbin/named").exists() or is_missing("mail-servers")
     if need == "generators":
