@@ -21,6 +21,7 @@ from mailsift.pipeline.verdict import Result
 from mailsift.settings import Settings
 from tests.integration.api.conftest import running
 from tests.support.captured_logs import our_logs
+from tests.support.installation import until
 from tests.support.leftovers import in_redis, in_tables
 
 if TYPE_CHECKING:
@@ -216,3 +217,34 @@ class TestOpen:
             assert await in_redis(api.settings, middle) == set()
         assert "canary7d" not in told_of + counted
         assert "/v2/validate" in told_of
+
+    @pytest.mark.usefixtures("worker")
+    async def test_lists_of_reachers_clients_have_numbers_and_pages(self, api: Api) -> None:
+        emails = [*DEEP.values(), "info@example.com"]
+        key, stranger = await door_key(api, Door.REACHER), await door_key(api, Door.REACHER, "bob")
+        async with httpx.AsyncClient(base_url=api.url, headers={"x-reacher-secret": key}) as client:
+            made = await client.post("/v1/bulk", json={"input": emails})
+            number = made.json()["job_id"]
+            assert 0 <= number < 2**53
+            found: dict[str, Any] = {}
+
+            async def over() -> bool:
+                found.update((await client.get(f"/v1/bulk/{number}")).json())
+                return bool(found["finished_at"])
+
+            await until(over, within=120)
+            assert (found["job_status"], found["total_records"]) == ("Completed", len(emails))
+            rows: list[dict[str, Any]] = []
+            for offset in range(0, len(emails), 7):
+                page = {"limit": 7, "offset": offset}
+                rows += (await client.get(f"/v1/bulk/{number}/results", params=page)).json()["results"]
+            expected = [reacher.CODES.usual[one][0] for one in DEEP] + ["risky"]
+            assert [row["is_reachable"] for row in rows] == expected
+            assert [row["input"] for row in rows] == emails
+            counts = {f"total_{word}": expected.count(word) for word in set(expected)}
+            assert found["summary"] == counts
+            bob = {"x-reacher-secret": stranger}
+            assert (await client.get(f"/v1/bulk/{number}", headers=bob)).status_code == 404
+            assert (await client.get(f"/v1/bulk/{number + 1}")).json() == {"error": "There is no such job."}
+            for body in ({}, {"input": []}, {"input": [7]}, {"input": ["a@b.test"], "webhook": {"x": 1}}):
+                assert (await client.post("/v1/bulk", json=body)).status_code == 400
