@@ -195,6 +195,7 @@ class Settings(BaseSettings):
         default=1_000,
         ge=0,
         description="addresses a key may have checked over MCP in a day; 0: no tools for assistants",
+    )
     doors: Doors = Field(
         default=(),
         description="whose clients may use their own API here: emailable, kickbox, neverbounce, reacher, "

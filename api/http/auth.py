@@ -53,7 +53,9 @@ class Authenticator:
         """
         return await self.admit(request, self._secret(request), scope)
 
-    async def admit(self, request: Request, secret: str, scope: Scope | None, *, door: Door | None = None) -> Caller:
+    async def admit(
+        self, request: Request, secret: str, scope: Scope | None, *, door: Door | None = None
+    ) -> Caller:
         """Return who comes with this key; each opens what it is for, /v1 or one door.
 
         Raises:

@@ -15,7 +15,7 @@ import pytest
 POSTGRES_BIN = Path("/usr/lib/postgresql/15/bin")
 GENERATORS = Path(os.environ.get("MAILSIFT_GENERATORS", Path.home() / ".cache/mailsift-generators"))  # noqa: TID251 - no setting of the product
 MAIL_SERVERS = Path(os.environ.get("MAILSIFT_MTAS", "/opt/mailsift-mtas"))  # noqa: TID251 - no setting of the product
-CLIENTS = Path(os.environ.get("MAILSIFT_CLIENTS", "/opt/mailsift-clients"))  # noqa: TID251 - same
+OTHER_CLIENTS = Path(os.environ.get("MAILSIFT_OTHER_CLIENTS", "/opt/mailsift-other-clients"))  # noqa: TID251 - same
 _REQUIRED = os.environ.get("MAILSIFT_REQUIRE_JUDGES") == "1"  # noqa: TID251 - no setting of the product
 _LEFT_OUT = pytest.StashKey[dict[str, int]]()
 _REPORTED = "left_out"
@@ -25,7 +25,7 @@ _WHERE = {
     "mail-servers": "run .ci/install-mail-servers (it installs nothing on the system) and the tests as root",
     "name-servers": "run .ci/install-mail-servers anew, and the tests as root",
     "generators": "run .ci/install-generators (nothing lands on the system); it needs npm",
-    "clients": "run .ci/install-clients (it installs nothing on the system) and the tests as root",
+    "other-clients": "run .ci/install-other-clients (it has a folder of its own) and the tests as root",
     "postgresql": "apt-get install postgresql-15",
     "redis-server": "apt-get install redis-server",
     "unbound": "apt-get install unbound dns-root-data",
@@ -36,21 +36,22 @@ _WHERE = {
     "soffice": "apt-get install libreoffice-calc-nogui",
 }
 
+_FILES = {
+    "mail-servers": MAIL_SERVERS / ".ready",
+    "name-servers": MAIL_SERVERS / "usr/sbin/named",
+    "other-clients": OTHER_CLIENTS / ".ready",
+    "generators": GENERATORS / ".ready",
+    "postgresql": POSTGRES_BIN / "postgres",
+}
+_AS_ROOT = ("mail-servers", "name-servers", "other-clients")
+
 
 def is_missing(need: str) -> bool:
     """Say whether a program (or one of `_WHERE`'s keys that is none) is not to be had here."""
     if need == "root":
         return os.geteuid() != 0
-    if need == "mail-servers":
-        return not (MAIL_SERVERS / ".ready").exists() or is_missing("root")
-    if need == "clients":
-        return not (CLIENTS / ".ready").exists() or is_missing("root")
-    if need == "name-servers":
-        return not (MAIL_SERVERS / "usr/sbin/named").exists() or is_missing("mail-servers")
-    if need == "generators":
-        return not (GENERATORS / ".ready").exists()
-    if need == "postgresql":
-        return not (POSTGRES_BIN / "postgres").exists()
+    if need in _FILES:
+        return not _FILES[need].exists() or (need in _AS_ROOT and is_missing("root"))
     return not any(shutil.which(one) for one in (need, *_AS_WELL.get(need, ())))
 
 

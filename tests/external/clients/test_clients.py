@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 import standardwebhooks
 
+from mailsift.accounts.keys import KeyKind
 from mailsift.container import open_container
 from mailsift.settings import Settings
 from tests.external.judges.judged_installation import judged_installation
@@ -86,7 +87,7 @@ class Service(NamedTuple):
         async def made() -> str:
             async with open_container(self.settings) as container:
                 owner = await container.jobs.account(account)
-                return (await container.keys.create(owner, test=True)).secret
+                return (await container.keys.create(owner, kind=KeyKind(test=True))).secret
 
         return asyncio.run(made())
 

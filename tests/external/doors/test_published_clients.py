@@ -22,10 +22,10 @@ from mailsift.settings import Settings
 from tests.integration.api.conftest import running
 from tests.support.installation import settings_for
 from tests.support.other_names import OtherNames, other_names
-from tests.support.required_programs import CLIENTS
+from tests.support.required_programs import OTHER_CLIENTS
 from tests.support.workers import workers
 
-pytestmark = pytest.mark.needs("clients", "ip", "node")
+pytestmark = pytest.mark.needs("other-clients", "ip", "node")
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[2] / "docs/compatibility.md").read_text()
@@ -93,7 +93,7 @@ def methods(found: Mapping[str, Any]) -> list[str]:
 
 def on_the_page(client: str) -> list[str]:
     """Return version and methods that the documentation names."""
-    line = next(one for one in PAGE.splitlines() if one.startswith(f"| `{client}`"))
+    line = next(one for one in PAGE.splitlines() if one.startswith(f"| `{client}"))
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
@@ -101,7 +101,7 @@ async def test_python_clients_verify_here_whatever_they_verify_at_home(
     there: OtherNames, settings: Settings
 ) -> None:
     program = [sys.executable, "-W", "error::UserWarning", str(HERE / "python_clients.py")]
-    path = {"PYTHONPATH": str(CLIENTS / "python")}
+    path = {"PYTHONPATH": str(OTHER_CLIENTS / "python")}
     told, _ = await there.run(*program, await given(settings), environment=path)
     clients = json.loads(told)
     _zerobounce(clients["zerobouncesdk"])
@@ -153,7 +153,7 @@ def _neverbounce(found: Mapping[str, Any]) -> None:
 async def test_node_clients_verify_here_whatever_they_verify_at_home(
     there: OtherNames, settings: Settings
 ) -> None:
-    modules = {"NODE_PATH": str(CLIENTS / "node/node_modules"), "NODE_NO_WARNINGS": "1"}
+    modules = {"NODE_PATH": str(OTHER_CLIENTS / "node/node_modules"), "NODE_NO_WARNINGS": "1"}
     told, _ = await there.run(
         "node", str(HERE / "node_clients.cjs"), await given(settings), environment=modules
     )
@@ -176,5 +176,5 @@ async def test_node_clients_verify_here_whatever_they_verify_at_home(
     for name, found in clients.items():
         assert all(found["refused"])
         version, listed = on_the_page(f"{name}` (npm)")[1:4:2]
-        package = json.loads((CLIENTS / f"node/node_modules/{name}/package.json").read_text())
+        package = json.loads((OTHER_CLIENTS / f"node/node_modules/{name}/package.json").read_text())
         assert (version, listed) == (package["version"], ", ".join(f"`{one}`" for one in methods(found)))

@@ -18,7 +18,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 
-from mailsift.accounts.keys import Scope
+from mailsift.accounts.keys import KeyKind, Scope
 from mailsift.container import open_container
 from mailsift.settings import Settings
 from tests.support.serving import address, command
@@ -40,7 +40,7 @@ def settings(settings: Settings) -> Settings:
 async def key_of(settings: Settings, *scopes: Scope) -> str:
     async with open_container(settings) as container:
         owner = await container.jobs.account("alice")
-        return (await container.keys.create(owner, scopes=scopes, test=True)).secret
+        return (await container.keys.create(owner, scopes=scopes, kind=KeyKind(test=True))).secret
 
 
 @asynccontextmanager
