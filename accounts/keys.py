@@ -136,9 +136,14 @@ class KeyService:
             scopes: what it may do; none = everything.
             lifetime: seconds; 0 = for ever.
             kind: what it is for; behind a door there is no more to do than DOOR_SCOPES.
+
+        Raises:
+            MailsiftError: `bad_option`: there is nothing it may do.
         """
         there: Sequence[Scope] = DOOR_SCOPES if kind.door else tuple(Scope)
         may = tuple(scope for scope in there if scope in (scopes or there))
+        if not may:
+            raise MailsiftError("bad_option", "Behind a door there are addresses and jobs, no webhooks.")
         async with self._database.begin() as connection:
             owner = await accounts.ensure_test_account(connection, account_id) if kind.test else account_id
             return await self._mint(connection, owner, name, may, lifetime, kind)

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from mailsift.accounts.doors import NAMES, Door
-from mailsift.accounts.keys import DAY, KeyKind, Minted, Scope
+from mailsift.accounts.keys import DAY, KeyKind, Minted, Scope, kind_of
 from mailsift.accounts.people import Visitor
 from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, text
 from mailsift.api.pages.page import now_of, render, see
@@ -196,6 +196,7 @@ def _made(
         "key_made.html",
         heading=heading,
         secret=minted.secret,
+        opens=NAMES[door] if (door := kind_of(minted.secret).door) else "",
         row=minted.row,
         old=old,
         ends=ends,

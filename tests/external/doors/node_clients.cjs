@@ -56,6 +56,8 @@ async function zerobounce() {
   const gone = await client.getFile(sent.file_id);
   client.init("stranger", `${HERE}/v2`);
   const stranger = await client.validateEmail(emails[0]);
+  delete globalThis.window; // the others would take us for a browser
+  delete globalThis.document;
   return {
     validateEmail: validated,
     validateBatch: batch.email_batch.map(code),

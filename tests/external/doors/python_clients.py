@@ -45,7 +45,7 @@ def refused(kind: type[Exception], call: Callable[[], object]) -> str:
     try:
         call()
     except kind as error:
-        return str(error)
+        return str(error) or repr(error)
     raise AssertionError("nothing was refused")
 
 

@@ -196,11 +196,11 @@ class TestOpen:
             assert answer.json() == {"error": "Too many requests; Retry-After says when to go on."}
 
     async def test_a_key_in_an_url_is_in_no_log_no_metric_and_no_table(
-        self, api: Api, capsys: pytest.CaptureFixture[str]
+        self, settings: Settings, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        keys = {door: await door_key(api, door) for door in Door}
         with our_logs(logging.DEBUG):
-            async with httpx.AsyncClient(base_url=api.url) as client:
+            async with running(settings) as api, httpx.AsyncClient(base_url=api.url) as client:
+                keys = {door: await door_key(api, door) for door in Door}
                 broken = [one for door, key in keys.items() for one in await _misused(client, door, key)]
         assert {answer.status_code for answer in broken} <= {200, 400, 401, 403, 404, 405, 422}
         told_of = capsys.readouterr().err
@@ -213,8 +213,8 @@ class TestOpen:
             assert middle not in told_of
             assert middle not in counted
             assert all(middle not in answer.text for answer in broken)
-            assert await in_tables(api.settings, middle) == set()
-            assert await in_redis(api.settings, middle) == set()
+            assert await in_tables(settings, middle) == set()
+            assert await in_redis(settings, middle) == set()
         assert "canary7d" not in told_of + counted
         assert "/v2/validate" in told_of
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from mailsift.accounts.doors import Door
 from mailsift.accounts.people import Role
-from tests.integration.api.conftest import Api
+from mailsift.settings import Settings
+from tests.integration.api.conftest import Api, running
 from tests.integration.api.pages.queries import audit_of, sql
 from tests.support.sessions import post, signed_in
 
@@ -98,3 +100,16 @@ async def test_an_empty_list_says_what_to_do_to_who_can_do_it(api: Api) -> None:
         page = (await viewer.get("/keys")).text
     assert "No keys yet" in page
     assert 'href="/keys/new"' not in page
+
+
+async def test_a_key_for_a_door_is_offered_where_the_door_is_open(settings: Settings) -> None:
+    opened = settings.model_copy(update={"doors": (Door.KICKBOX,)})
+    async with running(opened) as api, signed_in(api) as owner:
+        assert "Clients of Kickbox" in (await owner.get("/keys/new")).text
+        fields = {"name": "x", "lifetime": "0", "scope": ["validate:write"]}
+        page = (await post(owner, "/keys/new", **fields, door="kickbox")).text
+        assert re.search(r"svc_kickbox_[0-9A-Za-z]{38}", page)
+        assert "Authorization" not in page
+        secret_of((await post(owner, "/keys/new", **fields, door="zerobounce")).text)
+        pointless = {**fields, "scope": ["webhooks:read"]}
+        assert (await post(owner, "/keys/new", "/keys", **pointless, door="kickbox")).status_code == 422
