@@ -43,6 +43,7 @@ def nginx_config(folder: Path, *, http: int, https: int, upstream: int) -> Path:
     """Write a whole configuration around deploy/nginx/mailsift.conf; only addresses and folders differ."""
     site = (DEPLOY / "nginx/mailsift.conf").read_text()
     site = site.replace("/etc/mailsift/tls", str(folder)).replace("127.0.0.1:8025", f"127.0.0.1:{upstream}")
+    site = site.replace("/var/log/nginx", str(folder))
     site = re.sub(r"listen \[::\]:.*\n", "", site)
     site = site.replace("listen 80 ", f"listen 127.0.0.1:{http} ").replace(
         "listen 443 ", f"listen 127.0.0.1:{https} "
