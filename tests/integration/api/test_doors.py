@@ -72,6 +72,12 @@ TABLES = {
     Door.REACHER: reacher.CODES,
     Door.ZEROBOUNCE: zerobounce.CODES,
 }
+CONTRACT = {
+    **dict.fromkeys(("reason", "result", "status", "suggestion"), str),
+    **dict.fromkeys(("score", "smtp_code"), int),
+    **dict.fromkeys(("catch_all", "is_disposable", "is_free", "is_role_based"), bool),
+    **dict.fromkeys(("is_valid", "mx_valid", "syntax_valid"), bool),
+}
 REFUSED: Mapping[Door, tuple[int, dict[str, Any]]] = {
     Door.EMAILABLE: (401, {"message": "…"}),
     Door.KICKBOX: (403, {"message": "…", "success": False}),
@@ -120,14 +126,17 @@ class TestClosed:
             assert (await bare.post(SINGLE, json=body, headers={"X-RB-Key": key})).status_code == 401
         other = settings.model_copy(update={"rb_key": True})
         async with running(other) as open_api, httpx.AsyncClient(base_url=open_api.url) as bare:
-            answer = await bare.post(SINGLE, json=body, headers={"X-RB-Key": key})
-            assert answer.status_code == 200
-            assert len(answer.json()["data"]) == 13
+            asked = {"X-RB-Key": key, "Accept": "application/json"}  # as the contract's PHP client does
+            answer = await bare.post(SINGLE, json=body, headers=asked)
+            assert (answer.status_code, answer.json()["success"]) == (200, True)
+            assert {name: type(value) for name, value in answer.json()["data"].items()} == CONTRACT
             both = {"X-RB-Key": key, "Authorization": f"Bearer {key}"}
             assert (await bare.post(SINGLE, json=body, headers=both)).status_code == 400
             twice = [("X-RB-Key", key), ("X-RB-Key", key)]
             assert (await bare.post(SINGLE, json=body, headers=twice)).status_code == 400
-            assert (await bare.post(SINGLE, json=body, headers={"X-RB-Key": key[:-1]})).status_code == 401
+            refused = await bare.post(SINGLE, json=body, headers={"X-RB-Key": key[:-1]})
+            assert (refused.status_code, refused.json()["success"]) == (401, False)
+            assert refused.json()["message"]
             assert (await bare.post(SINGLE, json=body)).status_code == 401
             old = {"Authorization": f"Bearer {key}"}
             assert (await bare.post(SINGLE, json=body, headers=old)).status_code == 200
