@@ -99,11 +99,13 @@ async def test_published_clients_verify_here_whatever_they_verify_at_home(
     path = {"PYTHONPATH": str(OTHER_CLIENTS / "python")}
     modules = {"NODE_PATH": str(OTHER_CLIENTS / "node/node_modules"), "NODE_NO_WARNINGS": "1"}
     node = ["node", str(HERE / "node_clients.cjs")]
-    told = await asyncio.gather(
-        there.run(*python, await given(settings, "python"), environment=path),
-        there.run(*node, await given(settings, "node"), environment=modules),
-    )
-    of_python, of_node = (json.loads(printed) for printed, _ in told)
+    keys = {name: await given(settings, name) for name in ("python", "node")}
+    async with asyncio.TaskGroup() as programs:
+        ran = (
+            programs.create_task(there.run(*python, keys["python"], environment=path)),
+            programs.create_task(there.run(*node, keys["node"], environment=modules)),
+        )
+    of_python, of_node = (json.loads(one.result()[0]) for one in ran)
     _zerobounce(of_python["zerobouncesdk"])
     _neverbounce(of_python["neverbounce-sdk"])
     _kickbox_and_emailable(of_python["kickbox"], of_python["emailable"])
