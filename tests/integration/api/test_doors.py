@@ -202,7 +202,6 @@ class TestOpen:
                 assert answer.status_code == status
                 assert int(answer.headers["retry-after"]) >= 1
                 assert "Too many requests" in answer.text
-            assert answer.json() == {"error": "Too many requests; Retry-After says when to go on."}
 
     async def test_a_key_in_an_url_is_in_no_log_no_metric_and_no_table(
         self, settings: Settings, capsys: pytest.CaptureFixture[str]
@@ -255,5 +254,6 @@ class TestOpen:
             bob = {"x-reacher-secret": stranger}
             assert (await client.get(f"/v1/bulk/{number}", headers=bob)).status_code == 404
             assert (await client.get(f"/v1/bulk/{number + 1}")).json() == {"error": "There is no such job."}
-            for body in ({}, {"input": []}, {"input": [7]}, {"input": ["a@b.test"], "webhook": {"x": 1}}):
+            bad: list[dict[str, Any]] = [{}, {"input": []}, {"input": [7]}]
+            for body in (*bad, {"input": ["a@b.test"], "webhook": {"x": 1}}):
                 assert (await client.post("/v1/bulk", json=body)).status_code == 400
