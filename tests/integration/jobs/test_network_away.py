@@ -1,0 +1,82 @@
+"""DNS and mail servers vanish in the middle of a job: it waits, says for what, and ends as it would have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from mailsift.container import open_service
+from mailsift.jobs.results.export import export, format_of
+from mailsift.jobs.service import JobService
+from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
+from mailsift.pipeline.dns import canaries
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.probe import port25
+from mailsift.sandbox.server import Sandbox, SandboxConfig
+from mailsift.sandbox.world import WorldMix
+from tests.support.installation import settings_for, until
+from tests.support.liar import Liar
+from tests.support.ready_jobs import Planter, engine_on
+
+CHUNK = 20
+NOW = "UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'"
+
+
+async def statuses(service: JobService, account: AccountId, job: JobId, out: Path) -> list[str]:
+    async with service.results(account, job) as results:
+        export(results, out, format=format_of(out))
+    return pl.read_csv(out, infer_schema=False)["mailsift_status"].to_list()
+
+
+@pytest.mark.parametrize("dns", [False, True], ids=["mail servers", "and DNS"])
+async def test_what_vanishes_in_the_middle_costs_time_and_no_verdict(
+    tmp_path: Path, database_url: str, redis_url: str, monkeypatch: pytest.MonkeyPatch, *, dns: bool
+) -> None:
+    monkeypatch.setattr(canaries, "LOOK_AGAIN_S", 0.1)
+    monkeypatch.setattr(port25, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(port25, "FRESH_SECONDS", 0.0)
+    async with Sandbox(SandboxConfig(domains=30, mix=WorldMix.CALM)) as sandbox:
+        resolver = Liar(sandbox.env["MAILSIFT_DNS_SERVERS"])
+        resolver.lies = False
+        env = {**sandbox.env, "MAILSIFT_DNS_SERVERS": resolver.server}
+        home = tmp_path / "home"
+        settings = settings_for(home, database_url=database_url, redis_url=redis_url, sandbox=env)
+        listed = [f"{who}@{one.name}" for one in sandbox.world.ranked for who in ("known", "nobody")]
+        planter = Planter(settings, tmp_path)
+        account, job = await planter.plant(listed, chunk=CHUNK, options=JobOptions(mode=Mode.DEEP))
+        await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() + interval '1 hour' WHERE n > 0")
+        async with open_service(settings) as service, engine_on(settings) as engine:
+
+            async def go_on() -> JobView:
+                """Work on whatever waits, as if its time had come."""
+                await planter.sql(NOW)
+                await engine.drain()
+                return await service.get(account, job)
+
+            async def has_ended() -> bool:
+                return (await go_on()).finished_at is not None
+
+            await engine.drain()
+            before = (await service.get(account, job)).processed
+            assert 0 < before <= CHUNK
+            await sandbox.hide()
+            resolver.silent = dns
+
+            async def says_for_what() -> bool:
+                waits = {wait.reason for wait in (await go_on()).waiting}
+                assert waits <= {"our_network", "resolver", "slow"}
+                return ("resolver" if dns else "our_network") in waits
+
+            await until(says_for_what, within=60)
+            away = (await go_on()).processed
+
+            await sandbox.show()
+            resolver.silent = False
+            await until(has_ended, within=90)
+            found = await statuses(service, account, job, tmp_path / "out.csv")
+        resolver.close()
+        truths = [sandbox.world.truth(address).deep.status for address in listed]
+    assert found == truths
+    assert away < len(listed)
