@@ -12,9 +12,9 @@ from mailsift.storage.redis.local_throttle import SLOWEST_RATE
 from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql.throttle_edits import EditBook, ThrottleEdit
 
-LATE_S: Final = 2.5
-"""Who was sent away comes back after the time a session's recipients take, and on average half a sweep later
-(mailsift.jobs.engine.claim.EngineConfig.sweep_s): what the rate would allow beyond its burst is lost."""
+LATE_S: Final = 0.1
+"""Who was sent away comes back after the time a session's recipients take, and on average half a look later
+(mailsift.jobs.engine.claimer.EngineConfig.poll_s): what the rate would allow beyond its burst is lost."""
 
 
 class ProviderRates:

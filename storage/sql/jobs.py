@@ -134,10 +134,13 @@ CLAIM_STEP = statement("""
             WHERE c.job_id = o.id AND c.state = 'ready' AND c.ready_at <= clock_timestamp() LIMIT 1
         ) ready ORDER BY o.vtime LIMIT 1)
         UNION ALL
-        SELECT a.vtime FROM account a WHERE :in_turn AND a.id IN (
-            SELECT account_id FROM job WHERE id IN (SELECT job_id FROM chunk WHERE state = 'leased')
-            UNION ALL
-            SELECT account_id FROM job WHERE state IN {step_held} AND step_until > clock_timestamp())
+        SELECT a.vtime FROM (
+            SELECT DISTINCT j.account_id FROM (SELECT DISTINCT job_id FROM chunk WHERE state = 'leased') c
+            CROSS JOIN LATERAL (SELECT account_id FROM job WHERE id = c.job_id OFFSET 0) j
+            UNION
+            SELECT account_id FROM job WHERE state IN {step_held} AND step_until > clock_timestamp()
+        ) o CROSS JOIN LATERAL (SELECT vtime FROM account WHERE id = o.account_id OFFSET 0) a
+        WHERE :in_turn
     ), due AS MATERIALIZED (
         SELECT j.id, j.account_id, a.vtime <= coalesce((SELECT min(vtime) FROM rivals), 'infinity') AS turn
         FROM job j JOIN account a ON a.id = j.account_id
