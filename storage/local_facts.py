@@ -19,12 +19,10 @@ class LocalFactCache(FactCache):
 
     Args:
         clock: epoch seconds.
-        most: facts to remember.
     """
 
-    def __init__(self, clock: Clock, *, most: int = KEPT_FACTS) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._most = most
         self._facts: OrderedDict[tuple[FactKind, str], tuple[float, bytes]] = OrderedDict()
 
     @override
@@ -38,5 +36,5 @@ class LocalFactCache(FactCache):
         now = self._clock()
         for entry in entries:
             self._facts[kind, entry.key] = (now + entry.ttl, entry.value)
-        while len(self._facts) > self._most:
+        while len(self._facts) > KEPT_FACTS:
             self._facts.popitem(last=False)

@@ -51,6 +51,7 @@ IdempotencyKey = Annotated[
     ),
 ]
 _LEASE_S: Final = 60.0
+"""Seconds after which the key of a process that died is free."""
 _DONE_BY_REFUSAL: Final = frozenset({404, 409, 422})
 """Statuses of errors that are answers: whoever asks again is told the same. All others did nothing."""
 
@@ -98,13 +99,11 @@ class AnswerStore:
     Args:
         database: where keys and answers are.
         vault: seals the answers for their account; they may hold addresses, and once the secret of a webhook.
-        lease_s: seconds after which the key of a process that died is free.
     """
 
-    def __init__(self, *, database: Database, vault: Vault, lease_s: float = _LEASE_S) -> None:
+    def __init__(self, *, database: Database, vault: Vault) -> None:
         self._database = database
         self._vault = vault
-        self._lease_s = lease_s
 
     async def once(
         self, wanted: idempotency.Request, job_id: UUID | None, do: Callable[[], Awaitable[Response]]
@@ -122,12 +121,12 @@ class AnswerStore:
         """
         token = uuid4()
         async with self._database.begin() as connection:
-            taken = await idempotency.begin(connection, wanted, token, lease=self._lease_s)
+            taken = await idempotency.begin(connection, wanted, token, lease=_LEASE_S)
             known = None if taken else await idempotency.known(connection, wanted)
         if not taken:
             return self._again(wanted, known)
         try:
-            async with repeating(lambda: self._renew(wanted, token), every=self._lease_s / 3):
+            async with repeating(lambda: self._renew(wanted, token), every=_LEASE_S / 3):
                 with before_commit(lambda connection: idempotency.mark(connection, wanted, token)):
                     response = await do()
         except BaseException:
@@ -160,7 +159,7 @@ class AnswerStore:
     async def _renew(self, wanted: idempotency.Request, token: UUID) -> None:
         try:
             async with self._database.begin() as connection:
-                await idempotency.renew(connection, wanted, token, lease=self._lease_s)
+                await idempotency.renew(connection, wanted, token, lease=_LEASE_S)
         except Exception as error:  # noqa: BLE001 - the next time, or the lease ends
             _log.warning("idempotency.renew_error", **error_fields(error))
 

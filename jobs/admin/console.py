@@ -190,10 +190,10 @@ class Console:
         async with self._database.begin() as connection:
             return await workers.known(connection)
 
-    async def leases(self, *, limit: int = _SOME) -> Sequence[Lease]:
+    async def leases(self) -> Sequence[Lease]:
         """Return what is leased, what ends first comes first."""
         async with self._database.begin() as connection:
-            return await leases.held(connection, limit=limit)
+            return await leases.held(connection, limit=_SOME)
 
     async def troubled(self, *, limit: int = _SOME) -> Sequence[TroubledChunk]:
         """Return chunks that were tried more than twice, open ones first."""

@@ -286,7 +286,6 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
     small_only: bool,
     triage: bool,
     sources: Collection[str] = ("",),
-    stray: float = STRAY_SECONDS,
 ) -> ClaimedChunk | None:
     """Lease the next chunk to `owner` for `lease` seconds of the database's clock, if one is ready.
 
@@ -298,7 +297,6 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
         small_only: only of small jobs.
         triage: also chunks of big jobs that nobody has looked at yet.
         sources: the identities the worker asks mail servers from.
-        stray: seconds after which a chunk that waits for a source of its own may go to any other.
     """
     found = await connection.execute(
         CLAIM,
@@ -312,7 +310,7 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
             "triage": triage,
             "triage_key": TRIAGE_KEY,
             "shared_keys": list(SHARED_KEYS),
-            **source_values(sources, stray),
+            **source_values(sources),
         },
     )
     row = found.mappings().one_or_none()
@@ -351,11 +349,11 @@ async def next_ready(connection: Connection, sources: Collection[str]) -> float:
     return math.inf if seconds is None else max(0.0, float(seconds))
 
 
-def source_values(sources: Collection[str], stray: float = STRAY_SECONDS) -> dict[str, object]:
+def source_values(sources: Collection[str]) -> dict[str, object]:
     """Return what CLAIM wants to know of a worker's sources."""
     known = sorted(set(sources))
     subnets = sorted({subnet for source in known if (subnet := subnet_of(source))})
-    return {"sources": known, "subnets": subnets, "stray": stray, "missed": MISSED_BEATS}
+    return {"sources": known, "subnets": subnets, "stray": STRAY_SECONDS, "missed": MISSED_BEATS}
 
 
 async def renew(connection: Connection, tokens: Collection[UUID], *, lease: float) -> set[UUID]:
