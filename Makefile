@@ -43,7 +43,7 @@ fmt: $(READY) ## format, sort imports, mend what a linter can mend
 	$(BIN)/ruff format --quiet .
 
 unit: $(READY) ## the tests that start no server: for every save
-	$(BIN)/pytest --quiet --numprocesses=2 tests/unit
+	$(BIN)/pytest --quiet --numprocesses=3 tests/unit
 
 test: $(READY) $(if $(filter tests,$(TESTS)),check) ## check, then all tests; only some: make test TESTS=tests/unit/jobs
 	$(BIN)/pytest --quiet --numprocesses=3 --no-loadscope-reorder $(TESTS)
