@@ -43,8 +43,6 @@ from mailsift.storage.sql.jobs import NewJob, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
 _READ_BYTES = 1 << 20
-_RUNS = 50
-"""Other runs of a list that are shown beside one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,15 +275,15 @@ class JobService:
         more = len(rows) > limit
         return JobPage(views, _write_cursor(views[-1], narrowed) if more else "")
 
-    async def history(self, account_id: AccountId, job_id: JobId) -> JobHistory:
-        """Return what belongs to a job, with its newest other runs.
+    async def history(self, account_id: AccountId, job_id: JobId, *, runs: int = 50) -> JobHistory:
+        """Return what belongs to a job, with at most so many other runs.
 
         Raises:
             MailsiftError: `job_not_found`.
         """
         async with self._database.begin() as connection:
             row = await owned(connection, account_id, job_id)
-            others = await jobs.same_list(connection, row, _RUNS)
+            others = await jobs.same_list(connection, row, runs)
             events = await jobs.events_of(connection, job_id)
         return JobHistory(
             runs=tuple(view_of(other) for other in others),
