@@ -120,9 +120,9 @@ def _pandas_frame(frame: Any, column: str) -> Given:
 
 
 def _pandas_values(field: pl.Series) -> Any:
-    """Return texts as objects, as pandas' own; numbers as it counts."""
-    if field.dtype == pl.String:
-        return field.to_list()
+    """Return texts and numbers in the types pandas has for them."""
+    if field.dtype == pl.String:  # as pandas' own, also where there are none
+        return sys.modules["pandas"].Series(field.to_list(), dtype="str").array
     return field.to_numpy() if field.dtype == pl.Boolean else field.cast(pl.Int64).to_numpy()
 
 

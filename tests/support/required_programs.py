@@ -14,6 +14,7 @@ import pytest
 
 POSTGRES_BIN = Path("/usr/lib/postgresql/15/bin")
 GENERATORS = Path(os.environ.get("MAILSIFT_GENERATORS", Path.home() / ".cache/mailsift-generators"))  # noqa: TID251 - no setting of the product
+DATA_ENGINES = Path(os.environ.get("MAILSIFT_DATA_ENGINES", Path.home() / ".cache/mailsift-data-engines"))  # noqa: TID251 - no setting of the product
 MAIL_SERVERS = Path(os.environ.get("MAILSIFT_MTAS", "/opt/mailsift-mtas"))  # noqa: TID251 - no setting of the product
 OTHER_CLIENTS = Path(os.environ.get("MAILSIFT_OTHER_CLIENTS", "/opt/mailsift-other-clients"))  # noqa: TID251 - same
 _REQUIRED = os.environ.get("MAILSIFT_REQUIRE_JUDGES") == "1"  # noqa: TID251 - no setting of the product
@@ -26,6 +27,7 @@ _WHERE = {
     "name-servers": "run .ci/install-mail-servers anew, and the tests as root",
     "generators": "run .ci/install-generators (nothing lands on the system); it needs npm",
     "other-clients": "run .ci/install-other-clients (it has a folder of its own) and the tests as root",
+    "data-engines": "run .ci/install-data-engines (an environment of its own; nothing else changes)",
     "postgresql": "apt-get install postgresql-15",
     "redis-server": "apt-get install redis-server",
     "unbound": "apt-get install unbound dns-root-data",
@@ -41,6 +43,7 @@ _FILES = {
     "name-servers": MAIL_SERVERS / "usr/sbin/named",
     "other-clients": OTHER_CLIENTS / ".ready",
     "generators": GENERATORS / ".ready",
+    "data-engines": DATA_ENGINES / ".ready",
     "postgresql": POSTGRES_BIN / "postgres",
 }
 _AS_ROOT = ("mail-servers", "name-servers", "other-clients")
