@@ -10,7 +10,7 @@ import random
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import SecretStr
 
-from mailsift.pipeline.clock import Clock, system_clock
+from mailsift.pipeline.clock import Clock, SharedClock, system_clock
 from mailsift.settings import Settings
 
 if TYPE_CHECKING:
@@ -70,12 +70,16 @@ API_POOL: Final = 10
 """Connections to the database of a process that serves the API."""
 
 
+_CLOCK_SECONDS: Final = 10.0
+"""How often an API asks what time it is; workers do with every sweep."""
+
+
 @dataclass(frozen=True, slots=True)
 class OtherParts:
     """What tests have otherwise than the settings say; None: as the settings say.
 
     Attributes:
-        clock: seconds since the epoch.
+        clock: seconds since the epoch; None: the database's.
         waker: wakes the workers.
         blobs: where lists and results are.
         validator: makes the validator of an engine out of the usual one.
@@ -84,7 +88,7 @@ class OtherParts:
         policy: what decides between verdicts.
     """
 
-    clock: Clock = system_clock
+    clock: Clock | None = None
     waker: Waker | None = None
     blobs: Blobs | None = None
     validator: Callable[[Validator], Validator] | None = None
@@ -116,7 +120,8 @@ class Container:
         self._pool_size = pool_size
         self._other = other or OtherParts()
         self._port25: Port25Status | None = None
-        self.clock = self._other.clock
+        self._shared_clock = SharedClock()
+        self.clock = self._other.clock or self._shared_clock
 
     # What everything stands on.
 
@@ -302,7 +307,8 @@ class Container:
         """Deletes old files of this machine."""
         from mailsift.jobs.engine.maintenance import Tidier
 
-        return Tidier(blobs=self.blobs, scratch=scratch_folder(self.settings), clock=self.clock)
+        clock = self._other.clock or system_clock  # which files have their times from
+        return Tidier(blobs=self.blobs, scratch=scratch_folder(self.settings), clock=clock)
 
     @cached_property
     def operations(self) -> Operations:
@@ -472,6 +478,7 @@ class Container:
         return Maintenance(
             deliverer=self._deliverer,
             periodic={
+                "clock.error": self._learn_time,
                 "schedule.error": self.schedule_runs.run_due,
                 "retention.error": self.eraser.sweep,
                 "tidy.error": self.tidier.sweep,
@@ -482,6 +489,14 @@ class Container:
             },
             health=self._health.seen,
         )
+
+    async def _learn_time(self) -> None:
+        """Ask the database what time it is; while it is away, time goes on from what is known."""
+        from mailsift.pipeline.errors import MailsiftError
+        from mailsift.storage.database import DatabaseError
+
+        with suppress(DatabaseError, MailsiftError, OSError):
+            self._shared_clock.learn(await self.database.now())
 
     # The pipeline.
 
@@ -687,9 +702,12 @@ class Container:
         from mailsift.api.http.auth import Authenticator
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts
+        from mailsift.storage.repeating import repeating
         from mailsift.storage.sql.usage import Amounts
 
         usage = await self._usage()
+        await self._learn_time()
+        await self._closing.enter_async_context(repeating(self._learn_time, every=_CLOCK_SECONDS))
 
         def count_use(options: SingleOptions, rows: int, addresses: int, probes: int) -> None:
             usage.count(options.owner, options.mode, Amounts(rows, addresses, probes))
@@ -738,6 +756,8 @@ class Container:
         from mailsift.jobs.engine.claim import Engine
         from mailsift.jobs.engine.step import StepWorker
         from mailsift.storage.sql.chunks import LeaseTerms
+
+        await self._learn_time()
 
         change = self._other.validator or (lambda usual: usual)
         validator = change((await self._validator_maker(edited=True))())

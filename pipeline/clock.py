@@ -15,3 +15,30 @@ system_clock: Clock = time.time  # noqa: TID251 - the one place that reads the w
 def utc_datetime(epoch: float) -> datetime:
     """Return epoch seconds as a time in UTC."""
     return datetime.fromtimestamp(epoch, UTC)
+
+
+class SharedClock:
+    """Tells seconds since the epoch: this machine's, until it has learned those that all machines share.
+
+    What was learned is counted on by a clock that never jumps; it stands still while a machine sleeps, so let
+    it learn again from time to time.
+
+    Args:
+        system: the time of day of this machine.
+        monotonic: seconds.
+    """
+
+    def __init__(
+        self, *, system: Clock = system_clock, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._system = system
+        self._monotonic = monotonic
+        self._ahead: float | None = None
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self._system() if self._ahead is None else self._ahead + self._monotonic()
+
+    def learn(self, now: float) -> None:
+        """Take the time from who tells it to all."""
+        self._ahead = now - self._monotonic()

@@ -61,6 +61,9 @@ def before_commit(do: Callable[[AsyncConnection], Awaitable[None]]) -> Iterator[
         _before_commit.reset(token)
 
 
+_NOW = text("SELECT extract(epoch FROM clock_timestamp())::float8")
+
+
 class Database:
     """The truth.
 
@@ -103,6 +106,11 @@ class Database:
             raise outage from error
         finally:
             await connection.close()
+
+    async def now(self) -> float:
+        """Return the server's time, which all machines share: seconds since the epoch."""
+        async with self.begin() as connection:
+            return float((await connection.execute(_NOW)).scalar_one())
 
     async def run(self, transaction: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         """Run the whole transaction, again when PostgreSQL breaks a deadlock with it."""
