@@ -1,0 +1,132 @@
+"""A network of its own in which we answer to other people's names, over TLS that is trusted there."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import socket
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import trustme
+
+_NEW_NET: Final = 0x40000000  # CLONE_NEWNET of <sched.h>
+_PIECE: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class OtherNames:
+    """Where the names are known: what runs there reaches nobody but us."""
+
+    namespace: str
+    hosts: Path
+    authority: Path
+
+    async def run(self, *words: str, environment: dict[str, str]) -> tuple[str, str]:
+        """Run a command there; returns what it printed and what it complained of.
+
+        Raises:
+            AssertionError: it failed, or took longer than 200 seconds.
+        """
+        mounted = ["sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(self.hosts), *words]
+        trusted = dict.fromkeys(
+            ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"), str(self.authority)
+        )
+        process = await asyncio.create_subprocess_exec(
+            *("ip", "netns", "exec", self.namespace, *mounted),
+            env={"PATH": os.environ["PATH"], **trusted, **environment},  # noqa: TID251 - for a child
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            told, complained = await asyncio.wait_for(process.communicate(), 200)
+        except BaseException:
+            process.kill()
+            await process.wait()
+            raise
+        assert process.returncode == 0, complained.decode()
+        return told.decode(), complained.decode()
+
+
+@asynccontextmanager
+async def other_names(names: Sequence[str], port: int, folder: Path) -> AsyncIterator[OtherNames]:
+    """Lead these names, at the port of HTTPS, to a port of our own; takes root."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*names).configure_cert(context)
+    authority.cert_pem.write_to_path(str(folder / "authority.pem"))
+    hosts = folder / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n" + "".join(f"127.0.0.1 {name}\n" for name in names))
+    namespace = f"msnames{os.getpid()}"
+    _ip("netns", "add", namespace)
+    try:
+        _ip("-netns", namespace, "link", "set", "lo", "up")
+        taken = await asyncio.to_thread(_listening_in, namespace)
+        talks: set[asyncio.Task[None]] = set()
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            talks.add(task)
+            try:
+                await _led_on(reader, writer, port)
+            finally:
+                talks.discard(task)
+
+        server = await asyncio.start_server(talk, sock=taken, ssl=context)
+        try:
+            yield OtherNames(namespace, hosts, folder / "authority.pem")
+        finally:
+            server.close()
+            for task in talks.copy():
+                task.cancel()
+            await asyncio.gather(*talks, return_exceptions=True)
+            await server.wait_closed()
+    finally:
+        _ip("netns", "delete", namespace)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def _listening_in(namespace: str) -> socket.socket:
+    """Take the port of HTTPS in a namespace; a socket stays where it was made, whoever uses it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    ours, theirs = Path("/proc/thread-self/ns/net"), Path("/run/netns", namespace)
+    with ours.open() as home, theirs.open() as there:
+        assert libc.setns(there.fileno(), _NEW_NET) == 0, os.strerror(ctypes.get_errno())
+        try:
+            return socket.create_server(("127.0.0.1", 443))
+        finally:
+            assert libc.setns(home.fileno(), _NEW_NET) == 0
+
+
+async def _led_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+    try:
+        there, onward = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            await asyncio.gather(_copied(reader, onward), _copied(there, writer))
+        finally:
+            onward.close()
+            with suppress(OSError):
+                await onward.wait_closed()
+    finally:
+        writer.close()
+        with suppress(OSError, ssl.SSLError):
+            await writer.wait_closed()
+
+
+async def _copied(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with suppress(OSError, ssl.SSLError):
+        while piece := await source.read(_PIECE):
+            sink.write(piece)
+            await sink.drain()
+    sink.close()
