@@ -218,8 +218,8 @@ _ABOUT_US = (
     _B("verify-450", truth.RISKY, rcpt=RecipientPolicy.VERIFY_LATER, hostile=30),
     _B("verify-550", rcpt=RecipientPolicy.VERIFY, hostile=50),
     _B("verify-loop", truth.RISKY, rcpt=RecipientPolicy.VERIFY_LOOP, hostile=30),
-    _B("directory-away", rcpt=RecipientPolicy.AWAY, hostile=30),
-    _B("banned", truth.RISKY, rcpt=RecipientPolicy.BANNED, hostile=30),
+    _B("directory-away", rcpt=RecipientPolicy.AWAY, hostile=1),
+    _B("banned", truth.BLOCKED, rcpt=RecipientPolicy.BANNED, hostile=1),
     _B("busy", truth.RISKY, policy=HostPolicy(on_connect=OnConnect.BUSY), hostile=30),
     _B("unclear", truth.RISKY, rcpt=RecipientPolicy.UNCLEAR, hostile=30),
 )
@@ -230,7 +230,7 @@ _LIMITS = (
     _B("recipients-452", policy=HostPolicy(recipients=5), hostile=50),
     _B("connections", policy=HostPolicy(connections=1), hostile=50),
     _B("rate", policy=HostPolicy(rate=5), hostile=30, slow=True),
-    _B("rate-minute", policy=HostPolicy(mta="exchange", per_minute=10), hostile=30, slow=True),
+    _B("rate-minute", policy=HostPolicy(mta="exchange", per_minute=10), hostile=1, slow=True),
     _B("no-pipelining", policy=HostPolicy(pipelining=False), hostile=100),
     _B(
         "helo-only",
