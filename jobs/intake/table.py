@@ -80,7 +80,6 @@ _NAMES = {  # the first that a list has wins
         )
     )
 }
-_TEXT_TYPES = (pl.String, pl.Categorical, pl.Enum)
 _ADDRESS_LIKE = r"^\s*[^\s@]\S*@\S+\s*$"
 _ENOUGH = 0.3  # of a column's filled cells look like addresses
 _SHOWN_NAMES, _SHOWN_CHARS = 20, 40
@@ -122,7 +121,7 @@ def as_text(column: pl.Series) -> pl.Series:
     """Return the column if it can hold addresses, else blanks."""
     texts = (
         column.cast(pl.String)
-        if column.dtype in _TEXT_TYPES
+        if column.dtype in (pl.String, pl.Categorical, pl.Enum)
         else pl.Series([None] * len(column), dtype=pl.String)
     )
     return texts.fill_null("").alias(column.name)
