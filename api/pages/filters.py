@@ -49,10 +49,10 @@ def date_time(at: datetime | None, otherwise: str = NOTHING, zone: str = "UTC") 
 
 
 @pass_context
-def ago(context: Context, at: datetime | None) -> str:
+def ago(context: Context, at: datetime | None, otherwise: str = NOTHING) -> str:
     """Write a time as its distance from now: 3 minutes ago, in 2 hours."""
     if at is None:
-        return NOTHING
+        return otherwise
     now: datetime = context["now"]
     seconds = (now - at).total_seconds()
     distance = _distance(seconds if seconds > 0 else 60 * round(-seconds / 60) if seconds < -60 else -seconds)
