@@ -163,11 +163,11 @@ async def test_nothing_there_and_methods_that_are_not(client: httpx.AsyncClient,
     refused = await client.put(SINGLE)
     _checked(refused, 405, "method_not_allowed")
     assert refused.headers["allow"] == "POST"
-    assert (await client.put(JOBS)).headers["allow"] == "GET, POST"
+    assert (await client.put(JOBS)).headers["allow"] == "GET, HEAD, POST"
     assert (await client.delete(f"{HOOKS}/test")).headers["allow"] == "POST"
-    assert (await client.post("/docs")).headers["allow"] == "GET"
+    assert (await client.post("/docs")).headers["allow"] == "GET, HEAD"
     nobody = "00000000-0000-4000-8000-000000000000"
-    assert (await client.put(f"{HOOKS}/{nobody}")).headers["allow"] == "DELETE, GET, PATCH"
+    assert (await client.put(f"{HOOKS}/{nobody}")).headers["allow"] == "DELETE, GET, HEAD, PATCH"
     problem = await client.get("/v1/nothing", headers={"accept": "application/problem+json"})
     assert problem.headers["content-type"] == "application/problem+json"
     async with httpx.AsyncClient(base_url=api.url) as stranger:
