@@ -105,6 +105,10 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "column_not_found": 422,
     "intake_timeout": 422,
     "intake_crashed": 422,
+    # a place a list is fetched from or results are taken to; found by the worker, too
+    "place_not_found": 422,
+    "place_refused": 422,
+    "place_unavailable": 503,
     # webhooks and schedules
     "webhook_not_found": 404,
     "webhook_url_invalid": 422,
@@ -163,6 +167,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
 INTERNAL: Final[frozenset[str]] = frozenset(
     {
         "bad_blob_key",
+        "bad_connections",
         "bad_overrides",
         "bad_peppers",
         "bad_reply",
