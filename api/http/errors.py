@@ -192,8 +192,6 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         "otel_missing",
         "output_is_input",
         "output_not_writable",
-        "place_refused",
-        "place_unavailable",
         "port_in_use",
         "resolver_failed",
         "results_incomplete",
