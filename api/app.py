@@ -45,7 +45,7 @@ def create_app(parts: ApiParts) -> FastAPI:
     app.state.theme = load_theme()
     # Not included: then every request would pass through a router more, and the first one would wait until
     # models are made anew that the routes have already.
-    opened = [doors.DOORS[door].router for door in parts.doors]
+    opened = [doors.find_door(door).router for door in parts.doors]
     routers = (*v1.ROUTERS, *opened, health.router, mcp.router, *pages.ROUTERS, *ops.ROUTERS)
     app.router.routes.extend(route for router in routers for route in router.routes)
     large = dict.fromkeys((("POST", "/v1/bulk/jobs"), ("POST", "/lists")), parts.max_bytes + _FORM_OVERHEAD)

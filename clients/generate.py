@@ -28,7 +28,7 @@ def generate(out: Path) -> None:
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(HERE, out, ignore=shutil.ignore_patterns("__pycache__", "generate.py"))
     description = out / "openapi.json"
-    parts = cast("ApiParts", SimpleNamespace(max_bytes=0))  # a description asks nobody
+    parts = cast("ApiParts", SimpleNamespace(max_bytes=0, doors=()))  # a description asks nobody
     description.write_text(json.dumps(create_app(parts).openapi(), indent=1))
     _python(description, out / "python/mailsift_client/generated")
     _typescript(description, out / "typescript")

@@ -7,27 +7,29 @@ answers, and thin routes over what /v1 asks, too. What every code means is in do
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from functools import cache
+from importlib import import_module
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 
 from mailsift.accounts.doors import Door
-from mailsift.api.doors import emailable, kickbox, neverbounce, reacher, zerobounce
 from mailsift.api.doors.entry import VendorDoor
 from mailsift.api.http.errors import ErrorPage
 from mailsift.pipeline.errors import MailsiftError
 
-DOORS: Final[Mapping[Door, VendorDoor]] = {
-    one.entry.door: one
-    for one in (emailable.DOOR, kickbox.DOOR, neverbounce.DOOR, reacher.DOOR, zerobounce.DOOR)
-}
+
+@cache
+def find_door(door: Door) -> VendorDoor:
+    """Return what there is of a door: the `DOOR` of its module, loaded when it is asked for."""
+    found: VendorDoor = import_module(f"{__name__}.{door.value}").DOOR
+    return found
 
 
 def is_door(path: str) -> bool:
     """Tell whether a path is one of a door, open or not."""
-    return any(_has(door, path) for door in DOORS.values())
+    return any(_has(find_door(door), path) for door in Door)
 
 
 def _has(door: VendorDoor, path: str) -> bool:
@@ -40,12 +42,12 @@ def _has(door: VendorDoor, path: str) -> bool:
 def large(opened: Iterable[Door]) -> Iterator[tuple[tuple[str, str], int]]:
     """Yield what takes large bodies, and how large ones."""
     for door in opened:
-        yield from DOORS[door].large.items()
+        yield from find_door(door).large.items()
 
 
 def error_shape(opened: Iterable[Door]) -> ErrorPage:
     """Return what tells a door's clients of errors as their own service would."""
-    doors = [DOORS[door] for door in opened]
+    doors = [find_door(door) for door in opened]
 
     def shape(
         request: Request, error: MailsiftError, status: int, headers: Mapping[str, str]

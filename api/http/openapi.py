@@ -89,6 +89,7 @@ _SOURCES: Final[Mapping[str, tuple[_Source, ...]]] = {
     "event_id": (_Source("test_webhook", "200", "/data/event_id"),),
     "delivery_id": (_Source("test_webhook", "200", "/data/delivery_id"),),
     "schedule_id": (_Source("create_schedule", "201", "/data/schedule_id"),),
+    "receiver_id": (_Source("create_receiver", "201", "/data/receiver_id"),),
 }
 """Where the ids come from that stand in paths."""
 

@@ -107,7 +107,8 @@ _BODY: Final[dict[str, Any]] = {
         "required": True,
         "content": {
             "application/octet-stream": {
-                "schema": {**_FILE, "description": "the file itself, also as " + ", ".join(_TYPES[:-1])}
+                "schema": {**_FILE, "description": "the file itself, also as " + ", ".join(_TYPES[:-1])},
+                "example": "email,event\njane@example.com,delivered\n",
             },
             _FORM: {
                 "schema": {
@@ -177,7 +178,12 @@ async def create_receiver(request: Request, wanted: ReceiverRequest, caller: Wri
     return answer({**told, "path": path, "password": password}, "The receiver was made.", status=201)
 
 
-@router.get("/receivers", summary="List receivers", response_model=Envelope[ReceiversResponse])
+@router.get(
+    "/receivers",
+    summary="List receivers",
+    response_model=Envelope[ReceiversResponse],
+    responses=error_responses(),
+)
 async def list_receivers(request: Request, caller: Reader) -> JSONResponse:
     """List the account's receivers, oldest first, with what they took and refused."""
     found = await parts_of(request).receivers.list(caller.account_id)

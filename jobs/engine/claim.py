@@ -166,10 +166,11 @@ class Engine:
         """Do what was leased with the end of what was done before: a small list stays in one hand."""
         if isinstance(held, ClaimedStep):
             self._held[held.token] = held
-            await self._do_step(held)
+            work = self._do_step(held)
         else:
             self._held[held.lease_token] = held
-            await self._do_chunk(held, Stopwatch())
+            work = self._do_chunk(held, Stopwatch())
+        await asyncio.create_task(work, context=context_of(held))  # its lines in the log name what it is
 
     async def _do_step(self, step: ClaimedStep) -> None:
         try:

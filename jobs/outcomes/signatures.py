@@ -2,8 +2,11 @@
 
 Amazon SNS signs with a certificate (its developer guide, "Verifying the signatures of Amazon SNS messages"),
 SendGrid with ECDSA ("Signature Verification"), Mailgun with HMAC ("Securing webhooks"). Postmark, Brevo,
-SparkPost and listmonk sign nothing; they send a password (RFC 7617) or a bearer token (RFC 6750).
+SparkPost and listmonk sign nothing; they send a password (RFC 7617) or a bearer token (RFC 6750). What checks
+signatures is loaded with the first of them: seven megabytes of no use to most.
 """
+
+# ruff: noqa: PLC0415 - see above
 
 from __future__ import annotations
 
@@ -17,12 +20,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-from cryptography.hazmat.primitives.serialization import load_der_public_key
-from cryptography.x509 import load_pem_x509_certificate
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind, epoch
@@ -98,7 +95,7 @@ async def believe(sender: SenderKind, posted: Posted, trust: Trust) -> Believed:
         if sender is SenderKind.MAILGUN:
             return _mailgun(posted, trust)
         return _password(posted, trust)
-    except (InvalidSignature, binascii.Error, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (binascii.Error, ValueError, TypeError, KeyError, AttributeError) as error:
         raise refused() from error
 
 
@@ -118,6 +115,9 @@ def check_public_key(key: str) -> bytes:
     Raises:
         MailsiftError: `receiver_key_invalid`.
     """
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import load_der_public_key
+
     try:
         raw = base64.b64decode(key, validate=True)
         if isinstance(load_der_public_key(raw), ec.EllipticCurvePublicKey):
@@ -128,12 +128,20 @@ def check_public_key(key: str) -> bytes:
 
 
 def _sendgrid(posted: Posted, trust: Trust) -> Believed:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import load_der_public_key
+
     stamp = posted.headers["x-twilio-email-event-webhook-timestamp"]
     signature = base64.b64decode(posted.headers["x-twilio-email-event-webhook-signature"], validate=True)
     key = load_der_public_key(trust.secret)
     if not isinstance(key, ec.EllipticCurvePublicKey):
         raise TypeError("not an EC key")
-    key.verify(signature, stamp.encode() + posted.body, ec.ECDSA(hashes.SHA256()))
+    try:
+        key.verify(signature, stamp.encode() + posted.body, ec.ECDSA(hashes.SHA256()))
+    except InvalidSignature:
+        raise refused() from None
     _fresh(float(stamp), trust, _LATEST_RETRY)
     return Believed(posted.body)
 
@@ -144,7 +152,7 @@ def _mailgun(posted: Posted, trust: Trust) -> Believed:
     stamp, token, signature = (str(signed[name]) for name in ("timestamp", "token", "signature"))
     expected = hmac.new(trust.secret, (stamp + token).encode(), hashlib.sha256).hexdigest()
     if not hmac.compare_digest(expected.encode(), signature.encode()):
-        raise InvalidSignature
+        raise refused()
     _fresh(float(stamp), trust, _LATEST_RETRY)
     return Believed(posted.body, once=hashlib.sha256(token.encode()).digest())
 
@@ -157,7 +165,7 @@ def _password(posted: Posted, trust: Trust) -> Believed:
     elif scheme.lower() != "bearer":
         given = b""
     if not hmac.compare_digest(given, trust.secret):
-        raise InvalidSignature
+        raise refused()
     return Believed(posted.body)
 
 
@@ -170,10 +178,14 @@ _SIGNED_FIELDS: Final = {
     "SubscriptionConfirmation": _OF_SUBSCRIPTION,
     "UnsubscribeConfirmation": _OF_SUBSCRIPTION,
 }
-_DIGESTS: Final[Mapping[str, hashes.HashAlgorithm]] = {"1": hashes.SHA1(), "2": hashes.SHA256()}  # noqa: S303 - SNS' choice
 
 
 async def _sns(posted: Posted, trust: Trust) -> Believed:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import padding, rsa
+    from cryptography.x509 import load_pem_x509_certificate
+
     message: dict[str, Any] = json.loads(posted.body)
     if not trust.topic or message["TopicArn"] != trust.topic:
         raise ValueError("another topic")
@@ -184,8 +196,11 @@ async def _sns(posted: Posted, trust: Trust) -> Believed:
     key = certificate.public_key()
     if not isinstance(key, rsa.RSAPublicKey):
         raise TypeError("not an RSA key")
-    digest = _DIGESTS[str(message["SignatureVersion"])]
-    key.verify(base64.b64decode(message["Signature"]), signed.encode(), padding.PKCS1v15(), digest)
+    digest = {"1": hashes.SHA1, "2": hashes.SHA256}[str(message["SignatureVersion"])]()
+    try:
+        key.verify(base64.b64decode(message["Signature"]), signed.encode(), padding.PKCS1v15(), digest)
+    except InvalidSignature:
+        raise refused() from None
     if message["Type"] == "SubscriptionConfirmation":
         return Believed(b"", confirm=_at_sns(message["SubscribeURL"]))
     return Believed(message["Message"].encode() if message["Type"] == "Notification" else b"")

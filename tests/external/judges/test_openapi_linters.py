@@ -30,7 +30,7 @@ FINE = {
 
 @pytest.fixture(scope="module")
 def described() -> dict[str, Any]:
-    parts = cast("ApiParts", SimpleNamespace(max_bytes=1_000))  # a description asks nobody
+    parts = cast("ApiParts", SimpleNamespace(max_bytes=1_000, doors=()))  # a description asks nobody
     return create_app(parts).openapi()
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.integration.api.conftest import Api
 
 JOBS, HOOKS, SCHEDULES = "/v1/bulk/jobs", "/v1/webhooks", "/v1/bulk/schedules"
+RECEIVERS = "/v1/outcomes/receivers"
 CRON = {"cron": "0 6 * * 1", "zone": "Europe/Berlin"}
 
 # What an operation takes besides ids; one that needs a body and does not stand here answers 422, not 404.
@@ -44,6 +45,7 @@ KINDS = {
     "event_id": "event",
     "before": "delivery",
     "schedule_id": "schedule",
+    "receiver_id": "receiver",
 }
 
 
@@ -116,12 +118,14 @@ async def _things(client: httpx.AsyncClient) -> dict[str, str]:
     tested = (await client.post(f"{HOOKS}/test", json=body)).json()["data"]
     assert tested["error"] == "connection_refused"
     schedule = (await client.post(SCHEDULES, json={"job_id": job, **CRON})).json()["data"]["id"]
+    receiver = (await client.post(RECEIVERS, json={"sender": "brevo"})).json()["data"]["receiver_id"]
     return {
         "job": job,
         "webhook": hook,
         "delivery": tested["delivery_id"],
         "event": tested["event_id"],
         "schedule": schedule,
+        "receiver": receiver,
     }
 
 

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import KeyKind, is_key, kind_of
-from mailsift.api.doors import DOORS, emailable, kickbox, neverbounce, reacher, zerobounce
+from mailsift.api.doors import emailable, find_door, kickbox, neverbounce, reacher, zerobounce
 from mailsift.api.metrics import METRICS
 from mailsift.container import open_container
 from mailsift.pipeline.errors import MailsiftError
@@ -173,7 +173,7 @@ class TestOpen:
                     if made_for is door:
                         told(door, answer.json())
                     elif made_for is None and door in BY_URL:
-                        shown = DOORS[door].show("", MailsiftError("key_in_query", "…"), 400)
+                        shown = find_door(door).show("", MailsiftError("key_in_query", "…"), 400)
                         found = (answer.status_code, without_sentence(answer.json()))
                         assert found == (shown.status, shown.content)
                     else:

@@ -170,7 +170,7 @@ def test_five_hundred_more_domains_add_hardly_a_series(scene: Scene) -> None:
 
 def test_no_label_holds_more_than_it_may(scene: Scene) -> None:
     names = {row.key for row in PROVIDERS} | {OTHER}
-    assert len(names) <= 51
+    assert len(names) <= 71
     for name, samples in scene.second.samples.items():
         possible = {label: values for label, values in _documented(name).labels.items() if values}
         for labels, _ in samples:
