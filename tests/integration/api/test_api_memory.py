@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mailsift.settings import Settings
 
 MIB = 2**20
-MOST = 150 * MIB
+MOST = 160 * MIB
 LIST = 250 * MIB
 PIECE = b"user@example.com,some words that stand beside it\n" * 20_000
 BOUNDARY = "----between"
@@ -63,7 +63,7 @@ async def _upload(url: str, key: str, kind: str, meanwhile: Callable[[], None]) 
     return str(answer.json()["data"]["job_id"])
 
 
-async def test_250_megabytes_stream_through_a_process_of_less_than_150(
+async def test_250_megabytes_stream_through_a_process_of_less_than_160(
     settings: Settings, tmp_path: Path
 ) -> None:
     async with open_container(settings) as container:
