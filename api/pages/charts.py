@@ -25,7 +25,6 @@ STATUS_ORDER: Final = (Status.VALID, Status.RISKY, Status.INVALID)
 _SVG: Final = Markup('<svg class="{}" viewBox="{}"{} aria-hidden="true" focusable="false">{}</svg>')
 _STRETCHED: Final = Markup(' preserveAspectRatio="none"')
 _FULL: Final = 1_000
-_ARC_GAP: Final = 4  # between the arcs of a ring
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,36 +139,6 @@ def bar(valid: int, invalid: int, risky: int) -> Markup:
     pieces = _pieces(Mixed(valid, risky, invalid), total) if total else ()
     inner = Markup("").join((ground, *(_rect(f"c-{name}", x, width) for name, x, width in pieces)))
     return _SVG.format("bar", f"0 0 {_FULL} 8", _STRETCHED, inner)
-
-
-def share(part: int, whole: int, kind: str) -> Markup:
-    """Return a part of a whole as a bar; `kind` names the colour: valid, risky, invalid or accent."""
-    width = _FULL * part / whole if whole else 0.0
-    inner = _rect("c-none", 0, _FULL) + _rect(f"c-{kind}", 0, width)
-    return _SVG.format("bar", f"0 0 {_FULL} 8", _STRETCHED, inner)
-
-
-def ring(valid: int, invalid: int, risky: int) -> Markup:
-    """Return a mix as a ring that begins at the top and runs clockwise; scripts may set its arcs anew."""
-    arc = Markup(
-        '<circle class="ring s-{}" cx="60" cy="60" r="48" pathLength="1000" stroke-dasharray="{}"{}'
-        ' transform="rotate(-90 60 60)"/>'
-    )
-    field = Markup(' data-field="{}_arc" data-attr="stroke-dasharray"')
-    drawn = [arc.format("none", f"{_FULL} 0", "")]
-    for name, dashes in arcs(valid, invalid, risky).items():
-        drawn.append(arc.format(name, dashes, field.format(name)))
-    return _SVG.format("ring-chart", "0 0 120 120", "", Markup("").join(drawn))
-
-
-def arcs(valid: int, invalid: int, risky: int) -> dict[str, str]:
-    """Return the dashes of each arc of a ring: nothing, then a gap up to its start, then the arc."""
-    mix, total = Mixed(valid, risky, invalid), valid + invalid + risky
-    between = _ARC_GAP if sum(1 for count in mix if count) > 1 else 0
-    dashes = dict.fromkeys(Mixed._fields, f"0 {_FULL}")
-    for name, x, width in _pieces(mix, total) if total else ():
-        dashes[name] = f"0 {_short(x)} {_short(max(width - between, 1))} {_FULL}"
-    return dashes
 
 
 def gauge(score: int, status: Status) -> Markup:

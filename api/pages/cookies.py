@@ -1,4 +1,4 @@
-"""The three cookies of the pages: the session, the anonymous form's token, and a message for the next page.
+"""The cookies of the pages: session, the anonymous form's token, message for the next page, last file format.
 
 All are `__Host-` (RFC 6265bis section 4.1.3.2): no other host and no plain HTTP can set them. Chromium and
 Firefox take such cookies over plain HTTP from loopback, as a trustworthy origin.
@@ -20,6 +20,7 @@ from starlette.responses import Response
 SESSION: Final = "__Host-mailsift"
 FORM: Final = "__Host-mailsift-form"
 FLASH: Final = "__Host-mailsift-flash"
+FORMAT: Final = "__Host-mailsift-format"
 _LONGEST: Final = 1_000
 _TOKEN_LETTERS: Final = 32  # 128 bits; a page may have a hundred forms
 

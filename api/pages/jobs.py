@@ -15,13 +15,24 @@ from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from markupsafe import Markup
 
 from mailsift.accounts.people import Visitor
-from mailsift.api.pages import charts
-from mailsift.api.pages.charts import arcs, bar
+from mailsift.api.pages import charts, cookies
+from mailsift.api.pages.charts import bar
 from mailsift.api.pages.filters import duration, number, percent
 from mailsift.api.pages.forms import read_form
 from mailsift.api.pages.page import HEADERS, now_of, render, see
+from mailsift.api.pages.tiers import TierOnPage, note_of, run_before, sentence_of, tiers_of
 from mailsift.api.pages.visitor import Member, Reader, look_for_visitor
-from mailsift.api.pages.words import DOING, MODES, REASON_OF, WARNINGS, result_name, waits
+from mailsift.api.pages.words import (
+    DOING,
+    MODES,
+    REASON_OF,
+    WARNINGS,
+    provider_name,
+    result_name,
+    time_lines,
+    waits,
+    waits_beyond_rates,
+)
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.results.breakdown import Breakdown
 from mailsift.jobs.results.previews import estimate_of as preview_shares
@@ -34,6 +45,7 @@ from mailsift.storage.states import ENDED, JobState, JobTransition
 router = APIRouter(include_in_schema=False)
 
 _A_PAGE: Final = 25
+_FEW: Final = 5  # reasons and providers at first sight
 _NAME: Final = 100
 _LOOK_SECONDS: Final = 0.5
 _LOOKS: Final = 30  # then who looks is asked again whether they may
@@ -48,19 +60,19 @@ FILTERS: Final[Mapping[str, tuple[str, frozenset[JobState]]]] = {
 """Label and states by the word in the address."""
 _Action = Callable[[JobService, AccountId, JobId], Awaitable[JobId | None]]
 _ACTIONS: Final[Mapping[str, tuple[_Action, str]]] = {
-    "pause": (JobService.pause, "The job is paused; what is being worked on is finished."),
-    "resume": (JobService.resume, "The job goes on."),
-    "cancel": (JobService.cancel, "The job is cancelled; the verdicts found so far stay."),
+    "pause": (JobService.pause, "The job is paused. Work under way will still finish."),
+    "resume": (JobService.resume, "The job is running again."),
+    "cancel": (JobService.cancel, "The job is cancelled. You keep the verdicts found so far."),
     "rerun": (
         JobService.repeat,
-        "A new job over the same list has started; every mail server is asked again.",
+        "A new run of this list has started. Every mail server is asked again.",
     ),
     "promote": (
         JobService.promote,
-        "The whole list has started; what the sample asked is not asked again.",
+        "The whole list has started. Addresses in the sample are not asked twice.",
     ),
-    "retry": (JobService.retry, "A new job over the rows without a clear answer has started."),
-    "delete": (JobService.delete, "The job, its list and its results are deleted."),
+    "retry": (JobService.retry, "A new job has started for the rows without a clear answer."),
+    "delete": (JobService.delete, "The job, its list and its results have been deleted."),
 }
 """What is done, which may make a new job, and what is said then."""
 
@@ -76,7 +88,9 @@ class JobOnPage:
         ended: nothing more will happen.
         stage: while this stays, only numbers on the page change.
         percent, rate, eta, took: of its rows, as text; "" when nothing can be said.
-        slowest: what decides about its end, in words, "" when nothing does.
+        sentence: what it has come to, "" without verdicts.
+        tiers: what to do with its rows.
+        lines: one sentence for everything its end depends on, the slowest first.
         waits: one sentence for everything it waits for.
         warning: what makes its verdicts poorer than they could be, "" when nothing does.
         may: the names of what may be done with it now.
@@ -92,7 +106,9 @@ class JobOnPage:
     rate: str
     eta: str
     took: str
-    slowest: str
+    sentence: str
+    tiers: tuple[TierOnPage, ...]
+    lines: tuple[str, ...]
     waits: tuple[str, ...]
     warning: str
     may: frozenset[str]
@@ -115,8 +131,10 @@ def job_on_page(view: JobView, now: datetime) -> JobOnPage:
         took=duration((view.finished_at - view.started_at).total_seconds())
         if view.finished_at and view.started_at
         else "",
-        slowest=snapshot.eta_reason,
-        waits=tuple(waits(view.waiting)),
+        sentence=sentence_of(view),
+        tiers=tiers_of(view),
+        lines=tuple(time_lines(view.time_left.lines)) if view.time_left else (),
+        waits=tuple(waits_beyond_rates(view.waiting) if view.time_left else waits(view.waiting)),
         warning=WARNINGS.get(view.warning, view.warning),
         may=_may(view),
         bar=bar(view.valid, view.invalid, view.risky),
@@ -134,14 +152,11 @@ def live_fields(job: JobOnPage) -> dict[str, Any]:
         "percent": job.percent,
         "rate": job.rate or "–",
         "eta": job.eta or "–",
-        "slowest": job.slowest,
+        "sentence": job.sentence,
+        "lines": "\n".join(job.lines),
         "waits": "\n".join(job.waits),
-        **{f"{name}_arc": dashes for name, dashes in arcs(view.valid, view.invalid, view.risky).items()},
-        **{name: number(getattr(view, name)) for name in ("valid", "risky", "invalid")},
-        **{
-            f"{name}_share": percent(getattr(view, name), view.processed)
-            for name in ("valid", "risky", "invalid")
-        },
+        **{tier.status.value: number(tier.rows) for tier in job.tiers},
+        **{f"{tier.status.value}_share": tier.share for tier in job.tiers},
     }
 
 
@@ -226,18 +241,19 @@ async def job(request: Request, visitor: Reader, job_id: JobId) -> HTMLResponse:
     parts = parts_of(request)
     view = await parts.jobs.get(visitor.account_id, job_id)
     about = await parts.jobs.history(visitor.account_id, job_id)
+    earlier = run_before(view, about.runs)
     return render(
         request,
         "job.html",
         job=job_on_page(view, now_of(request)),
         about=about,
-        breakdown=await breakdown_of(parts, visitor.account_id, view),
-        ring=charts.ring(view.valid, view.invalid, view.risky),
-        charts=charts,
+        earlier=earlier,
+        tiers=tiers_of(view, earlier),
+        note=note_of(view),
+        format=cookies.read(request, cookies.FORMAT),
+        **await _breakdown_shown(parts, visitor.account_id, view),
         estimate=estimate_of(view),
         statuses=charts.STATUS_ORDER,
-        result_name=result_name,
-        reason_of=REASON_OF,
     )
 
 
@@ -250,11 +266,20 @@ async def breakdown(request: Request, visitor: Reader, job_id: JobId) -> HTMLRes
         request,
         "job_breakdown.html",
         job=job_on_page(view, now_of(request)),
-        breakdown=await breakdown_of(parts, visitor.account_id, view),
-        charts=charts,
-        result_name=result_name,
-        reason_of=REASON_OF,
+        **await _breakdown_shown(parts, visitor.account_id, view),
     )
+
+
+async def _breakdown_shown(parts: ApiParts, account_id: AccountId, view: JobView) -> dict[str, Any]:
+    """Return what job_breakdown.html needs beside the job."""
+    return {
+        "breakdown": await breakdown_of(parts, account_id, view),
+        "few": _FEW,
+        "charts": charts,
+        "result_name": result_name,
+        "provider_name": provider_name,
+        "reason_of": REASON_OF,
+    }
 
 
 @router.post("/jobs/{job_id:uuid}/{action}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
+from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -12,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.downloads import ExportOptions, download
-from mailsift.api.pages import charts
+from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.evidence import verdict_detail
 from mailsift.api.pages.jobs import JobOnPage, job_on_page
 from mailsift.api.pages.page import now_of, render, see
@@ -30,8 +31,10 @@ router = APIRouter(include_in_schema=False)
 
 _A_PAGE: Final = 50
 _TEXT: Final = 320
+_YEAR: Final = 31_536_000
 _LAST: Final = 2**31
 _CELL: Final = 2_000  # characters shown of a cell
+_COMPARED: Final = 200_000  # rows of a run that is compared without being asked
 _NAMED: Final = 200  # changed addresses on the page of runs
 _NOT_COMPARABLE: Final = frozenset({"no_results_yet", "not_the_same_list", "job_not_found", "blob_not_found"})
 
@@ -119,7 +122,9 @@ async def get_file(
 ) -> Response:
     """Return the results as a file, all rows or those the page shows."""
     options = ExportOptions(asked.format, asked.wanted())
-    return await download(request, parts_of(request).jobs, visitor.account_id, job_id, options)
+    file = await download(request, parts_of(request).jobs, visitor.account_id, job_id, options)
+    cookies.put(file, cookies.FORMAT, asked.format.value, seconds=_YEAR)
+    return file
 
 
 @router.get("/jobs/{job_id:uuid}/rows/{number:int}")
@@ -177,6 +182,34 @@ async def runs(request: Request, visitor: Reader, job_id: JobId, against: str = 
         named=_NAMED,
         statuses=charts.STATUS_ORDER,
         result_name=result_name,
+    )
+
+
+@router.get("/jobs/{job_id:uuid}/changes")
+async def changes(request: Request, visitor: Reader, job_id: JobId, against: UUID) -> HTMLResponse:
+    """Return one sentence about what changed since an earlier run, for a page that asks for it once."""
+    parts = parts_of(request)
+    earlier = job_on_page(await parts.jobs.get(visitor.account_id, JobId(against)), now_of(request))
+    diff = None
+    if earlier.view.total <= _COMPARED:
+        diff, _ = await _compared(request, visitor.account_id, earlier, job_id)
+    table = _table(diff) if diff else None
+    moves = (
+        sorted(
+            ((before, after, count) for before, row in table.cells.items() for after, count in row.items()),
+            key=lambda move: -move[2],
+        )
+        if table
+        else []
+    )
+    return render(
+        request,
+        "job_changes.html",
+        job_id=job_id,
+        earlier=earlier.view,
+        diff=diff,
+        changed=table.changed if table else 0,
+        moves=[move for move in moves if move[2] and move[0] is not move[1]],
     )
 
 

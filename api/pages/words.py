@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from mailsift.api.pages.filters import number
+from mailsift.api.pages.filters import duration, number
 from mailsift.events.retry import DeliveryState, DisabledReason, ErrorClass
+from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, EtaLine
 from mailsift.jobs.views import WAITS_FOR_STORAGE
 from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
 from mailsift.pipeline.judge.table import ROWS
@@ -37,8 +38,7 @@ DOING: Final[Mapping[JobState, str]] = {
 }
 
 WARNINGS: Final[Mapping[str, str]] = {
-    "probe_unavailable": "This machine cannot reach mail servers on port 25, so mailboxes were not looked up."
-    " An operator can run mailsift doctor, which says what to open.",
+    "probe_unavailable": "This machine cannot reach mail servers on port 25, so no mailbox was looked up.",
 }
 
 REASON_OF: Final[Mapping[str, str]] = {
@@ -89,6 +89,69 @@ _WAITS: Final[Mapping[str, str]] = {
 }
 
 
+_PROVIDERS: Final[Mapping[str, str]] = {
+    "att": "AT&T",
+    "gmx": "GMX",
+    "godaddy": "GoDaddy",
+    "icloud": "iCloud",
+    "ionos": "IONOS",
+    "laposte": "La Poste",
+    "mailru": "Mail.ru",
+    "messagelabs": "MessageLabs",
+    "microsoft365": "Microsoft 365",
+    "n_able": "N-able",
+    "netease": "NetEase",
+    "outlook": "Outlook.com",
+    "ovh": "OVH",
+    "protonmail": "Proton Mail",
+    "qq": "QQ",
+    "sfr": "SFR",
+    "sonicwall": "SonicWall",
+    "tonline": "T-Online",
+    "trendmicro": "Trend Micro",
+    "workmail": "Amazon WorkMail",
+    "yahoo_japan": "Yahoo! Japan",
+}
+
+
+def provider_name(key: str) -> str:
+    """Return what people call a mail provider: its name, or the domain of its servers."""
+    return _PROVIDERS.get(key) or (key if "." in key else key.replace("_", " ").title())
+
+
+def time_lines(lines: Sequence[EtaLine], most: int = 3) -> list[str]:
+    """Say in sentences what a job's end depends on, the slowest first."""
+    said = [_time_line(line) for line in lines[:most]]
+    more = len(lines) - most
+    return [*said, *([f"{more} more, done sooner."] if more > 0 else [])]
+
+
+def _time_line(line: EtaLine) -> str:
+    count = f"{number(line.addresses)} {'address' if line.addresses == 1 else 'addresses'}"
+    about = "" if line.seconds is None else f", about {_about(line.seconds)}"
+    if line.key == TRIAGE_LINE:
+        return f"Not looked at yet: {count}{about}."
+    if line.key == MIXED_LINE:
+        return f"Many small providers: {count}{about}."
+    name = provider_name(line.key)
+    if not line.rate:
+        return f"{name} is on hold until an operator releases it: {count}."
+    shared = f", shared with {line.jobs} other {'job' if line.jobs == 1 else 'jobs'}" if line.jobs else ""
+    return f"{name} takes {_pace(line.rate)} from us{shared}: {count}{about}."
+
+
+def _about(seconds: float) -> str:
+    """Write a forecast as exactly as one can mean it."""
+    step = 60 if seconds >= 600 else 10 if seconds >= 60 else 1
+    return duration(max(1, step * round(seconds / step)))
+
+
+def _pace(rate: float) -> str:
+    if rate >= 1:
+        return f"{number(round(rate, 1) if rate < 10 else round(rate))} a second"
+    return f"{number(max(1, round(rate * 60)))} a minute"
+
+
 def result_name(code: str) -> str:
     """Write a result code as words: mailbox_not_found as Mailbox not found."""
     known = {"null_mx": "Null MX", "dns_unavailable": "DNS unavailable"}
@@ -103,6 +166,11 @@ def result_choices() -> list[tuple[str, str]]:
 def waits(waiting: Sequence[Waiting]) -> list[str]:
     """Say in sentences what a job waits for: how many addresses, for what, where and until when."""
     return [_sentence(reason, list(some)) for reason, some in _by_reason(waiting)]
+
+
+def waits_beyond_rates(waiting: Sequence[Waiting]) -> list[str]:
+    """Say what a job waits for beside the rates that providers take, which `time_lines` tells."""
+    return waits([wait for wait in waiting if wait.reason != WaitReason.THROTTLED])
 
 
 def _by_reason(waiting: Iterable[Waiting]) -> Iterator[tuple[str, list[Waiting]]]:

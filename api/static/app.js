@@ -78,11 +78,12 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.("[data-copy]");
     if (button) copy(button);
-    const open = document.querySelector("details.menu[open]");
-    if (open && !open.contains(event.target)) open.open = false;
+    for (const open of document.querySelectorAll("[data-menu][open]")) {
+      if (!open.contains(event.target)) open.open = false;
+    }
   });
   document.addEventListener("keydown", (event) => {
-    const open = document.querySelector("details.menu[open]");
+    const open = document.querySelector("[data-menu][open]");
     if (event.key === "Escape" && open) { open.open = false; open.querySelector("summary").focus(); }
   });
   document.addEventListener("focusin", (event) => {
@@ -168,6 +169,9 @@
         const fresh = holder.content.firstElementChild;
         heard();
         const inUse = element.contains(document.activeElement); // nothing is taken from under somebody's hands
+        for (const unfolded of element.querySelectorAll("details[id][open]")) {
+          fresh?.querySelector(`#${CSS.escape(unfolded.id)}`)?.setAttribute("open", "");
+        }
         if (fresh && !inUse) { element.replaceWith(fresh); start(fresh); return; }
       }
     } catch { /* the network is away; the next round may find it */ }

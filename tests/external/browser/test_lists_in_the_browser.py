@@ -102,10 +102,11 @@ async def _watch(page: Page) -> None:
     done = page.locator("h1 .badge", has_text="Completed")
     await expect(done).to_be_visible(timeout=WITHIN)
     assert await page.evaluate("window.here") == "since the start"
-    await expect(page.get_by_text(f"{ROWS} of {ROWS}")).to_be_visible()
-    await expect(page.get_by_role("heading", name="Reasons")).to_be_visible()
+    await expect(page.get_by_role("heading", name=f"of {ROWS} rows are safe to send")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Why rows are not safe")).to_be_visible()
+    await expect(page.get_by_role("link", name="Google", exact=True).first).to_be_visible()
+    await page.get_by_text("All reasons, providers and domains").click()
     await expect(page.get_by_role("link", name="Deliverable")).to_be_visible()
-    await expect(page.get_by_role("link", name="google", exact=True)).to_be_visible()
 
 
 async def _filter(page: Page) -> None:
@@ -132,9 +133,10 @@ async def _filter(page: Page) -> None:
 async def _take_along(page: Page, job: str) -> None:
     await page.goto(job)
     invalid = await page.locator("[data-field=invalid]").inner_text()
-    await page.get_by_label("Which rows").select_option("invalid")
+    assert await page.locator(".btn.primary").count() == 1  # to download what is safe to send
+    await page.get_by_label("File format").select_option("csv")
     async with page.expect_download() as coming:
-        await page.get_by_role("button", name="Download").click()
+        await page.get_by_role("button", name="Download what is to remove").click()
     file = await (await coming.value).path()
     header, *rows = file.read_text().splitlines()
     assert f'"{HOSTILE}"' in header or HOSTILE in header
@@ -144,10 +146,12 @@ async def _take_along(page: Page, job: str) -> None:
 
 async def _run_again_and_compare(page: Page, job: str) -> None:
     await page.goto(job)
+    await page.get_by_text("More", exact=False).first.click()
     await page.get_by_role("button", name="Run again").click()
-    await expect(page.get_by_role("status").first).to_contain_text("A new job over the same list")
+    await expect(page.get_by_role("status").first).to_contain_text("A new run of this list has started")
     await expect(page.locator("h1 .badge", has_text="Completed")).to_be_visible(timeout=WITHIN)
     assert page.url != job
+    await expect(page.get_by_text("Every address has the verdict it had")).to_be_visible(timeout=WITHIN)
     await page.get_by_role("link", name="Runs and changes").click()
     await page.get_by_role("button", name="Compare").click()
     await expect(page.locator(".stat", has_text="Addresses in both")).to_be_visible()

@@ -52,15 +52,19 @@ async def test_a_job_is_followed_to_its_end(api: Api) -> None:
         assert events[0][1]["stage"] != events[-1][1]["stage"]
         assert events[-1][1]["processed_text"] == "4 of 4"
         assert events[-1][1]["valid"] == "3"
-        assert str(events[-1][1]["valid_arc"]).startswith("0 0 746")  # three quarters of the ring, and a gap
+        assert events[-1][1]["sentence"] == "3 of 4 rows are safe to send."
         page = words((await client.get(job)).text)
     for told in (
-        "Completed 100 % Rows with a verdict 4 of 4 Addresses 3 Duplicates 1",
-        "Valid 3 75.0 % Risky 0 0 % Invalid 1 25.0 %",
+        "3 of 4 rows are safe to send. Fast mode does not ask mail servers",
+        "Safe to send 3 75.0 %",
+        "To review 0 0 %",
+        "To remove 1 25.0 %",
+        "Why rows are not safe Reason Rows Share Syntax error",
+        "Rows validated 4 of 4 Addresses 3, 1 duplicates",
         "Passed (valid) Every check of this mode passed; the mailbox was not looked up. 3 75.0 %",
         "Syntax error (invalid) The address breaks a rule of its syntax. 1 25.0 %",
         "example.com 3",
-        "Fast mode asks nobody who runs a domain's mail.",
+        "Fast mode does not look up mail providers.",
         "bulk.validation.completed",
     ):
         assert told in page.replace("&#39;", "'"), told
@@ -159,6 +163,12 @@ async def test_runs_of_a_list_are_compared(api: Api, settings: Settings) -> None
         page = (await client.get(f"{again}/runs?against={first}")).text
         told = words(page)
         assert "Another verdict now 2" in told
+        overview = (await client.get(again)).text
+        changes = re.search(r'data-swap="([^"]+/changes[^"]+)"', overview)
+        assert changes is not None
+        said = words((await client.get(changes[1])).text)
+        assert "2 of 3 addresses have another verdict than in the run" in said
+        assert "2 valid → risky" in said
         assert "Passed Disposable 2" in told
         assert "ann@example.com Valid Passed 60 Risky Disposable 20" in told
         stranger = await client.get(f"{again}/runs?against={again}")
@@ -186,12 +196,12 @@ async def test_a_sample_says_what_to_expect_and_becomes_the_whole_list(api: Api)
     async with signed_in(api, Role.MEMBER) as client:
         job = await done(client, f"email\n{good}{bad}".encode(), what="sample", sample="40")
         page = words((await client.get(job)).text)
-        assert "40 of 400 rows looked at" in page
+        assert "From 40 of 400 rows" in page
         low, high = re.search(r"Valid 75.0 % (\d+) – (\d+) rows", page).groups()  # type: ignore[union-attr]  # fails as it should
         assert int(low) < 300 < int(high)
         whole = (await post(client, f"{job}/promote", page="/")).headers["location"]
         assert "400 of 400" in words(await ended(client, whole))
-        assert "Run the whole list" not in (await client.get(whole)).text
+        assert "Validate the whole list" not in (await client.get(whole)).text
 
 
 async def test_a_job_is_paused_resumed_cancelled_and_deleted(api: Api, settings: Settings) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from mailsift.api.pages.charts import arcs, bar, gauge, interval, ring, share
+from mailsift.api.pages.charts import bar, gauge, interval
 from mailsift.pipeline.judge.decision import BANDS
 from mailsift.pipeline.verdict import Status
 
@@ -47,22 +47,6 @@ def test_a_bar_is_filled_by_its_parts_in_order(valid: int, risky: int, invalid: 
         at += width
 
 
-@given(counts, counts, counts)
-def test_the_arcs_of_a_ring_follow_one_another(valid: int, risky: int, invalid: int) -> None:
-    found = arcs(valid, invalid, risky)
-    total = valid + risky + invalid
-    for name, count in {"valid": valid, "risky": risky, "invalid": invalid}.items():
-        dashes = [float(dash) for dash in found[name].split()]
-        assert dashes[0] == 0
-        if count:
-            assert dashes[1] + dashes[2] <= 1_000.01 or dashes[2] == 1
-            assert dashes[2] == pytest.approx(1_000 * count / total, abs=5)
-        else:
-            assert dashes == [0, 1_000]
-    circles = [circle.get("stroke-dasharray") for circle in drawn(ring(valid, invalid, risky)).iter("circle")]
-    assert circles[1:] == list(found.values())
-
-
 @pytest.mark.parametrize("status", list(Status))
 def test_a_gauge_shows_its_score_above_the_bands(status: Status) -> None:
     low, high = BANDS[status]
@@ -78,9 +62,7 @@ def test_a_gauge_shows_its_score_above_the_bands(status: Status) -> None:
     assert all(0 <= float(x) <= 140 for x in ends)
 
 
-def test_shares_and_intervals_keep_inside_their_line() -> None:
-    assert widths(share(0, 0, "valid"))["c-valid"] == (0, 0)
-    assert widths(share(1, 4, "valid"))["c-valid"] == (0, 250)
+def test_intervals_keep_inside_their_line() -> None:
     found = widths(interval(0.75, 0.7, 0.8, "risky"))
     assert list(found["c-risky faint"]) == pytest.approx([700, 100])
     assert list(found["c-risky"]) == pytest.approx([747, 6])

@@ -1,0 +1,107 @@
+"""What to do with a job's rows: how many to send to, to review and to remove, and what is different now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from mailsift.api.pages.filters import number, percent
+from mailsift.jobs.views import JobView
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.verdict import Status
+from mailsift.storage.states import ENDED, JobState
+
+_TIERS: Final = (
+    (Status.VALID, "Safe to send", "We found nothing wrong with these."),
+    (Status.RISKY, "To review", "We could not tell for sure. Send with care, or check again later."),
+    (Status.INVALID, "To remove", "Mail to these would bounce."),
+)
+_NOTES: Final = {
+    Mode.FAST: "Fast mode does not ask mail servers, so some of these mailboxes may not exist.",
+    Mode.MEDIUM: "Medium mode does not ask mail servers, so some of these mailboxes may not exist.",
+    Mode.DEEP: "",
+}
+_CUT_SHORT: Final = {JobState.CANCELLED: "was cancelled", JobState.FAILED: "failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class TierOnPage:
+    """One thing to do with rows.
+
+    Attributes:
+        status: the word that filters for these rows; also names the colour.
+        label, advice: for people.
+        rows, share: how many, and which part of the rows with a verdict.
+        change: how many more than in the run before, "" for as many, or when there was none.
+    """
+
+    status: Status
+    label: str
+    advice: str
+    rows: int
+    share: str
+    change: str
+
+
+def tiers_of(view: JobView, earlier: JobView | None = None) -> tuple[TierOnPage, ...]:
+    """Return what to do with a job's rows; `earlier` is a completed run of the same list."""
+    return tuple(
+        TierOnPage(
+            status,
+            label,
+            advice,
+            rows := _rows(view, status),
+            percent(rows, view.processed) if view.processed else "",
+            _change(rows - _rows(earlier, status)) if earlier else "",
+        )
+        for status, label, advice in _TIERS
+    )
+
+
+def sentence_of(view: JobView) -> str:
+    """Say in one sentence what a job has come to, "" when it has no verdicts."""
+    rows, safe = view.processed, _rows(view, Status.VALID)
+    if not rows:
+        return ""
+    if view.state in _CUT_SHORT:
+        begun = f"The job {_CUT_SHORT[view.state]} with {number(rows)} of {number(view.total)} rows validated"
+        return f"{begun}; {number(safe)} {_are(safe)} safe to send."
+    if view.state not in ENDED:
+        return f"{number(safe)} of the {number(rows)} rows validated so far {_are(safe)} safe to send."
+    whole = f"{number(rows)} rows" + (" in the sample" if view.options.preview else "")
+    if rows == 1:
+        return f"The only row is {'' if safe else 'not '}safe to send."
+    if not safe:
+        return f"None of {whole} is safe to send."
+    return (
+        f"All {whole} are safe to send."
+        if safe == rows
+        else f"{number(safe)} of {whole} {_are(safe)} safe to send."
+    )
+
+
+def note_of(view: JobView) -> str:
+    """Return what the mode leaves open about the rows that are safe to send."""
+    return _NOTES[view.mode] if view.valid else ""
+
+
+def run_before(view: JobView, runs: Iterable[JobView]) -> JobView | None:
+    """Return the last completed run of the whole list before this one."""
+    if view.state is not JobState.COMPLETED or view.options.preview:
+        return None
+    earlier = (run for run in runs if run.created_at < view.created_at)
+    whole = (run for run in earlier if run.state is JobState.COMPLETED and not run.options.preview)
+    return max(whole, key=lambda run: run.created_at, default=None)
+
+
+def _rows(view: JobView, status: Status) -> int:
+    return {Status.VALID: view.valid, Status.RISKY: view.risky, Status.INVALID: view.invalid}[status]
+
+
+def _change(rows: int) -> str:
+    return f"{'+' if rows > 0 else '−'}{number(abs(rows))}" if rows else ""
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
