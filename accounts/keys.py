@@ -27,6 +27,12 @@ from mailsift.storage.sql.keys import KeyRow, NewKey
 _REMEMBERED, _REMEMBERED_SECONDS = 4096, 30.0
 LONGEST_OVERLAP = 7 * 86_400.0
 DAY = 86_400.0
+MOST_ORIGINS: Final = 20
+_ORIGIN: Final = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)(?::(?P<port>[0-9]{1,5}))?/?",
+    re.ASCII,
+)
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +42,19 @@ class KeyKind:
     Attributes:
         test: it opens the account's test account: nobody is asked, and nothing mixes with the account.
         door: it opens this door and nothing else; None: /v1.
+        public: it stands in the pages of its origins, for everybody to read, and opens the widget's checks
+            and nothing else.
     """
 
     test: bool = False
     door: Door | None = None
+    public: bool = False
 
     @property
     def prefix(self) -> str:
         """What its keys begin with."""
+        if self.public:
+            return "svc_pub_test_" if self.test else "svc_pub_"
         if self.door is None:
             return "svc_test_" if self.test else "svc_key_"
         return f"svc_{self.door}_{'test_' if self.test else ''}"
@@ -52,7 +63,8 @@ class KeyKind:
 ORDINARY: Final = KeyKind()
 KINDS: Final[Mapping[str, KeyKind]] = {
     kind.prefix: kind
-    for kind in (KeyKind(test=test, door=door) for door in (None, *Door) for test in (False, True))
+    for test in (False, True)
+    for kind in (*(KeyKind(test, door) for door in (None, *Door)), KeyKind(test, public=True))
 }
 """By prefix."""
 _DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -77,7 +89,13 @@ DOOR_SCOPES: Final = (Scope.VALIDATE, Scope.JOBS_READ, Scope.JOBS_WRITE)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the key and its account; `test`: it is the test account of one; `door`: all the key opens."""
+    """Who asks: the key and its account.
+
+    Attributes:
+        test: it is the test account of one.
+        door: all the key opens.
+        origins: of a public key, which opens the widget's checks alone, where it may stand; () of others.
+    """
 
     key_id: UUID
     account_id: AccountId
@@ -85,6 +103,12 @@ class Caller:
     expires_at: datetime | None
     test: bool = False
     door: Door | None = None
+    origins: tuple[str, ...] = ()
+
+    @property
+    def is_public(self) -> bool:
+        """Say whether everybody can read the key."""
+        return bool(self.origins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +117,17 @@ class Minted:
 
     secret: str
     row: KeyRow
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTerms:
+    """What is the same in a key and its successor."""
+
+    name: str
+    scopes: Sequence[str]
+    lifetime: float
+    kind: KeyKind
+    origins: tuple[str, ...]
 
 
 class KeyService:
@@ -127,6 +162,7 @@ class KeyService:
         scopes: Sequence[Scope] = (),
         lifetime: float = 0.0,
         kind: KeyKind = ORDINARY,
+        origins: Sequence[str] = (),
     ) -> Minted:
         """Make a key.
 
@@ -136,17 +172,17 @@ class KeyService:
             scopes: what it may do; none = everything.
             lifetime: seconds; 0 = for ever.
             kind: what it is for; behind a door there is no more to do than DOOR_SCOPES.
+            origins: of a public key, the origins of the pages it stands in.
 
         Raises:
-            MailsiftError: `bad_option`: there is nothing it may do.
+            MailsiftError: `bad_option`: there is nothing it may do; `bad_origin`.
         """
-        there: Sequence[Scope] = DOOR_SCOPES if kind.door else tuple(Scope)
-        may = tuple(scope for scope in there if scope in (scopes or there))
-        if not may:
-            raise MailsiftError("bad_option", "Behind a door there are addresses and jobs, no webhooks.")
+        if kind.public != bool(origins):
+            raise MailsiftError("bad_origin", "A public key has an origin or more, and no other key has any.")
+        new = KeyTerms(name, _checked_scopes(kind, scopes), lifetime, kind, checked_origins(origins))
         async with self._database.begin() as connection:
             owner = await accounts.ensure_test_account(connection, account_id) if kind.test else account_id
-            return await self._mint(connection, owner, name, may, lifetime, kind)
+            return await self._mint(connection, owner, new)
 
     async def test_account(self, account_id: AccountId) -> AccountId:
         """Return the account's test account, made when it is new."""
@@ -182,8 +218,8 @@ class KeyService:
             if old is None:
                 raise _not_found()
             lifetime = (old.expires_at - old.created_at).total_seconds() if old.expires_at else 0.0
-            kind = kind_of(old.hint)
-            minted = await self._mint(connection, old.account_id, old.name, old.scopes, lifetime, kind)
+            new = KeyTerms(old.name, old.scopes, lifetime, kind_of(old.hint), old.origins)
+            minted = await self._mint(connection, old.account_id, new)
             if not await keys.succeed(
                 connection, account_id, key_id, successor=minted.row.id, overlap=overlap
             ):
@@ -210,7 +246,8 @@ class KeyService:
             return None
         row, kind = found[0], kind_of(secret)
         may = frozenset(row.scopes)
-        caller = Caller(row.id, AccountId(row.account_id), may, row.expires_at, kind.test, kind.door)
+        account_id = AccountId(row.account_id)
+        caller = Caller(row.id, account_id, may, row.expires_at, kind.test, kind.door, row.origins)
         self._remember(self._name(secret), caller)
         self._touch(row.id)
         return caller
@@ -219,25 +256,18 @@ class KeyService:
         """Wait for what is being written."""
         await asyncio.gather(*self._touching, return_exceptions=True)
 
-    async def _mint(
-        self,
-        connection: Connection,
-        account_id: UUID,
-        name: str,
-        scopes: Sequence[str],
-        lifetime: float,
-        kind: KeyKind,
-    ) -> Minted:
-        secret, pepper = new_key(self._choose, kind), self._peppers[0]
+    async def _mint(self, connection: Connection, account_id: UUID, terms: KeyTerms) -> Minted:
+        secret, pepper = new_key(self._choose, terms.kind), self._peppers[0]
         new = NewKey(
             id=uuid4(),
             account_id=account_id,
-            name=name,
+            name=terms.name,
             hash=hashed(secret, pepper),
             pepper_id=pepper.id,
             hint=hint(secret),
-            scopes=tuple(str(scope) for scope in scopes),
-            lifetime=lifetime,
+            scopes=tuple(str(scope) for scope in terms.scopes),
+            lifetime=terms.lifetime,
+            origins=terms.origins,
         )
         return Minted(secret, await keys.insert(connection, new))
 
@@ -270,6 +300,38 @@ class KeyService:
         self._touching.discard(task)
         if not task.cancelled():
             task.exception()  # it matters to nobody, and is seen so that nobody is warned
+
+
+def _checked_scopes(kind: KeyKind, scopes: Sequence[Scope]) -> tuple[Scope, ...]:
+    """Return what a key may do; a public one needs no scope: it can do one thing only."""
+    if kind.door and kind.public:
+        raise MailsiftError("bad_option", "A public key is for forms, not for clients of another service.")
+    there: Sequence[Scope] = DOOR_SCOPES if kind.door else tuple(Scope)
+    may = tuple(scope for scope in there if scope in (scopes or there))
+    if not may:
+        raise MailsiftError("bad_option", "Behind a door there are addresses and jobs, no webhooks.")
+    return () if kind.public else may
+
+
+def checked_origins(origins: Sequence[str]) -> tuple[str, ...]:
+    """Return origins as browsers send them (RFC 6454, section 6.2).
+
+    Raises:
+        MailsiftError: `bad_origin`: it has a path or a wildcard, or is plain HTTP elsewhere than on loopback.
+    """
+    if len(origins) > MOST_ORIGINS:
+        raise MailsiftError("bad_origin", f"A key has {MOST_ORIGINS} origins at most.")
+    return tuple(dict.fromkeys(_checked_origin(one.strip().lower()) for one in origins))
+
+
+def _checked_origin(origin: str) -> str:
+    found = _ORIGIN.fullmatch(origin)
+    if found is None or (found["scheme"] == "http" and found["host"] not in _LOOPBACK):
+        text = "An origin is like https://www.example.com, without a path; plain http only on localhost."
+        raise MailsiftError("bad_origin", text)
+    default = {"https": "443", "http": "80"}[found["scheme"]]
+    port = f":{int(found['port'])}" if found["port"] and found["port"] != default else ""
+    return f"{found['scheme']}://{found['host']}{port}"
 
 
 def mark_of(key_id: UUID) -> str:

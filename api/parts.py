@@ -12,6 +12,7 @@ from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import KeyService
 from mailsift.accounts.service import People
 from mailsift.accounts.usage import UsageMeter
+from mailsift.accounts.widget import WidgetGate
 from mailsift.api.http.auth import Authenticator
 from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
@@ -45,6 +46,7 @@ class ApiParts:
         receivers: where mail senders tell of it.
         usage: what accounts use.
         budget: what keys may ask over MCP.
+        widget: lets visitors of forms ask.
         answers: what requests with an Idempotency-Key were answered.
         ready: raises a MailsiftError when a server that is needed does not answer.
         clock: seconds since the epoch.
@@ -67,6 +69,7 @@ class ApiParts:
     receivers: ReceiverService
     usage: UsageMeter
     budget: Budget
+    widget: WidgetGate
     answers: AnswerStore
     ready: Callable[[], Awaitable[None]]
     clock: Clock

@@ -699,9 +699,11 @@ class Container:
     async def api_parts(self) -> ApiParts:
         """Return what the API is made of."""
         from mailsift.accounts.budgets import Budget
+        from mailsift.accounts.widget import WidgetGate
         from mailsift.api.http.auth import Authenticator
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts
+        from mailsift.key_files import read_key_peppers
         from mailsift.storage.repeating import repeating
         from mailsift.storage.sql.usage import Amounts
 
@@ -734,6 +736,12 @@ class Container:
             receivers=self.receivers,
             usage=usage,
             budget=Budget(self.rate_limit, self.settings.mcp_budget),
+            widget=WidgetGate(
+                peppers=read_key_peppers(self.settings),
+                limit=self.rate_limit,
+                clock=self.clock,
+                token=secrets.token_bytes,
+            ),
             answers=AnswerStore(database=self.database, vault=self._vault),
             ready=self._check_schema,
             clock=self.clock,

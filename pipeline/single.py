@@ -37,6 +37,7 @@ class SingleOptions:
         owner: who asks; answers about mailboxes are used again for the same owner only.
         evidence: give the facts behind the verdict too.
         repair: where the text is no address and clearly means one, validate that one and say so.
+        outcomes: let count what messages to the address came to; not where a stranger reads the verdict.
     """
 
     mode: Mode
@@ -44,6 +45,7 @@ class SingleOptions:
     owner: str
     evidence: bool = False
     repair: bool = False
+    outcomes: bool = True
 
 
 class SingleValidator:
@@ -90,7 +92,7 @@ class SingleValidator:
         meant = {email: other or email for email, other in repaired.items()}
         texts = list(dict.fromkeys(meant.values()))
         addresses = [parsed.address for text in texts if not (parsed := parse_cell(text)).rule]
-        sent = await self._sent(options.owner, addresses)
+        sent = await self._sent(options.owner, addresses) if options.outcomes else {}
         if options.mode is Mode.FAST and not options.evidence and not sent:
             fast = {text: validate_fast(text, self._lists, self._policy) for text in texts}
             found = _Validated(fast, len(texts), 0)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from mailsift.pipeline.providers import public_suffixes
 
@@ -422,3 +422,13 @@ def _extra_cost(typed: str, at: int) -> float:
         return _DOUBLED
     near = key.isdecimal() or any((key, other) in _NEIGHBOURS for other in others)
     return _NEAR if near else _ANY
+
+
+MEANT: Final = r"^Did you mean (\S+@\S+)\?"
+"""How a suggestion begins that names an address."""
+
+
+def meant_address(verdict: Mapping[str, Any]) -> str:
+    """Return the address that was probably meant, "" where the suggestion names none."""
+    found = re.match(MEANT, verdict["suggestion"])
+    return found[1] if found else ""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
@@ -63,13 +62,3 @@ def split_address(text: str) -> tuple[str, str]:
     """Return what stands before and behind the last at sign; the domain is "" where there is none."""
     user, _, domain = text.rpartition("@")
     return (user, domain) if "@" in text else (text, "")
-
-
-MEANT: Final = r"^Did you mean (\S+@\S+)\?"
-"""How a suggestion begins that names an address."""
-
-
-def meant_address(verdict: Mapping[str, Any]) -> str:
-    """Return the address that was probably meant, "" where the suggestion names none."""
-    found = re.match(MEANT, verdict["suggestion"])
-    return found[1] if found else ""

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import CodeTable, meant_address, split_address
+from mailsift.api.doors.codes import CodeTable, split_address
 from mailsift.api.doors.entry import (
     LIST_BYTES,
     UNLIMITED,
@@ -38,6 +38,7 @@ from mailsift.api.doors.lists import (
 )
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.suggest import meant_address
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.states import ENDED
 

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import CodeTable, meant_address, split_address
+from mailsift.api.doors.codes import CodeTable, split_address
 from mailsift.api.doors.entry import (
     UNLIMITED,
     Entry,
@@ -28,6 +28,7 @@ from mailsift.api.doors.lists import Tally, as_csv, find_job, job_options, mean_
 from mailsift.api.http.responses import iso_utc
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.suggest import meant_address
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import JobState

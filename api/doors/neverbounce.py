@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import CodeTable, meant_address, split_address
+from mailsift.api.doors.codes import CodeTable, split_address
 from mailsift.api.doors.entry import (
     LIST_BYTES,
     UNLIMITED,
@@ -48,6 +48,7 @@ from mailsift.jobs.drafts import Draft
 from mailsift.jobs.views import JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import public_suffixes
+from mailsift.pipeline.suggest import meant_address
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import ENDED, JobState

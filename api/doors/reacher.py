@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import CodeTable, meant_address, split_address
+from mailsift.api.doors.codes import CodeTable, split_address
 from mailsift.api.doors.entry import (
     LIST_BYTES,
     Entry,
@@ -35,6 +35,7 @@ from mailsift.api.doors.lists import (
 )
 from mailsift.api.http.responses import iso_utc
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.suggest import meant_address
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import ENDED, JobState

@@ -13,7 +13,7 @@ from starlette.datastructures import UploadFile
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import MEANT, CodeTable, meant_address, split_address
+from mailsift.api.doors.codes import CodeTable, split_address
 from mailsift.api.doors.entry import (
     UNLIMITED,
     Entry,
@@ -33,6 +33,7 @@ from mailsift.api.doors.lists import as_csv, file_pieces, first_of_each, get_job
 from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.suggest import MEANT, meant_address
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.states import JobState
 

@@ -45,6 +45,18 @@ class Authenticator:
         self._rb_key = rb_key
         self._requests = Zone("requests", quota=requests_per_minute, window=60)
 
+    async def admit_public(self, request: Request, key: str) -> Caller:
+        """Return whose public key this is; its checks are counted elsewhere, not as the account's requests.
+
+        Raises:
+            MailsiftError: `unauthorized`, `rate_limited`.
+        """
+        caller = await self._keys.find(key)
+        if caller is None or not caller.is_public:
+            raise await self._refusal(request, key, None)
+        request.scope["caller"] = caller
+        return caller
+
     async def authenticate(self, request: Request, scope: Scope | None = None) -> Caller:
         """Return the caller of an operation under /v1.
 
@@ -71,10 +83,10 @@ class Authenticator:
     async def _identified(self, request: Request, secret: str, door: Door | None) -> Caller:
         caller = self._keys.remembered(secret)
         ruling = await self._count(caller) if caller else None
-        if caller is None or ruling is None or ruling.marked or caller.door is not door:
+        if caller is None or ruling is None or ruling.marked or not _opens(caller, door):
             # without Redis a revoked key's mark cannot be seen, so the database is asked every time
             caller = await self._keys.find(secret)
-            if caller is None or caller.door is not door:
+            if caller is None or not _opens(caller, door):
                 raise await self._refusal(request, secret, door)
             ruling = await self._count(caller)
         request.scope["caller"] = caller
@@ -123,6 +135,11 @@ class Authenticator:
         # who brought no key is told no error (RFC 6750, section 3.1)
         challenge = f'{REALM}, error="invalid_token"' if secret else REALM
         return RefusedError("unauthorized", text, {"WWW-Authenticate": challenge})
+
+
+def _opens(caller: Caller, door: Door | None) -> bool:
+    """Say whether a key is for this door, or for /v1; a public one is for neither."""
+    return caller.door is door and not caller.is_public
 
 
 def limit_headers(zone: Zone, ruling: Ruling) -> dict[str, str]:

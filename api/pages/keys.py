@@ -35,6 +35,7 @@ LIFETIMES: Final = {
     **{str(days): f"In {days} days" for days in (7, 30, 90, 180)},
     "365": "In 1 year",
 }
+_PUBLIC: Final = "forms"
 OVERLAPS: Final = {
     "0": "Now",
     "3600": "In 1 hour",
@@ -42,6 +43,17 @@ OVERLAPS: Final = {
     "259200": "In 3 days",
     "604800": "In 7 days",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """What stands in the form."""
+
+    name: str = ""
+    lifetime: str = "0"
+    chosen: Sequence[str] = ()
+    purpose: str = ""
+    origins: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +88,7 @@ async def keys(request: Request, visitor: Reader) -> Response:
 @router.get("/new")
 async def new(request: Request, _: Member) -> Response:
     """Show the form for a key."""
-    return _form(request, chosen=tuple(SCOPES))
+    return _form(request, _Typed(chosen=tuple(SCOPES)))
 
 
 @router.post("/new")
@@ -85,17 +97,25 @@ async def create(request: Request, visitor: Member) -> Response:
     form, parts = await read_form(request), parts_of(request)
     opened = [door.value for door in parts.doors]
     name, lifetime = text(form, "name", most=80), choice(form, "lifetime", LIFETIMES)
-    chosen = [str(scope) for scope in form.getlist("scope") if scope in SCOPES]
-    if not chosen:
-        error = MailsiftError("bad_option", "Choose at least one thing the key may do.")
-        return _form(request, name=name, lifetime=lifetime, error=error)
-    minted = await parts.keys.create(
-        visitor.account_id,
-        name=name,
-        scopes=[Scope(scope) for scope in chosen],
-        lifetime=int(lifetime) * DAY,
-        kind=KeyKind(test="test" in form, door=Door(door) if (door := form.get("door")) in opened else None),
-    )
+    purpose, origins = form.get("door"), text(form, "origins", most=2_000).split()
+    public = purpose == _PUBLIC
+    chosen = [] if public else [str(scope) for scope in form.getlist("scope") if scope in SCOPES]
+    typed = _Typed(name, lifetime, tuple(chosen), str(purpose), " ".join(origins))
+    if not chosen and not public:
+        return _form(request, typed, MailsiftError("bad_option", "Choose at least one thing the key may do."))
+    try:
+        minted = await parts.keys.create(
+            visitor.account_id,
+            name=name,
+            scopes=[Scope(scope) for scope in chosen],
+            lifetime=int(lifetime) * DAY,
+            kind=KeyKind("test" in form, Door(purpose) if purpose in opened else None, public),
+            origins=origins if public else (),
+        )
+    except MailsiftError as error:
+        if not is_mendable(error):
+            raise
+        return _form(request, typed, error)
     await parts.people.members.note(
         visitor, "key.create", minted.row.hint, name=name, scopes=chosen, ends=LIFETIMES[lifetime].lower()
     )
@@ -155,21 +175,12 @@ def _key_on_page(row: KeyRow, now: datetime) -> KeyOnPage:
     return KeyOnPage(row, "expiring" if row.rotated_to else "active")
 
 
-def _form(
-    request: Request,
-    *,
-    name: str = "",
-    lifetime: str = "0",
-    chosen: Sequence[str] = (),
-    error: MailsiftError | None = None,
-) -> Response:
+def _form(request: Request, typed: _Typed, error: MailsiftError | None = None) -> Response:
     return render(
         request,
         "key_new.html",
         status=422 if error else 200,
-        name=name,
-        lifetime=lifetime,
-        chosen=chosen,
+        typed=typed,
         scopes=SCOPES,
         lifetimes=list(LIFETIMES.items()),
         doors=_purposes(parts_of(request)),
@@ -180,7 +191,8 @@ def _form(
 def _purposes(parts: ApiParts) -> list[tuple[str, str]]:
     """Return what a key may be for, as choices."""
     doors = ((door.value, f"Clients of {NAMES[door]}") for door in parts.doors)
-    return [("", "Programs that use Mailsift's own API"), *doors]
+    forms = (_PUBLIC, "Sign-up forms on your site: a public key")
+    return [("", "Programs that use Mailsift's own API"), forms, *doors]
 
 
 def _rolling(request: Request, key: KeyRow) -> Response:
@@ -198,6 +210,7 @@ def _made(
         secret=minted.secret,
         opens=NAMES[door] if (door := kind_of(minted.secret).door) else "",
         row=minted.row,
+        public=kind_of(minted.secret).public,
         old=old,
         ends=ends,
         address=address,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mailsift.api.v1 import email, events, jobs, outcomes, schedules, usage, webhooks
+from mailsift.api.v1 import email, events, jobs, outcomes, schedules, usage, webhooks, widget
 
 ROUTERS: Final = (
     email.router,
@@ -17,5 +17,6 @@ ROUTERS: Final = (
     usage.router,
     outcomes.router,
     outcomes.receiving_router,
+    widget.router,
 )
 """The first is asked most."""

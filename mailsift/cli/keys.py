@@ -64,6 +64,13 @@ def create(  # noqa: PLR0913 - options of a command
         Door | None,
         typer.Option(help="A key for the clients of this service, where MAILSIFT_DOORS names it."),
     ] = None,
+    origins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--origin",
+            help="A public key for forms on pages of this origin, https://www.example.com; may be repeated.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a key and show it, this once."""
@@ -74,7 +81,8 @@ def create(  # noqa: PLR0913 - options of a command
             name=name,
             scopes=scopes or (),
             lifetime=days * DAY,
-            kind=KeyKind(test=test, door=door),
+            kind=KeyKind(test=test, door=door, public=bool(origins)),
+            origins=origins or (),
         )
 
     _show_new(_with_keys(account, make), as_json=as_json)
@@ -161,5 +169,6 @@ def _key_fields(row: KeyRow) -> dict[str, Any]:
         "name": row.name,
         "hint": row.hint,
         "scopes": list(row.scopes),
+        "origins": list(row.origins),
         **{name: at.isoformat() if at else "" for name, at in moments.items()},
     }

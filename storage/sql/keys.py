@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection, Row
+from mailsift.storage.database import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class NewKey:
     hint: str
     scopes: tuple[str, ...]
     lifetime: float = 0.0
+    origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +42,20 @@ class KeyRow:
     last_used_at: datetime | None
     revoked_at: datetime | None
     rotated_to: UUID | None
+    origins: tuple[str, ...] = ()
 
 
-_SHOWN = "id, account_id, name, hint, scopes, created_at, expires_at, last_used_at, revoked_at, rotated_to"
+_SHOWN = (
+    "id, account_id, name, hint, scopes, origins, created_at, expires_at, last_used_at, revoked_at,"
+    " rotated_to"
+)
 
 # An account looks after the keys of its test account, too.
 _MINE = "account_id IN (:account_id, (SELECT id FROM account WHERE test_of = :account_id))"
 
 _INSERT = text(f"""
-    INSERT INTO api_key (id, account_id, name, hash, pepper_id, hint, scopes, expires_at)
-    VALUES (:id, :account_id, :name, :hash, :pepper_id, :hint, :scopes,
+    INSERT INTO api_key (id, account_id, name, hash, pepper_id, hint, scopes, origins, expires_at)
+    VALUES (:id, :account_id, :name, :hash, :pepper_id, :hint, :scopes, :origins,
             CASE WHEN :lifetime > 0 THEN clock_timestamp() + make_interval(secs => :lifetime) END)
     RETURNING {_SHOWN}
 """)  # noqa: S608 - a list of column names
@@ -85,13 +91,13 @@ _TOUCH = text("""
 """)
 
 
-def _key(row: Row) -> KeyRow:
-    return KeyRow(**{**row, "scopes": tuple(row["scopes"])})
+def _key(row: Mapping[Any, Any]) -> KeyRow:
+    return KeyRow(**{**row, "scopes": tuple(row["scopes"]), "origins": tuple(row["origins"])})
 
 
 async def insert(connection: Connection, new: NewKey) -> KeyRow:
     """Insert a key."""
-    values = asdict(new) | {"scopes": list(new.scopes)}
+    values = asdict(new) | {"scopes": list(new.scopes), "origins": list(new.origins)}
     return _key((await connection.execute(_INSERT, values)).mappings().one())
 
 
@@ -102,7 +108,7 @@ async def find(connection: Connection, hashes: Sequence[bytes]) -> tuple[KeyRow,
         return None
     shown = dict(row)
     found = bytes(shown.pop("hash"))
-    return KeyRow(**{**shown, "scopes": tuple(shown["scopes"])}), found
+    return _key(shown), found
 
 
 async def of_account(connection: Connection, account_id: UUID) -> list[KeyRow]:

@@ -8,7 +8,7 @@ import string
 
 import pytest
 
-from mailsift.accounts.keys import hashed, hint, is_key, new_key, read_peppers
+from mailsift.accounts.keys import checked_origins, hashed, hint, is_key, new_key, read_peppers
 from mailsift.pipeline.errors import MailsiftError
 
 CHOOSE = random.Random(1).choice
@@ -48,3 +48,30 @@ def test_bad_peppers_are_refused_without_being_repeated(text: str) -> None:
         read_peppers(text)
     assert caught.value.code == "bad_peppers"
     assert "0123456789abcdef" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "",
+        "example.com",
+        "http://example.com",
+        "https://*.example.com",
+        "https://example.com/path",
+        "https://example.com?x",
+        "https://jane@example.com",
+        "https://exa mple.com",
+        "https://bücher.example",
+        "javascript:1",
+        "null",
+    ],
+)
+def test_what_is_no_origin_gets_no_key(origin: str) -> None:
+    with pytest.raises(MailsiftError) as refused:
+        checked_origins([origin])
+    assert refused.value.code == "bad_origin"
+
+
+def test_an_origin_is_written_as_browsers_send_it() -> None:
+    typed = ["https://WWW.Example.com:443/", "https://www.example.com", "http://localhost:8000"]
+    assert checked_origins(typed) == ("https://www.example.com", "http://localhost:8000")
