@@ -18,7 +18,7 @@ from mailsift.pipeline.providers import Providers
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.redis.connection import Client, Lifeline
 from mailsift.storage.redis.throttle_view import ThrottleInspector
-from mailsift.storage.sql import sources, stats, throttle_edits
+from mailsift.storage.sql import ledger, sources, stats, throttle_edits
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
 from mailsift.storage.sql.stats import ProgressRow, QueueRow, Queues
 from mailsift.storage.states import CLAIMABLE, UNREAD, JobState
@@ -106,11 +106,12 @@ class Forecasts:
         async with self._database.begin() as connection:
             queues = await stats.queues(connection)
             edits = await throttle_edits.edits(connection)
+            steps = await ledger.steps(connection)
             live = sources.identities(await sources.live(connection)) or self._sources
         keys = sorted({row.throttle_key for row in queues.rows} - set(SHARED_KEYS))
         places = [(key, source) for key in keys for source in live]
         learned = await self._lifeline.call(lambda: self._throttle.read(places)) if places else ()
-        rates = ProviderRates(self._providers, live, edits, learned or (), now=self._clock())
+        rates = ProviderRates(self._providers, live, edits, learned or (), now=self._clock(), steps=steps)
         return Picture(queues, rates, now)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from mailsift.jobs.eta import SourceRate
@@ -25,6 +25,7 @@ class ProviderRates:
         sources: the identities of the fleet's sources.
         edits: what operators changed.
         learned: what the throttle knows.
+        steps: what our names have earned, by provider and source.
         now: seconds since the epoch.
     """
 
@@ -36,10 +37,11 @@ class ProviderRates:
         learned: Sequence[LearnedRate],
         *,
         now: float,
+        steps: Mapping[tuple[str, str], int] | None = None,
     ) -> None:
         self._providers = providers
         self._sources = sources
-        self._book = EditBook(edits)
+        self._book = EditBook(edits, steps)
         self._learned = {(one.provider, one.source): one for one in learned}
         self._now = now
 
@@ -59,5 +61,5 @@ class ProviderRates:
             opens_s=max(known.closed_s, hold_s),
             burst=burst if rested else 0,
             held=hold_s > 0,
-            lost_s=max(0.0, base.recipients / base.rate + LATE_S - burst / rate) / burst,
+            lost_s=max(0.0, row.recipients / row.rate + LATE_S - burst / rate) / burst,
         )

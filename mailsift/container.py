@@ -161,7 +161,7 @@ class Container:
         """The provider table with the operator's overrides."""
         from mailsift.pipeline.providers import Providers
 
-        return Providers.load(self.settings.overrides)
+        return Providers.load(self.settings.overrides, ramp=self.settings.ramp)
 
     @cached_property
     def _scratch(self) -> Path:
@@ -484,11 +484,18 @@ class Container:
                 "tidy.error": self.tidier.sweep,
                 "drafts.error": self.drafts.sweep,
                 "notice.error": self._notifier.send_due,
+                "ledger.error": self._purge_ledger,
                 "attempts.error": self._deliverer.purge,
                 "health.error": self._health.look_again,
             },
             health=self._health.seen,
         )
+
+    async def _purge_ledger(self) -> None:
+        from mailsift.storage.sql import ledger
+
+        async with self.database.begin() as connection:
+            await ledger.purge(connection)
 
     async def _learn_time(self) -> None:
         """Ask the database what time it is; while it is away, time goes on from what is known."""
@@ -550,13 +557,18 @@ class Container:
         from mailsift.storage.redis.local_throttle import LocalThrottle
         from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
         from mailsift.storage.repeating import repeating
+        from mailsift.storage.sql.ledger import LedgerBook, kept_written
         from mailsift.storage.sql.throttle_edits import EditBook, kept_fresh
 
-        settings, edits = self.settings, EditBook()
+        settings, edits, ledger = self.settings, EditBook(), LedgerBook(self.providers.knows)
         if edited:
             await self._closing.enter_async_context(kept_fresh(self.database, edits))
+            await self._closing.enter_async_context(kept_written(self.database, ledger))
         config = ThrottleConfig(
-            lease_seconds=settings.lease_seconds, processes=settings.worker_processes, edits=edits
+            lease_seconds=settings.lease_seconds,
+            processes=settings.worker_processes,
+            edits=edits,
+            ledger=ledger,
         )
         if settings.redis_url is None:
             return LocalThrottle(self.providers.row, config, clock=time.monotonic, random=random.Random())

@@ -143,6 +143,10 @@ class Settings(BaseSettings):
         default=False, description="dial loopback and private addresses too; for tests and the sandbox only"
     )
     overrides: Path | None = Field(default=None, description="file with your own lists and provider rows")
+    ramp: bool = Field(
+        default=True,
+        description="a source earns a faster pace at a provider while it is clean; false: the table's rates",
+    )
     connections: Path | None = Field(
         default=None,
         description="file with the stores and databases that lists of accounts come from and go to",

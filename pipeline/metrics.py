@@ -13,6 +13,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.ports import Grant, Report, SessionOutcome
 from mailsift.pipeline.providers import PROVIDERS
+from mailsift.pipeline.standing import LedgerKind
 
 T = TypeVar("T", bound=MetricWrapperBase)
 
@@ -84,6 +85,18 @@ SESSIONS: Final = from_zero(
     tuple(SessionOutcome),
 )
 
+LEDGER: Final = from_zero(
+    Counter(
+        "mailsift_ledger_total",
+        "What sources asked of providers: recipients that were answered, random and unknown ones among them, "
+        "and sessions in which we were refused, by what that was about",
+        ["provider", "kind"],
+        registry=None,
+    ),
+    [OTHER],
+    tuple(LedgerKind),
+)
+
 RESOLVERS: Final = from_zero(
     Gauge(
         "mailsift_dns_resolvers",
@@ -95,7 +108,7 @@ RESOLVERS: Final = from_zero(
     ["trusted", "distrusted"],
 )
 
-METRICS: Final = (SMTP_REPLIES, GRANTED, RECIPIENTS, DENIED, SESSIONS, RESOLVERS)
+METRICS: Final = (SMTP_REPLIES, GRANTED, RECIPIENTS, DENIED, SESSIONS, LEDGER, RESOLVERS)
 
 
 def provider_label(key: str) -> str:
@@ -126,4 +139,7 @@ def count_grants(providers: Sequence[str], grants: Sequence[Grant]) -> None:
 def count_sessions(reports: Iterable[Report]) -> None:
     """Count the sessions that are reported."""
     for report in reports:
-        SESSIONS.labels(provider_label(report.ask.provider), report.outcome).inc()
+        label = provider_label(report.ask.provider)
+        SESSIONS.labels(label, report.outcome).inc()
+        for kind, count in report.heard.counts.items():
+            LEDGER.labels(label, kind).inc(count)

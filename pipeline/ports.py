@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from mailsift.pipeline.standing import NOTHING_HEARD, Heard
+
 
 class FactKind(StrEnum):
     """The families of cached facts; keys are domains, except for mailboxes (opaque digests)."""
@@ -93,6 +95,7 @@ class Grant:
         retry_after: seconds until asking again makes sense; 0 when granted.
         blocked: denied because the provider has refused us again and again, not for the sake of its limits.
         busy: denied because all its sessions are taken; `retry_after` is a guess, one of them may end before.
+        refill_s: seconds in which the rate allows a full session again.
     """
 
     recipients: int
@@ -100,6 +103,7 @@ class Grant:
     retry_after: float = 0.0
     blocked: bool = False
     busy: bool = False
+    refill_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +114,14 @@ class Report:
         ask, lease: as granted.
         outcome: how it went.
         unused: granted RCPT commands that were never sent.
+        heard: what the session's replies amount to.
     """
 
     ask: Ask
     lease: str
     outcome: SessionOutcome
     unused: int = 0
+    heard: Heard = NOTHING_HEARD
 
 
 class Throttle(Protocol):

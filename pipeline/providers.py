@@ -28,6 +28,8 @@ class Provider:
         rate: RCPT commands a second, all sessions together.
         burst: RCPT commands that may go at once after a pause; a full session by default.
         recipients: RCPT commands in one session.
+        ceiling: RCPT commands a second that a source may earn with its name (mailsift.pipeline.standing);
+            0 = it is always asked at its rate.
         edge: its servers stand before those that know the mailboxes: a tenant that accepts everybody may
             still bounce the message.
         note: why the row is as it is; for people.
@@ -40,6 +42,7 @@ class Provider:
     rate: float = 5.0
     burst: int = 50
     recipients: int = 50
+    ceiling: float = 0.0
     edge: bool = False
     note: str = ""
 
@@ -57,13 +60,20 @@ DEFAULT = Provider(
 def _watchful(key: str, suffixes: str, note: str = "", *, informative: bool = True) -> Provider:
     """One that looks closely at unknown senders: one RCPT a second, short sessions."""
     return Provider(
-        key, tuple(suffixes.split()), informative=informative, rate=1.0, burst=20, recipients=20, note=note
+        key,
+        tuple(suffixes.split()),
+        informative=informative,
+        rate=1.0,
+        burst=20,
+        recipients=20,
+        ceiling=4.0,
+        note=note,
     )
 
 
 def _shared(key: str, suffixes: str, note: str = "") -> Provider:
     """One that serves many domains and counts what a source does to all of them: two RCPT a second."""
-    return Provider(key, tuple(suffixes.split()), rate=2.0, note=note)
+    return Provider(key, tuple(suffixes.split()), rate=2.0, ceiling=16.0, note=note)
 
 
 def _gateway(key: str, suffixes: str, note: str = "per tenant") -> Provider:
@@ -176,6 +186,9 @@ _LIMITS = {
     ),
     "burst": _COUNT,
     "recipients": _COUNT,
+    "ceiling": _Check(
+        "0, or a number up to 1000000", lambda value: type(value) in {int, float} and 0 <= value <= 1e6
+    ),
 }
 _FLAG = _Check("true or false", lambda value: isinstance(value, bool))
 _FIELDS = {
@@ -199,17 +212,24 @@ class Providers:
         self._public = public_suffixes()
 
     @classmethod
-    def load(cls, overrides: Path | None = None) -> Providers:
+    def load(cls, overrides: Path | None = None, *, ramp: bool = True) -> Providers:
         """Build the table from the built-in rows and an overrides file.
 
         `[[provider]]` changes the named fields of the row with that `key` (`default` is the row for everybody
-        else) or adds a row; `[limits]` then sets `sessions`, `rate`, `burst`, `recipients` of all rows.
+        else) or adds a row; `[limits]` then sets `sessions`, `rate`, `burst`, `recipients`, `ceiling` of all
+        rows.
+
+        Args:
+            overrides: the file.
+            ramp: sources may earn more than the rates; without it no row has a ceiling.
 
         Raises:
             MailsiftError: `bad_overrides`.
         """
         changes = read_overrides(overrides)
         limits = _checked(changes.limits, known=_LIMITS, where="[limits]")
+        if not ramp:
+            limits["ceiling"] = 0.0
         rows = {row.key: row for row in (DEFAULT, *PROVIDERS)}
         for raw in changes.providers:
             named = _checked(raw, known=_FIELDS, where="[[provider]]")
@@ -236,6 +256,10 @@ class Providers:
                 return key
         registrable = None if labels[-1].isdigit() else self._public.privatesuffix(host)
         return registrable or host
+
+    def knows(self, key: str) -> bool:
+        """Tell whether the key is in the table: any other is the domain of somebody's mail host."""
+        return key in self._rows
 
     def row(self, key: str) -> Provider:
         """Return the provider's row; for keys outside the table the default row under that key."""

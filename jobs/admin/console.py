@@ -12,9 +12,11 @@ from mailsift.jobs.admin.models import (
     AccountJob,
     JobDetails,
     JobsPage,
+    LedgerRow,
     Overview,
     SourceRow,
     ThrottleRow,
+    ledger_rows,
     rated_backlog,
     throttle_rows,
 )
@@ -39,6 +41,7 @@ from mailsift.storage.sql import (
     job_search,
     jobs,
     leases,
+    ledger,
     people,
     sources,
     stats,
@@ -204,6 +207,7 @@ class Console:
         """Return the providers that are asked most, wait, or were edited; None while Redis is gone."""
         async with self._database.begin() as connection:
             edits = await throttle_edits.edits(connection)
+            steps = await ledger.steps(connection)
             backlogs = await stats.backlogs(connection, limit=_SOME)
             identities = await self._fleet.identities(connection)
         waiting = {
@@ -214,7 +218,14 @@ class Console:
         learned = await self._lifeline.call(lambda: self._throttles.read(places))
         if learned is None:
             return None
-        return throttle_rows(learned, edits, waiting, self._fleet.providers)
+        return throttle_rows(learned, edits, waiting, self._fleet.providers, steps)
+
+    async def ledger(self, *, hours: int) -> Sequence[LedgerRow]:
+        """Return what each source asked of each provider in the last hours, the busiest first."""
+        async with self._database.begin() as connection:
+            lines = await ledger.lines(connection, hours=hours, by="day")
+            standings = await ledger.standings(connection)
+        return ledger_rows(lines, standings, self._fleet.providers)
 
     async def throttle(self, provider: str, source: str) -> ThrottleRow:
         """Return one provider at one source of ours, or at every one (ANY_SOURCE).
@@ -228,12 +239,13 @@ class Console:
         async with self._database.begin() as connection:
             await self._fleet.check_source(connection, source)
             edits = await throttle_edits.edits(connection)
+            steps = await ledger.steps(connection)
             backlogs = await stats.backlogs(connection, limit=_SOME)
         found = await self._lifeline.call(lambda: self._throttles.read([(key, source)]))
         places = {(one.provider, one.source): one for one in found or ()}
         learned = places.get((key, source), LearnedRate(key, source))
         waiting = {row.throttle_key: row.remaining for row in backlogs}
-        return throttle_rows([learned], edits, waiting, self._fleet.providers)[0]
+        return throttle_rows([learned], edits, waiting, self._fleet.providers, steps)[0]
 
     async def sources(self) -> Sequence[SourceRow]:
         """Return the sources of the workers that claim, each once."""
@@ -278,7 +290,8 @@ class Console:
     async def _rates(self, connection: Connection, learned: Sequence[LearnedRate] | None) -> ProviderRates:
         edits = await throttle_edits.edits(connection)
         now, identities = self._fleet.clock(), await self._fleet.identities(connection)
-        return ProviderRates(self._fleet.providers, identities, edits, learned or (), now=now)
+        steps = await ledger.steps(connection)
+        return ProviderRates(self._fleet.providers, identities, edits, learned or (), now=now, steps=steps)
 
 
 def provider_key(name: str) -> str:

@@ -14,11 +14,13 @@ from mailsift.jobs.service import JobEvent
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider, Providers
+from mailsift.pipeline.standing import NOTHING_HEARD, REFUSALS, Heard, LedgerKind, Standing, paced
 from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql import leases
 from mailsift.storage.sql.chunks import MAX_ATTEMPTS, MIXED_KEY, SLOW_KEY, TRIAGE_KEY
 from mailsift.storage.sql.leases import Lease, TroubledChunk
+from mailsift.storage.sql.ledger import LedgerLine
 from mailsift.storage.sql.people import AuditRow
 from mailsift.storage.sql.sources import LiveSource
 from mailsift.storage.sql.stats import ChunkSpan, KeyBacklog, Snapshot
@@ -182,6 +184,51 @@ class ThrottleRow:
         return "slowed" if self.learned.share < 1 else "open"
 
 
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """What a source asked of a provider in some hours, and what its name is worth there.
+
+    Attributes:
+        provider, source: the place; the provider `other` is all that are in no table.
+        heard: what was counted.
+        standing: None: the pace is not earned there.
+        rate: recipients a second the name is worth; None where no name counts.
+    """
+
+    provider: str
+    source: str
+    heard: Heard
+    standing: Standing | None = None
+    rate: float | None = None
+
+    @property
+    def unknown_share(self) -> float:
+        """Which share of the real recipients nobody knew."""
+        real = self.heard.of(LedgerKind.PROBES) - self.heard.of(LedgerKind.RANDOM)
+        return self.heard.of(LedgerKind.UNKNOWN) / real if real > 0 else 0.0
+
+    @property
+    def refusals(self) -> dict[LedgerKind, int]:
+        """Sessions in which we were refused, by what it was about."""
+        return {kind: self.heard.of(kind) for kind in REFUSALS if self.heard.of(kind)}
+
+
+def ledger_rows(
+    lines: Sequence[LedgerLine], standings: Mapping[tuple[str, str], Standing], providers: Providers
+) -> list[LedgerRow]:
+    """Put the ledger of some time together by provider and source, the busiest first."""
+    heard: dict[tuple[str, str], Heard] = {}
+    for line in lines:
+        place = line.provider, line.source
+        heard[place] = heard.get(place, NOTHING_HEARD) + line.heard
+    rows = []
+    for place, counts in heard.items():
+        standing = standings.get(place)
+        rate = paced(providers.row(place[0]), standing.step).rate if standing else None
+        rows.append(LedgerRow(*place, counts, standing, rate))
+    return sorted(rows, key=lambda row: (-row.heard.of(LedgerKind.PROBES), row.provider, row.source))
+
+
 def rated_backlog(row: KeyBacklog, rates: ProviderRates) -> RatedBacklog:
     """Return a backlog with its rate; only a provider has one."""
     title = key_title(row.throttle_key)
@@ -199,9 +246,10 @@ def throttle_rows(
     edits: Sequence[ThrottleEdit],
     waiting: Mapping[str, int],
     providers: Providers,
+    steps: Mapping[tuple[str, str], int] | None = None,
 ) -> list[ThrottleRow]:
     """Put together what is known of every provider x source: held and closed ones first, then the busiest."""
-    book, edited = EditBook(edits), {(edit.provider, edit.source): edit for edit in edits}
+    book, edited = EditBook(edits, steps), {(edit.provider, edit.source): edit for edit in edits}
     rows = []
     for one in learned:
         ask, base = _ask(one.provider, one.source), providers.row(one.provider)

@@ -189,6 +189,20 @@ def throttles(
         Console().print(ops_output.throttle_table(found))
 
 
+@ops_app.command("ledger")
+def ledger(
+    *,
+    days: Annotated[int, typer.Option(min=1, max=90, help="Of how many days.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what each source asked of each provider, how that was taken, and the pace it has earned."""
+    found = _with_operations(lambda operations: operations.console.ledger(hours=24 * days))
+    if as_json:
+        _print_json(*map(ops_output.ledger_shape, found))
+    else:
+        Console().print(ops_output.ledger_table(found))
+
+
 @ops_app.command("alarm-rules")
 def alarm_rules(
     *, runbook: Annotated[bool, typer.Option("--runbook", help="Print the runbook instead.")] = False

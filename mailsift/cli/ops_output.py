@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from mailsift.jobs.admin.alarms import Alarm, Level
-from mailsift.jobs.admin.models import AccountJob, Overview, SourceRow, ThrottleRow
+from mailsift.jobs.admin.models import AccountJob, LedgerRow, Overview, SourceRow, ThrottleRow
 from mailsift.jobs.views import Priority
 from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.standing import LedgerKind
 from mailsift.storage.sql.stats import Minute, Snapshot
 from mailsift.storage.sql.workers import Worker
 
@@ -142,6 +143,23 @@ def throttle_table(rows: Iterable[ThrottleRow]) -> Table:
             f"{row.waiting:,}" if row.waiting else "",
             *(f"{count:,}" if (count := one.mix.get(outcome, 0)) else "" for outcome in SessionOutcome),
             Text(row.edit.edited_by if row.edit else ""),
+        )
+    return table
+
+
+def ledger_table(rows: Iterable[LedgerRow]) -> Table:
+    """Return what each source asked of each provider, one a line."""
+    columns: list[_Column] = [("provider", "left"), ("source", "left")]
+    columns += [(kind.value, "right") for kind in LedgerKind]
+    table = _table([*columns, ("unknown %", "right"), ("step", "right"), ("pace /s", "right")])
+    for row in rows:
+        table.add_row(
+            Text(row.provider),
+            Text(row.source or "default"),
+            *(f"{count:,}" if (count := row.heard.of(kind)) else "" for kind in LedgerKind),
+            f"{row.unknown_share:.0%}",
+            f"{row.standing.step:+}" if row.standing else "",
+            "" if row.rate is None else f"{row.rate:g}",
         )
     return table
 
@@ -313,4 +331,16 @@ def throttle_shape(row: ThrottleRow) -> dict[str, Any]:
         "waiting": row.waiting,
         "mix": {outcome.value: count for outcome, count in row.learned.mix.items()},
         "edited_by": row.edit.edited_by if row.edit else "",
+    }
+
+
+def ledger_shape(row: LedgerRow) -> dict[str, Any]:
+    """Return what a source asked of a provider."""
+    return {
+        "provider": row.provider,
+        "source": row.source,
+        **{kind.value: row.heard.of(kind) for kind in LedgerKind},
+        "unknown_share": round(row.unknown_share, 4),
+        "step": row.standing.step if row.standing else None,
+        "pace": row.rate,
     }

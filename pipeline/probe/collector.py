@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import Answer, Known, MailboxFact, Wait, WaitReason
@@ -32,6 +32,7 @@ from mailsift.pipeline.probe.reading import (
     catch_all_of,
     fact_of,
     fact_without_reply,
+    heard_in,
     outcome_of,
     read_session,
     refused_since_acceptance,
@@ -41,6 +42,7 @@ from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp.config import ProbeConfig
 from mailsift.pipeline.smtp.connection import Ending
 from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog, TimedReply, wants_one_domain
+from mailsift.pipeline.standing import NOTHING_HEARD, Heard
 
 WAITS: Final = {
     Answer.GREYLISTED: WaitReason.GREYLISTED,
@@ -56,6 +58,17 @@ STILL_THERE: Final = frozenset({Answer.ACCEPTED, Answer.FULL, Answer.RATE_LIMITE
 """The answers with which a witness confirms the refusals before it: who says "slow down" denies nobody."""
 
 _BEFORE_MAIL: Final = frozenset({Stage.CONNECT, Stage.BANNER, Stage.EHLO})
+
+
+class SessionEnd(NamedTuple):
+    """What a session was: for the throttle how it went, for the ledger what was heard."""
+
+    outcome: SessionOutcome
+    heard: Heard
+
+
+NOT_HELD: Final = SessionEnd(SessionOutcome.FAILED, NOTHING_HEARD)
+"""The end of a session that was cut off."""
 
 
 class NextStep(StrEnum):
@@ -162,7 +175,7 @@ class ResultCollector:
     rests: dict[tuple[str, str], float] = field(default_factory=dict)
     _undecided: dict[str, Wait] = field(default_factory=dict)  # domains whose random recipient has to wait
 
-    def record_session(self, plan: SessionPlan, log: SessionLog, *, elapsed: float) -> SessionOutcome:
+    def record_session(self, plan: SessionPlan, log: SessionLog, *, elapsed: float) -> SessionEnd:
         """Record what a session found out and put the rest where it belongs."""
         session = read_session(plan, log, self.context.reader, elapsed=elapsed)
         plan.route.proven = plan.route.proven or log.answered > 0
@@ -179,7 +192,8 @@ class ResultCollector:
             self._leave_server(session)
         self.put_back(plan.route, left, singly=plan.singly or step is NextStep.ASK_SINGLY)
         self._take_step(step, session)
-        return SessionOutcome.CLEAN if step is NextStep.FEWER_SESSIONS else outcome_of(session)
+        outcome = SessionOutcome.CLEAN if step is NextStep.FEWER_SESSIONS else outcome_of(session)
+        return SessionEnd(outcome, heard_in(session))
 
     def close(self, route: RouteQueue, fact: MailboxFact, wait: Wait | None) -> None:
         """Give everything in the route, and all that comes back to it, the same fact."""

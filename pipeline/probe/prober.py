@@ -18,7 +18,7 @@ from mailsift.pipeline.metrics import count_grants, count_replies, count_session
 from mailsift.pipeline.ports import Ask, FactCache, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.probe.breaker import Breaker, RefusalWatch
 from mailsift.pipeline.probe.cache import ProbeCache
-from mailsift.pipeline.probe.collector import ProbeContext, ResultCollector
+from mailsift.pipeline.probe.collector import NOT_HELD, ProbeContext, ResultCollector
 from mailsift.pipeline.probe.queue import (
     CatchAllState,
     ProbeQueue,
@@ -307,8 +307,7 @@ class ProbeRun:
         session.add_done_callback(self._session_ended)
         if grant.recipients < ask.recipients:
             # The rate is used up: asking again at once would open a session for every single recipient.
-            row = plan.route.provider.row
-            self._rest_or_defer(plan.route.provider, row.recipients / row.rate)
+            self._rest_or_defer(plan.route.provider, grant.refill_s)
 
     def _put_off(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
         """Put a session's addresses back: it was denied, or its server has turned out bad in the meantime."""
@@ -343,7 +342,7 @@ class ProbeRun:
     async def _hold_session(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
         """Hold one session; whatever happens, its lease is given back."""
         context, route, started = self._context, plan.route, self._loop.time()
-        outcome, granted = SessionOutcome.FAILED, min(ask.recipients, grant.recipients)
+        end, granted = NOT_HELD, min(ask.recipients, grant.recipients)
         session = ProbeSession(
             context.config,
             plan.peer,
@@ -359,11 +358,11 @@ class ProbeRun:
             within = min(self._collector.session_s, max(0.0, self._ends_at - started))
             log = await session.run(transactions, within=within)
             self._queue.finish(plan)
-            outcome = self._collector.record_session(plan, log, elapsed=self._loop.time() - started)
+            end = self._collector.record_session(plan, log, elapsed=self._loop.time() - started)
         finally:
             context.busy -= 1
             unused = max(0, granted - session.log.sent)
-            self._reports.append(Report(ask, grant.lease, outcome, unused))
+            self._reports.append(Report(ask, grant.lease, end.outcome, unused, end.heard))
 
     def _session_ended(self, session: asyncio.Task[None]) -> None:
         self._sessions.discard(session)

@@ -18,6 +18,7 @@ from mailsift.pipeline.replies.redaction import redact
 from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp.connection import Ending
 from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog, TimedReply, is_session_limit
+from mailsift.pipeline.standing import Heard, LedgerKind, refusal_kind
 
 _SOMEBODY: Final = "somebody@recipient.invalid"
 """Stands in for the asked address, so that the same refusal of two mailboxes is read once and is equal."""
@@ -36,6 +37,8 @@ each recipient when it is asked for the first time.
 """
 
 MAKES_INVALID: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
+
+_ABOUT_US: Final = frozenset({Answer.REFUSED_US, Answer.RATE_LIMITED})
 
 OFTEN_FOR_ALL: Final = frozenset({Answer.RATE_LIMITED, Answer.TEMPORARY})
 
@@ -227,6 +230,25 @@ def outcome_of(session: FinishedSession) -> SessionOutcome:
         return SessionOutcome.BLOCKED
     failed = session.log.ending in (Ending.UNREACHED, Ending.DROPPED, Ending.SLOW, Ending.UNTIED)
     return SessionOutcome.FAILED if failed else SessionOutcome.CLEAN
+
+
+def heard_in(session: FinishedSession) -> Heard:
+    """Return what the ledger counts of a session."""
+    said = {address: reply.reading for address, reply in session.replies.items()}
+    randoms = {name for group in session.plan.groups for name in (group.random, group.confirm) if name}
+    refusals = [*said.values(), *(last.reading for last in (session.refusal, session.farewell) if last)]
+    about = {refusal_kind(one.rule) for one in refusals if one.answer in _ABOUT_US}
+    if session.limit and not session.taken:
+        about.add(LedgerKind.RATE)
+    counts = {
+        LedgerKind.PROBES: len(said),
+        LedgerKind.RANDOM: len(randoms.intersection(said)),
+        LedgerKind.UNKNOWN: sum(
+            1 for address, one in said.items() if one.answer in MAKES_INVALID and address not in randoms
+        ),
+        **dict.fromkeys(about, 1),
+    }
+    return Heard({kind: count for kind, count in counts.items() if count})
 
 
 def fact_of(

@@ -3,6 +3,7 @@
 -- Keys, four per ask (storage/redis/connection.py lists them all):
 --   state     hash  of provider x source:
 --               paid_until     GCRA's theoretical arrival time: recipients are sold until then
+--               paid_rate      recipients a second that this was reckoned with
 --               share          learned part of the base rate, 0 < share < 1; absent = 1
 --               strikes        rate replies in a row; absent = 0; while there are any, one session at a time
 --               blocks         sessions in a row in which the provider refused us; absent = 0
@@ -67,7 +68,8 @@ local function answer(ask)
   end
   local wanted = arg[1]
 
-  local known = redis.call('HMGET', state, 'paid_until', 'share', 'strikes', 'blocked_until', 'held', 'blocks')
+  local known = redis.call('HMGET', state, 'paid_until', 'share', 'strikes', 'blocked_until', 'held', 'blocks',
+    'paid_rate')
   local held = known[5] and 1 or 0
   local blocked_until = tonumber(known[4] or 0)
   if blocked_until > now then
@@ -82,11 +84,11 @@ local function answer(ask)
   local rate = math.max(arg[3] * share, math.min(arg[3], slowest))
   local burst = math.max(1, math.floor(arg[4] * share + 1e-6))
   local paid_until = tonumber(known[1] or 0)
-  if paid_until > now + burst / rate + 1e-3 then
-    -- Nobody owes more than a burst: what was sold before an operator raised the rate is not paid for at the
-    -- lower one.
-    paid_until = now + burst / rate
-    redis.call('HSET', state, 'paid_until', stamp(paid_until))
+  if paid_until > now then
+    -- What is owed is recipients: workers may know of different rates for some seconds after one was changed or
+    -- earned, and what was sold at one is neither forgiven nor dearer at another. Nobody owes more than a burst.
+    local owed = (paid_until - now) * tonumber(known[7] or rate)
+    paid_until = now + math.min(owed, burst) / rate
   end
   local mine = gate(paid_until, rate, burst, wanted)
   local theirs = gate(tonumber(redis.call('GET', pace) or 0), arg[7], arg[8], wanted)
@@ -96,7 +98,7 @@ local function answer(ask)
   end
 
   paid_until = mine.start + count / mine.rate
-  redis.call('HSET', state, 'paid_until', stamp(paid_until))
+  redis.call('HSET', state, 'paid_until', stamp(paid_until), 'paid_rate', string.format('%.17g', rate))
   if not known[2] and not known[3] and not known[6] then
     redis.call('PEXPIRE', state, pause(paid_until))
   end

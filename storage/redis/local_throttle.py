@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
+from mailsift.storage.sql.ledger import LedgerBook
 from mailsift.storage.sql.throttle_edits import HELD_SECONDS, EditBook
 
 K = TypeVar("K")
@@ -46,7 +47,8 @@ class ThrottleConfig:
             they take its processes. A provider's own limit counts where it is higher.
         address_rate, address_burst: the rate there, from one source: that is whom it counts.
         processes: worker processes that share a limit while Redis is gone.
-        edits: what operators changed.
+        edits: what operators changed, and what our names have earned.
+        ledger: counts what is asked.
     """
 
     lease_seconds: float = 60.0
@@ -57,6 +59,7 @@ class ThrottleConfig:
     address_burst: int = 100
     processes: int = 1
     edits: EditBook = field(default_factory=EditBook)
+    ledger: LedgerBook = field(default_factory=LedgerBook)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class Limits:
     recipients: int
     provider: Limit
     address: Limit
+    refill_s: float  # in which the provider's rate allows a full session again
 
 
 def limits_of(ask: Ask, row: Provider, config: ThrottleConfig) -> Limits:
@@ -94,6 +98,7 @@ def limits_of(ask: Ask, row: Provider, config: ThrottleConfig) -> Limits:
             max(config.address_rate, row.rate),
             max(config.address_burst, row.burst),
         ),
+        refill_s=row.recipients / row.rate,
     )
 
 
@@ -187,6 +192,11 @@ class LocalThrottle(Throttle):
 
     @override
     async def report(self, reports: Sequence[Report]) -> None:
+        self._config.ledger.count(reports)
+        self.learn(reports)
+
+    def learn(self, reports: Sequence[Report]) -> None:
+        """Free the leases and learn from the outcomes; what was asked has been counted."""
         now = self._clock()
         for report in reports:
             gate = self._providers.get((report.ask.provider, report.ask.source))
@@ -230,7 +240,7 @@ class LocalThrottle(Throttle):
             gate.take(limit, count, now)
         for gate in (provider, address):
             gate.leases[lease] = now + self._config.session_seconds
-        return Grant(count, lease)
+        return Grant(count, lease, refill_s=limits.refill_s)
 
 
 def tell_of_hold(ask: Ask) -> None:

@@ -26,6 +26,7 @@ from mailsift.storage.redis.local_throttle import (
     MOST_BLOCKS,
     PENALTY_SECONDS,
     SLOWEST_RATE,
+    Limits,
     LocalThrottle,
     ThrottleConfig,
     destination,
@@ -109,11 +110,12 @@ class RedisThrottle(Throttle):
 
     async def _decide(self, asks: Sequence[Ask]) -> Sequence[Grant]:
         name = f"{secrets.token_hex(8)}."
+        limits = [limits_of(ask, self._row(ask.provider), self._config) for ask in asks]
         keys = [key for ask in asks for key in (*_provider_keys(ask), *_address_keys(ask))]
         config = self._config
         head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
         args: list[str | float] = [*head]
-        args.extend(value for number, ask in enumerate(asks) for value in self._terms(ask, number))
+        args.extend(value for number, one in enumerate(limits) for value in _terms(one, number))
         answers = await self._lifeline.call(lambda: self._grant(keys=keys, args=args))
         if answers is None:
             return await self._local.grant(asks)
@@ -125,7 +127,7 @@ class RedisThrottle(Throttle):
             if count
         )
         return [
-            Grant(count, f"{name}{number}")
+            Grant(count, f"{name}{number}", refill_s=limits[number].refill_s)
             if count
             else Grant(0, retry_after=wait / 1000, blocked=why == _HELD, busy=why == _BUSY)
             for number, (count, wait, why) in enumerate(terms)
@@ -135,6 +137,7 @@ class RedisThrottle(Throttle):
     async def report(self, reports: Sequence[Report]) -> None:
         if not reports:
             return
+        self._config.ledger.count(reports)
         for report in reports:
             self._running.pop(report.lease, None)
         keys = [SEEN_KEY, MIX_KEY]
@@ -147,7 +150,7 @@ class RedisThrottle(Throttle):
         for place in holds or ():
             tell_of_hold(reports[place].ask)
         mine = reports if holds is None else [one for one in reports if one.lease.startswith(LEASE_PREFIX)]
-        await self._local.report(mine)
+        self._local.learn(mine)
 
     @override
     def is_held(self, provider: str, source: str) -> bool:
@@ -166,12 +169,6 @@ class RedisThrottle(Throttle):
     def _now(self) -> str:
         return "" if self._clock is None else f"{self._clock():.6f}"
 
-    def _terms(self, ask: Ask, number: int) -> Iterator[float]:
-        limits = limits_of(ask, self._row(ask.provider), self._config)
-        mine, theirs = limits.provider, limits.address
-        yield from (limits.recipients, mine.sessions, mine.rate, mine.burst)
-        yield from (number, theirs.sessions, theirs.rate, theirs.burst)
-
     def _lesson(self, report: Report) -> Iterator[str | float]:
         ask = report.ask
         row = self._config.edits.row(self._row(ask.provider), ask)
@@ -181,6 +178,12 @@ class RedisThrottle(Throttle):
 def who(ask: Ask) -> str:
     """Name provider x source in keys."""
     return f"{ask.provider}:{ask.source}"
+
+
+def _terms(limits: Limits, number: int) -> Iterator[float]:
+    mine, theirs = limits.provider, limits.address
+    yield from (limits.recipients, mine.sessions, mine.rate, mine.burst)
+    yield from (number, theirs.sessions, theirs.rate, theirs.burst)
 
 
 def _script(name: str) -> str:

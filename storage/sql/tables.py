@@ -471,3 +471,25 @@ audit = Table(
     Column("at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
     Index("audit_by_account", "account_id", "id"),
 )
+
+source_ledger = Table(
+    "source_ledger",
+    metadata,
+    Column("hour", _MOMENT, primary_key=True),
+    Column("provider", Text, primary_key=True),  # of the table, or "other": never a customer's host
+    Column("source", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("count", BigInteger, nullable=False),
+)
+
+source_standing = Table(
+    "source_standing",
+    metadata,
+    Column("provider", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("step", Integer, nullable=False, server_default="0"),
+    Column("clean", BigInteger, nullable=False, server_default="0"),
+    Column("refused", BigInteger, nullable=False, server_default="0"),
+    Column("stepped_at", _MOMENT, nullable=False),
+    Column("asked_at", _MOMENT, nullable=False),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -15,9 +15,10 @@ from sqlalchemy import text
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.standing import paced
 from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.repeating import repeating
-from mailsift.storage.sql import sources
+from mailsift.storage.sql import ledger, sources
 
 ANY_SOURCE: Final = "*"
 ANY_PROVIDER: Final = "*"
@@ -55,14 +56,24 @@ class ThrottleEdit:
 
 
 class EditBook:
-    """The edits one process knows of."""
+    """What one process knows of edits, and of the paces that sources have earned.
 
-    def __init__(self, edits: Iterable[ThrottleEdit] = ()) -> None:
-        self._edits = {(edit.provider, edit.source): edit for edit in edits}
+    Args:
+        edits: what operators changed.
+        steps: how often a pace has doubled, by provider and source (mailsift.pipeline.standing).
+    """
 
-    def learn(self, edits: Iterable[ThrottleEdit]) -> None:
-        """Know these edits and no others from now on."""
+    def __init__(
+        self, edits: Iterable[ThrottleEdit] = (), steps: Mapping[tuple[str, str], int] | None = None
+    ) -> None:
+        self.learn(edits, steps)
+
+    def learn(
+        self, edits: Iterable[ThrottleEdit], steps: Mapping[tuple[str, str], int] | None = None
+    ) -> None:
+        """Know these and nothing else from now on."""
         self._edits = {(edit.provider, edit.source): edit for edit in edits}
+        self._steps = dict(steps or {})
 
     def holds(self, ask: Ask) -> bool:
         """Say whether nothing may be asked there now."""
@@ -78,10 +89,15 @@ class EditBook:
         return max(0.0, *(end - now for end in ends), 0.0)
 
     def row(self, row: Provider, ask: Ask) -> Provider:
-        """Return the provider's row as edited: what names the source counts most."""
+        """Return the provider's row at the pace that was earned, or as edited.
+
+        What names the source counts most; an edited rate holds whatever was earned.
+        """
         rate, sessions = None, None
         for edit in self._of(ask.provider, ask.source):
             rate, sessions = edit.rate or rate, edit.sessions or sessions
+        if rate is None and self._steps:
+            row = paced(row, self._steps.get((row.key, ask.source), 0))
         if rate is None and sessions is None:
             return row
         return bounded(row, rate=rate, sessions=sessions)
@@ -203,7 +219,7 @@ async def _refresh(database: Database, book: EditBook, *, known: bool) -> bool:
     """Read the edits; says whether that went well, and tells the log when it no longer does."""
     try:
         async with database.begin() as connection:
-            book.learn(await edits(connection))
+            book.learn(await edits(connection), await ledger.steps(connection))
     except (MailsiftError, DatabaseError) as error:
         if known:
             log.warning("The throttle's edits cannot be read: %s", type(error).__name__)

@@ -11,9 +11,11 @@ from sqlalchemy import text
 from mailsift.container import open_database
 from mailsift.pipeline.ports import Ask, Report, SessionOutcome
 from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.standing import Heard, LedgerKind
 from mailsift.settings import Settings
 from mailsift.storage.redis.connection import BROKER_PREFIX
 from mailsift.storage.redis.throttle import RedisThrottle
+from mailsift.storage.sql import ledger
 
 _ACCOUNTS = """
     INSERT INTO account (id, name)
@@ -169,3 +171,16 @@ async def strand_messages(settings: Settings, *, queued: int, unacked: int) -> N
         await client.hset(f"{BROKER_PREFIX}unacked", f"tag {number}", "message")
         await client.zadd(f"{BROKER_PREFIX}unacked_index", {f"tag {number}": 1_700_000_000 + number})
     await client.aclose()
+
+
+async def write_ledger(settings: Settings) -> None:
+    """Let a source have asked Google and a host of its own."""
+    heard = Heard(
+        {LedgerKind.PROBES: 110, LedgerKind.RANDOM: 10, LedgerKind.UNKNOWN: 30, LedgerKind.REPUTATION: 1}
+    )
+    database = open_database(settings)
+    try:
+        async with database.begin() as connection:
+            await ledger.write(connection, {("google", "192.0.2.1"): heard, (ledger.OTHERS, ""): heard})
+    finally:
+        await database.aclose()

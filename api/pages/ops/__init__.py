@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mailsift.api.pages.ops import jobs, overview, throttles, workers
+from mailsift.api.pages.ops import jobs, ledger, overview, throttles, workers
 
-ROUTERS: Final = (overview.router, jobs.router, workers.router, throttles.router)
+ROUTERS: Final = (overview.router, jobs.router, workers.router, throttles.router, ledger.router)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from mailsift.pipeline.ports import Ask, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.standing import paced
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.local_throttle import LocalThrottle
 from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
@@ -176,6 +177,37 @@ def test_every_identity_has_its_rate_whichever_workers_ask_from_it(
                     assert grant.recipients == min(wanted, burst, 50)
                 granted.setdefault(source, []).append((before, clock(), grant.recipients))
         assert all(most_over(one, rate, burst) < 0.01 for one in granted.values())
+
+    asyncio.run(run())
+
+
+PACES = st.lists(st.tuples(st.floats(0, 3), st.integers(0, 3), st.integers(1, 60)), min_size=20, max_size=80)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=PACES)
+def test_workers_that_know_of_different_paces_stay_under_the_fastest(
+    redis_url: str, steps: list[tuple[float, int, int]]
+) -> None:
+    moved = 0.0
+    base = Provider("p", sessions=ROOMY, rate=2.0, burst=50, ceiling=16.0)
+
+    async def run() -> None:
+        nonlocal moved
+        provider, granted = f"paced{next(numbers)}", []
+        async with AsyncExitStack() as closing:
+            clients = [await closing.enter_async_context(connect(redis_url)) for _ in range(4)]
+            rows = [paced(base, step) for step in range(4)]
+            fleet = [
+                RedisThrottle(one, row=lambda _, row=row: row, config=CONFIG, clock=lambda: START + moved)  # type: ignore[misc]  # mypy sees no type in a default
+                for one, row in zip(clients, rows, strict=True)
+            ]
+            for passed, worker, wanted in steps:
+                moved += passed
+                (grant,) = await fleet[worker].grant([Ask(provider, "", "192.0.2.1", wanted)])
+                granted.append((START + moved, START + moved, grant.recipients))
+        fastest = rows[max(worker for _, worker, _ in steps)]
+        assert most_over(granted, fastest.rate, max(row.burst for row in rows)) < 0.01
 
     asyncio.run(run())
 

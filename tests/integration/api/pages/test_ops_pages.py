@@ -15,7 +15,7 @@ from mailsift.jobs.admin.alarm_table import RULES
 from mailsift.pipeline.ports import SessionOutcome
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import actions, some_job, words
-from tests.support.busy_installation import fill, report_sessions, sql, strand_messages
+from tests.support.busy_installation import fill, report_sessions, sql, strand_messages, write_ledger
 from tests.support.sessions import post, signed_in
 
 PAGES = (
@@ -30,6 +30,8 @@ PAGES = (
     "/ops/throttles",
     "/ops/throttles/live",
     "/ops/throttles/edit?provider=google",
+    "/ops/ledger",
+    "/ops/ledger?days=30",
     "/ops/facts",
     "/ops/facts?domain=example.com",
     "/ops/deliveries",
@@ -74,6 +76,7 @@ async def test_every_page_says_what_to_do_while_there_is_nothing(operator: httpx
         "/ops/workers": "No worker has been heard of",
         "/ops/leases": "Nothing is being worked on",
         "/ops/throttles": "No provider has been asked yet",
+        "/ops/ledger": "Nothing was asked",
         "/ops/facts?domain=example.com": "Nothing is remembered of example.com",
         "/ops/deliveries": "No endpoint needs a look",
         "/ops/failing-chunks": "No chunk makes trouble",
@@ -89,6 +92,7 @@ async def test_every_page_shows_an_installation_in_full_swing(api: Api, operator
     await fill(api.settings)
     await report_sessions(api.settings, {"google": [SessionOutcome.CLEAN] * 3 + [SessionOutcome.RATE]})
     await strand_messages(api.settings, queued=3, unacked=2)
+    await write_ledger(api.settings)
     job = await some_job(api)
     shown = {
         "/ops": ("Throughput", "1 schedule is late", "google", "Provider rate limit"),
@@ -107,6 +111,13 @@ async def test_every_page_shows_an_installation_in_full_swing(api: Api, operator
         "/ops/workers": ("worker-0:40", "Draining", "Gone", "Drain"),
         "/ops/leases": ("Chunk 7", "worker-", "Take back"),
         "/ops/throttles": ("google", "Closed", "4 sessions"),
+        "/ops/ledger": (
+            "google",
+            "of the real ones",
+            "1 listed or a bad name",
+            "as a newcomer",
+            "all others",
+        ),
         "/ops/throttles/edit?provider=google&source=": ("Told we are too fast 1", "At most 10000"),
         "/ops/deliveries": ("https://globex.example/hooks", "Failing", "4 in a row", "Send again"),
         "/ops/broker": ("Queued 3", "Not acknowledged 2"),

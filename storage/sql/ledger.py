@@ -1,0 +1,172 @@
+"""The ledger in SQL: what each source asked of each provider by hour, and what its name is worth there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import text
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.ports import Report
+from mailsift.pipeline.standing import NOTHING_HEARD, Heard, LedgerKind, Standing, after, rested
+from mailsift.storage.database import Connection, Database, DatabaseError, Row
+from mailsift.storage.repeating import repeating
+
+FLUSH_SECONDS: Final = 5.0
+KEPT_DAYS: Final = 90
+OTHERS: Final = "other"
+"""All providers outside the table together: their keys are domains of customers' mail hosts."""
+
+Place = tuple[str, str]
+"""Provider and source."""
+
+log = logging.getLogger(__name__)
+
+
+class LedgerBook:
+    """Counts in memory what a process asks and writes it down every few seconds; a kill loses that much.
+
+    Args:
+        knows: tells whether a provider is in the table.
+    """
+
+    def __init__(self, knows: Callable[[str], bool] = lambda _: False) -> None:
+        self._knows = knows
+        self._heard: dict[Place, Heard] = {}
+
+    def count(self, reports: Iterable[Report]) -> None:
+        """Add what these sessions amount to."""
+        for report in reports:
+            if report.heard.counts:
+                provider = report.ask.provider if self._knows(report.ask.provider) else OTHERS
+                self._add((provider, report.ask.source), report.heard)
+
+    def take(self) -> dict[Place, Heard]:
+        """Return what was counted since the last time, and begin anew."""
+        taken, self._heard = self._heard, {}
+        return taken
+
+    async def flush(self, database: Database) -> None:
+        """Write down what was counted; it never raises, and what could not be written comes the next time."""
+        taken = self.take()
+        if not taken:
+            return
+        try:
+            async with database.begin() as connection:
+                await write(connection, taken)
+        except (MailsiftError, DatabaseError, OSError) as error:
+            log.warning("The ledger cannot be written: %s", type(error).__name__)
+            for place, heard in taken.items():
+                self._add(place, heard)
+
+    def _add(self, place: Place, heard: Heard) -> None:
+        self._heard[place] = self._heard.get(place, NOTHING_HEARD) + heard
+
+
+@asynccontextmanager
+async def kept_written(database: Database, book: LedgerBook) -> AsyncIterator[None]:
+    """Write the book down every few seconds and at the end of the block."""
+    try:
+        async with repeating(lambda: book.flush(database), every=FLUSH_SECONDS):
+            yield
+    finally:
+        await book.flush(database)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLine:
+    """What a source asked of a provider in one hour, or since some time."""
+
+    hour: datetime
+    provider: str
+    source: str
+    heard: Heard
+
+
+# Two flushes write in the same order, or they deadlock.
+_ADD = text("""
+    INSERT INTO source_ledger AS l (hour, provider, source, kind, count)
+    VALUES (date_trunc('hour', clock_timestamp()), :provider, :source, :kind, :count)
+    ON CONFLICT (hour, provider, source, kind) DO UPDATE SET count = l.count + excluded.count
+""")
+_MEET = text("""
+    INSERT INTO source_standing (provider, source, stepped_at, asked_at)
+    VALUES (:provider, :source, clock_timestamp(), clock_timestamp())
+    ON CONFLICT (provider, source) DO NOTHING
+""")
+_STANDING = """
+    SELECT provider, source, step, clean, refused, extract(epoch FROM stepped_at)::float8 AS stepped_at,
+        extract(epoch FROM asked_at)::float8 AS asked_at,
+        extract(epoch FROM clock_timestamp())::float8 AS now
+    FROM source_standing
+"""
+_LOCK = text(_STANDING + " WHERE provider = :provider AND source = :source FOR UPDATE")
+_ALL = text(_STANDING + " ORDER BY provider, source")
+_SET = text("""
+    UPDATE source_standing SET step = :step, clean = :clean, refused = :refused,
+        stepped_at = to_timestamp(:stepped_at), asked_at = to_timestamp(:asked_at)
+    WHERE provider = :provider AND source = :source
+""")
+_LINES = text("""
+    SELECT date_trunc(:unit, hour) AS hour, provider, source, kind, sum(count)::bigint AS count
+    FROM source_ledger WHERE hour > clock_timestamp() - make_interval(hours => :hours)
+    GROUP BY 1, provider, source, kind ORDER BY 1 DESC, provider, source, kind
+""")
+_PURGE = text("DELETE FROM source_ledger WHERE hour < clock_timestamp() - make_interval(days => :days)")
+
+
+async def write(connection: Connection, heard: Mapping[Place, Heard]) -> None:
+    """Add to this hour's ledger, and let each name be worth what it now is."""
+    for place in sorted(heard):
+        values = {"provider": place[0], "source": place[1]}
+        for kind in sorted(heard[place].counts):
+            await connection.execute(_ADD, values | {"kind": kind.value, "count": heard[place].of(kind)})
+        if place[0] != OTHERS:
+            await connection.execute(_MEET, values)
+            row = (await connection.execute(_LOCK, values)).mappings().one()
+            standing = after(_standing(row), heard[place], row["now"])
+            await connection.execute(_SET, values | _values(standing))
+
+
+async def standings(connection: Connection) -> dict[Place, Standing]:
+    """Return what each source's name is worth at each provider now."""
+    found = (await connection.execute(_ALL)).mappings()
+    return {(row["provider"], row["source"]): rested(_standing(row), row["now"]) for row in found}
+
+
+async def steps(connection: Connection) -> dict[Place, int]:
+    """Return by how many doublings the pace of a source at a provider is off the table's, where it is."""
+    return {place: one.step for place, one in (await standings(connection)).items() if one.step}
+
+
+async def lines(connection: Connection, *, hours: int, by: str = "hour") -> Sequence[LedgerLine]:
+    """Return the ledger of the last hours, newest first, by `hour` or `day`."""
+    found = (await connection.execute(_LINES, {"hours": hours, "unit": by})).mappings()
+    counted: dict[tuple[datetime, str, str], dict[LedgerKind, int]] = {}
+    known = set(LedgerKind)
+    for row in found:
+        counts = counted.setdefault((row["hour"], row["provider"], row["source"]), {})
+        if row["kind"] in known:  # a later release may know more of them
+            counts[LedgerKind(row["kind"])] = row["count"]
+    return [LedgerLine(*key, Heard(counts)) for key, counts in counted.items()]
+
+
+async def purge(connection: Connection) -> None:
+    """Forget hours that are long over."""
+    await connection.execute(_PURGE, {"days": KEPT_DAYS})
+
+
+def _standing(row: Row) -> Standing:
+    return Standing(**{name: row[name] for name in _FIELDS})
+
+
+def _values(standing: Standing) -> dict[str, object]:
+    return {name: getattr(standing, name) for name in _FIELDS}
+
+
+_FIELDS: Final = ("step", "clean", "refused", "stepped_at", "asked_at")
