@@ -180,6 +180,8 @@ def main() -> None:
         sys.exit(EXIT_ERROR)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+    finally:
+        gc.freeze()  # or the interpreter looks through everything that is loaded once more before it ends
 
 
 def _configure_logs() -> None:

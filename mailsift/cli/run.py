@@ -27,6 +27,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError, outage_of
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import Providers
+from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.runtime.installation import LocalWorker, installation
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
@@ -182,13 +183,21 @@ def working(settings: Settings) -> Iterator[tuple[Settings, LocalWorker]]:
         MailsiftError: `bad_overrides`, and what `installation` raises.
     """
     Providers.load(settings.overrides)  # a mistake is told before anything starts, not by a dying worker
-    with installation(settings) as found:
-        worker = LocalWorker(found, spare=True)
-        worker.ensure()
-        try:
-            yield found, worker
-        finally:
-            worker.stop()
+    early = None
+    if settings.database_url is None and not EmbeddedServers(settings.home).are_used():
+        early = LocalWorker(settings)  # loads meanwhile: who needs the servers first starts them
+        early.ensure()
+    try:
+        with installation(settings) as found:
+            worker = early or LocalWorker(found, spare=True)
+            worker.ensure()
+            try:
+                yield found, worker
+            finally:
+                worker.stop()
+    finally:
+        if early is not None:
+            early.stop()
 
 
 async def submit_and_follow(

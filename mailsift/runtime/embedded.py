@@ -91,6 +91,14 @@ class EmbeddedServers:
         """Process id of Valkey; None when there is no pid file."""
         return self._valkey.pid()
 
+    def are_used(self) -> bool:
+        """Say whether a command works with them now."""
+        users = self._run / "users.lock"
+        if not users.exists():
+            return False
+        with _closing(os.open(users, os.O_RDWR)) as descriptor:
+            return not _lock_alone(descriptor)
+
     def start(self) -> None:
         """Join the users of the servers and start what does not run; returns when they answer.
 

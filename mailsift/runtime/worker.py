@@ -10,6 +10,7 @@ import gc
 import os
 import secrets
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -19,6 +20,7 @@ from typing import Any
 
 import structlog
 from celery import Celery, bootsteps, signals
+from celery.concurrency.prefork import TaskPool
 from celery.worker.consumer import Consumer
 from kombu.exceptions import OperationalError
 from typing_extensions import override
@@ -56,6 +58,7 @@ class ProcessRuntime:
         self._loop: LoopThread | None = None
         self._engine: Engine | None = None
         self._draining = asyncio.Lock()
+        self._stopping = False
         self._drained_at = float("-inf")
         self._stack = AsyncExitStack()
 
@@ -76,13 +79,19 @@ class ProcessRuntime:
             raise
         signal.signal(_STOP, lambda *_: self._stop())
 
-    def close(self, **_: object) -> None:
-        """Give back what is in flight and close every connection."""
+    def close(self, *, exitcode: int, **_: object) -> None:
+        """Give back what is in flight, close every connection and end the process.
+
+        The pool would sleep for a second here, for its master to read why; a stopping one does not ask.
+        """
         if self._loop is not None:
             self._loop.run(self._stack.aclose())
             self._loop.close()
+        if self._stopping:
+            os._exit(exitcode)
 
     def _stop(self) -> None:
+        self._stopping = True
         if self._engine is not None:
             self._engine.stop()
 
@@ -146,6 +155,18 @@ def _mend_broker(app: Celery) -> None:
             _log.warning("broker.key_mended", key=key)
 
 
+class _Pool(TaskPool):
+    """Stops as soon as its processes have ended; the library looks twice a second, for heartbeats."""
+
+    _pool: Any
+
+    @override
+    def on_stop(self) -> None:
+        self._pool.close()
+        self._pool.join()
+        self._pool = None
+
+
 class Tick(bootsteps.StartStopStep):
     """Wakes every process of this worker now and then: lost wake-ups, expired leases and what is due."""
 
@@ -154,20 +175,35 @@ class Tick(bootsteps.StartStopStep):
     def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
         self._timer: Any = None
+        self._signals: tuple[socket.socket, ...] = ()
 
     @override
     def start(self, parent: Any) -> None:
         """Tick at once and then again and again; the processes of the pool are there by now."""
         parent.app.conf.mailsift_pool_started()
+        self._wake_on_signals(parent.hub)
         seconds = parent.app.conf.mailsift_sweep_seconds
         _tick(parent.app, parent.concurrency)
         self._timer = parent.timer.call_repeatedly(seconds, _tick, (parent.app, parent.concurrency))
+
+    def _wake_on_signals(self, hub: Any) -> None:
+        """Let a signal end the loop's wait: its poll goes on after one, up to a second (PEP 475)."""
+        self._signals = socket.socketpair()
+        for end in self._signals:
+            end.settimeout(0)
+        signal.set_wakeup_fd(self._signals[1].fileno(), warn_on_full_buffer=False)
+        hub.add_reader(self._signals[0], self._signals[0].recv, 64)
 
     @override
     def stop(self, parent: Any) -> None:
         """Stop ticking, and let no process begin anything: the pool waits until their wake-ups are over."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._signals:
+            signal.set_wakeup_fd(-1)
+            parent.hub.remove_reader(self._signals[0])
+        for end in self._signals:
+            end.close()
         for pid in parent.pool.info["processes"]:
             with suppress(ProcessLookupError):
                 os.kill(pid, _STOP)
@@ -235,6 +271,7 @@ def _serve(app: Celery, settings: Settings) -> None:
     worker = app.Worker(  # the library's command line would load what a worker never needs
         concurrency=settings.worker_processes,
         consumer_cls=_Consumer,
+        pool_cls=_Pool,
         queues=[QUEUE],
         without_gossip=True,
         without_mingle=True,

@@ -78,7 +78,8 @@ def interrupt_everything(home: Path, out: Path, sandbox: Mapping[str, str]) -> S
         _after(line, rows=paused[1])
         running.kill()
     _wait_for(lambda: not line.workers())
-    killed = _look(line)
+    with EmbeddedServers(line.settings.home, valkey=False):
+        killed = _look(line)
     return Story(interrupted, left, paused, killed, line.run(*again, "--json"))
 
 

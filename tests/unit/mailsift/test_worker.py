@@ -48,7 +48,7 @@ def test_a_process_without_an_engine_takes_the_worker_down(broken: Settings, kil
     with pytest.raises(MailsiftError):
         runtime.open()
     runtime.drain()
-    runtime.close()
+    runtime.close(exitcode=0)
     gc.unfreeze()
     gc.set_threshold(*thresholds)
     assert kills == [(os.getppid(), signal.SIGTERM)]
