@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import shutil
@@ -50,6 +51,16 @@ SHARED_REDIS_DATABASES = (13, 14, 15)
 def pytest_sessionstart() -> None:
     """Undo what a shell does to what it runs in the background: SIGINT is ignored, by the children, too."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection() -> None:
+    """What is imported now stays: nobody need look whether it is garbage, neither now nor at each later look."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

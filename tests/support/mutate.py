@@ -32,7 +32,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     "pipeline/smtp/session.py": (
         "tests/unit/pipeline/test_smtp_session.py",
         "tests/unit/pipeline/test_smtp_session_tls.py",
-        "tests/unit/pipeline/test_session_oracle.py",
+        "tests/integration/pipeline/test_session_oracle.py",
     ),
     "pipeline/syntax/address.py": (
         "tests/unit/pipeline/test_syntax_address.py",

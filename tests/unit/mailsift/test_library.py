@@ -1,11 +1,9 @@
-"""`import mailsift`: what it loads, takes and gives, and what a fork leaves of it; nobody is asked."""
+"""`import mailsift`: what it takes and gives; nobody is asked."""
 
 from __future__ import annotations
 
 import asyncio
 import doctest
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -21,43 +19,11 @@ from mailsift.pipeline.frames import VERDICTS
 FIELDS = list(VERDICTS)
 
 
-def python(program: str) -> str:
-    """Run a program in a process of its own and return what it printed."""
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
-
-
 @pytest.mark.parametrize("module", [mailsift, checker])
 def test_examples_in_docstrings_are_true(module: Any) -> None:
     failed, tried = doctest.testmod(module, extraglobs={"mailsift": mailsift})
     assert tried
     assert not failed
-
-
-def test_importing_it_loads_neither_frames_nor_settings_and_starts_nothing() -> None:
-    printed = python(
-        "import sys, mailsift, threading\n"
-        "names = {name.partition('.')[0] for name in sys.modules}\n"
-        "print(sorted(names & {'polars', 'pydantic', 'asyncio', 'subprocess', 'structlog', 'sqlalchemy'}),"
-        " threading.active_count())"
-    )
-    assert printed.split() == ["[]", "1"]
-
-
-@pytest.mark.parametrize("order", ["import mailsift\nimport polars", "import polars\nimport mailsift"])
-def test_polars_gets_its_namespace_whichever_is_imported_first(order: str) -> None:
-    printed = python(
-        f"{order}\n"
-        "frame = polars.DataFrame({'email': ['a@example.com']})\n"
-        "print(frame.mailsift.check('email', mode='fast')['result'].item())\n"
-        "print(frame['email'].mailsift.check(mode='fast')['status'].item())\n"
-        "import importlib.resources\n"
-        "print(importlib.resources.files(polars).is_dir(), polars.__spec__.loader is polars.__loader__)"
-    )
-    assert printed.split() == ["passed", "valid", "True", "True"]
 
 
 def test_a_result_has_the_address_and_the_13_fields() -> None:
@@ -141,32 +107,3 @@ async def test_the_async_twins_work_in_a_running_loop_and_so_do_the_others() -> 
         frame = await one.acheck_many(["a@example.com"], mode="fast")
         assert one.check_many(["a@example.com"], mode="fast").equals(frame)
     assert [str(result.status) for result in results] == ["valid"] * 3
-
-
-FORKS = """
-import os, mailsift
-def child(work):
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            text = work()
-        except mailsift.MailsiftError as error:
-            text = error.code
-        os.write(writing, text.encode())
-        os._exit(0)
-    os.close(writing)
-    print(os.fdopen(reading).read(), os.waitpid(pid, 0)[1])
-fast = lambda: str(mailsift.check("a@example.com", mode="fast").result)
-many = lambda: mailsift.check_many(["a@example.com"], mode="fast")["result"].item()
-fast()
-child(many)
-many()
-child(fast)
-child(many)
-print(many())
-"""
-
-
-def test_a_forked_child_checks_addresses_and_says_when_it_cannot() -> None:
-    assert python(FORKS).splitlines() == ["passed 0", "passed 0", "forked_with_frames 0", "passed"]

@@ -19,7 +19,7 @@ from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog
 from tests.unit.pipeline.smtp_talk import raw_server, talk
 
 SESSIONS = 700
-AT_A_TIME = 60
+AT_A_TIME = 120
 PEOPLE = tuple(f"{name}@a.test" for name in ("ann", "bob", "eve", "joe", "kim"))
 PROBE = "random@a.test"
 
