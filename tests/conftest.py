@@ -54,7 +54,7 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection() -> None:
-    """What is imported now stays: nobody need look whether it is garbage, neither now nor at each later look."""
+    """What is imported now stays: nobody need look whether it is garbage, now or later."""
     gc.disable()
 
 
