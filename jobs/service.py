@@ -19,7 +19,7 @@ from mailsift.jobs.erasure import Eraser
 from mailsift.jobs.forecasts import Forecasts
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
-from mailsift.jobs.places.service import Places
+from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.results.browse import Browser
 from mailsift.jobs.results.diff import Diff, compare
 from mailsift.jobs.results.pages import RowFilter
@@ -136,7 +136,7 @@ class JobService:
         )
         return submitted.job_id
 
-    async def receive(
+    async def receive(  # noqa: PLR0913 - what a list is sent with, one argument each
         self,
         account_id: AccountId,
         pieces: AsyncIterator[bytes],
@@ -144,6 +144,7 @@ class JobService:
         *,
         source_name: str = "",
         parent: JobId | None = None,
+        sink: str = "",
         once: str = "",
     ) -> Submitted:
         """Store a list as it comes in and start its job; memory holds one piece at a time.
@@ -154,15 +155,22 @@ class JobService:
             options: what to do.
             source_name: the file's name as the customer calls it.
             parent: the job this one repeats.
+            sink: the place where the results are put, "" for nowhere.
             once: with the same key, list and options no second job is made within 24 hours.
 
         Raises:
-            MailsiftError: `idempotency_key_reused` with another list or other options, `empty_file`, what
-                `pieces` raises, or what the blob store says.
+            MailsiftError: `bad_place`, `place_not_allowed`, `unknown_export_format`, `idempotency_key_reused`
+                with another list or other options, `empty_file`, what `pieces` raises, or what the blob store
+                says.
         """
-        new = await self.store(account_id, pieces, options, source_name=source_name, parent=parent)
+        places = await self._places.checked(account_id, "", sink)
+        sealed = replace(options, places=self._places.seal(account_id, places)) if places else options
+        digest = places.digest() if places else ""
+        new = await self.store(account_id, pieces, sealed, source_name=source_name, parent=parent)
         try:
-            submitted = await self._database.run(lambda connection: insert_once(connection, new, once))
+            submitted = await self._database.run(
+                lambda connection: insert_once(connection, new, once, places=digest)
+            )
         except MailsiftError:
             await self._blobs.delete(JobBlobs(new.id).source)
             raise
@@ -189,16 +197,26 @@ class JobService:
                 `idempotency_key_reused`.
         """
         places = await self._places.checked(account_id, source, sink)
+        new = await self.expect(account_id, places, options)
+        submitted = await self._database.run(lambda connection: insert_once(connection, new, once))
+        if submitted.fresh:
+            await self._waker.wake(1)
+        return submitted
+
+    async def expect(
+        self, account_id: AccountId, places: JobPlaces, options: JobOptions, *, parent: JobId | None = None
+    ) -> NewJob:
+        """Return the job of a list that a worker fetches, for the caller to insert.
+
+        Raises:
+            MailsiftError: `secret_key_missing`.
+        """
         sealed = replace(options, places=self._places.seal(account_id, places))
         job_id = JobId(uuid4())
         async with self._database.begin() as connection:
             await leftovers.expect(connection, job_id, seconds=LONGEST_UPLOAD_S)
         stored = StoredList(places.source.name if places.source else "", places.digest(), 0)
-        new = new_job(job_id, account_id, sealed, stored)
-        submitted = await self._database.run(lambda connection: insert_once(connection, new, once))
-        if submitted.fresh:
-            await self._waker.wake(1)
-        return submitted
+        return new_job(job_id, account_id, sealed, stored, parent=parent)
 
     async def store(
         self,

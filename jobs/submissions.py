@@ -86,18 +86,19 @@ async def insert_stored(connection: Connection, new: NewJob) -> None:
     await jobs.insert(connection, new)
 
 
-async def insert_once(connection: Connection, new: NewJob, once: str) -> Submitted:
+async def insert_once(connection: Connection, new: NewJob, once: str, *, places: str = "") -> Submitted:
     """Insert a job whose list has been stored, unless its idempotency key has one already.
 
     Args:
         connection: an open transaction.
         new: the job.
         once: the key, "" when there is none.
+        places: digest of the places that the options have sealed, "" for none.
 
     Raises:
         MailsiftError: `idempotency_key_reused` with another list or other options, `service_unavailable`.
     """
-    request = Request(new.account_id, once, _fingerprint(new)) if once else None
+    request = Request(new.account_id, once, _fingerprint(new, places)) if once else None
     if request is not None:
         # Looked for first, because most repetitions come long after; those that come at once meet at the key.
         known = await idempotency.find(connection, request.account_id, request.key)
@@ -123,7 +124,7 @@ def _again(request: Request, known: tuple[str, UUID | None]) -> Submitted:
     return Submitted(JobId(job_id), fresh=False)
 
 
-def _fingerprint(new: NewJob) -> str:
-    # Sealed places look different each time; what they are is in the digest of such a job's list.
-    same = json.dumps([new.source_sha256, {**new.options, "places": ""}], sort_keys=True)
+def _fingerprint(new: NewJob, places: str) -> str:
+    # Sealed places look different each time, so their digest stands for them.
+    same = json.dumps([new.source_sha256, {**new.options, "places": places}], sort_keys=True)
     return hashlib.sha256(same.encode()).hexdigest()

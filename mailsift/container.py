@@ -251,7 +251,9 @@ class Container:
         """What can be asked of schedules."""
         from mailsift.jobs.schedules.service import ScheduleService
 
-        return ScheduleService(database=self.database, runs=self.schedule_runs, clock=self.clock)
+        return ScheduleService(
+            database=self.database, runs=self.schedule_runs, places=self.places, clock=self.clock
+        )
 
     @cached_property
     def schedule_runs(self) -> ScheduleRuns:
@@ -262,6 +264,7 @@ class Container:
             database=self.database,
             blobs=self.blobs,
             jobs=self.jobs,
+            places=self.places,
             waker=self.waker,
             clock=self.clock,
             scratch=self._scratch,

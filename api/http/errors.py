@@ -132,6 +132,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "schedule_cron_invalid": 422,
     "schedule_zone_invalid": 422,
     "schedule_source_gone": 409,
+    "schedule_needs_list": 422,
     "schedule_limit": 409,
     "schedule_ended": 422,
     "usage_range_invalid": 422,

@@ -71,6 +71,9 @@ Metadata = Annotated[
 ]
 
 
+PlaceText = Annotated[str, Field(max_length=8_192)]
+
+
 class ListOptions(BaseModel):
     """What to do with a list: members of the JSON, fields of the form or parameters of the URL."""
 
@@ -106,9 +109,6 @@ class ListOptions(BaseModel):
         return JobOptions(**same, deadline_s=self.deadline, retention_s=self.retention)
 
 
-PlaceText = Annotated[str, Field(max_length=8_192)]
-
-
 class NamedEmail(BaseModel):
     """An address with the caller's own id."""
 
@@ -118,20 +118,9 @@ class NamedEmail(BaseModel):
     id: ShortText = ""
 
 
-class JsonList(ListOptions):
-    """A list as JSON."""
+class UploadOptions(ListOptions):
+    """What to do with a list, and with its results."""
 
-    emails: list[Email | NamedEmail] = Field(min_length=1, max_length=JSON_EMAILS)
-
-
-class JsonPlaces(ListOptions):
-    """A list that is fetched, and where its results are put, as JSON."""
-
-    source: PlaceText = Field(
-        min_length=1,
-        description="https://, s3://, gs://, az:// or postgresql://host/database?query=SELECT…; a store or "
-        "database only where the account has a connection, and never with credentials",
-    )
     sink: PlaceText = Field(
         default="",
         description="where a copy of the results goes: s3://, gs://, az:// (its name ends in .csv, .xlsx, "
@@ -139,9 +128,25 @@ class JsonPlaces(ListOptions):
     )
 
 
+class JsonList(UploadOptions):
+    """A list as JSON."""
+
+    emails: list[Email | NamedEmail] = Field(min_length=1, max_length=JSON_EMAILS)
+
+
+class JsonPlaces(UploadOptions):
+    """A list that is fetched, as JSON."""
+
+    source: PlaceText = Field(
+        min_length=1,
+        description="https://, s3://, gs://, az:// or postgresql://host/database?query=SELECT…; a store or "
+        "database only where the account has a connection, and never with credentials",
+    )
+
+
 def _parameters() -> list[dict[str, Any]]:
     """Describe the options as parameters of the URL."""
-    schema = ListOptions.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema = UploadOptions.model_json_schema(ref_template="#/components/schemas/{model}")
     return [
         {
             "name": name,
@@ -160,7 +165,7 @@ def _as_written(name: str, shape: dict[str, Any]) -> dict[str, Any]:
 
 
 def _form() -> dict[str, Any]:
-    schema = ListOptions.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema = UploadOptions.model_json_schema(ref_template="#/components/schemas/{model}")
     file = {"type": "string", "format": "binary", "description": "CSV, XLSX, JSON lines, Parquet or text"}
     fields = {"file": file, **schema["properties"]}
     described = {
@@ -206,7 +211,7 @@ UPLOAD_OPENAPI: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A list on its way in, or the places it is to be fetched from and its results to be put."""
+    """A list on its way in, or the place it is to be fetched from, and where its results are put."""
 
     pieces: AsyncIterator[bytes]
     options: JobOptions
@@ -230,8 +235,8 @@ async def upload_of(request: Request) -> AsyncIterator[Upload]:
         async with request.form(max_files=1, max_fields=20, max_part_size=16_384) as form:
             yield _form_list(form.multi_items(), request)
     elif kind in RAW_TYPES:
-        options = _checked(dict(request.query_params), "query").options()
-        yield Upload(request.stream(), options)
+        given = _checked(dict(request.query_params), "query")
+        yield Upload(request.stream(), given.options(), sink=given.sink)
     else:
         text = f"A list comes as {_JSON}, {_FORM} or as a file: {', '.join(RAW_TYPES)}."
         raise MailsiftError("unsupported_media_type", text)
@@ -253,12 +258,12 @@ async def _json_list(request: Request) -> Upload:
     except json.JSONDecodeError as error:
         raise RequestValidationError([{"loc": ("body",), "msg": error.msg, "type": "json_invalid"}]) from None
     given = _checked(dict(request.query_params), "query").model_dump(exclude_unset=True)
-    given |= found.model_dump(exclude_unset=True, exclude={"emails", "source", "sink"})
+    given |= found.model_dump(exclude_unset=True, exclude={"emails", "source"})
+    options, sink = UploadOptions(**given).options(), given.get("sink", "")
     if isinstance(found, JsonPlaces):
-        options = ListOptions(**given).options()
-        return Upload(_one_piece(b""), options, source=found.source, sink=found.sink)
+        return Upload(_one_piece(b""), options, source=found.source, sink=sink)
     lines = await asyncio.to_thread(_lines, found.emails)
-    return Upload(_one_piece(lines), replace(ListOptions(**given).options(), column="email"))
+    return Upload(_one_piece(lines), replace(options, column="email"), sink=sink)
 
 
 def _json_too_large() -> MailsiftError:
@@ -290,13 +295,14 @@ def _form_list(items: Sequence[tuple[str, str | UploadFile]], request: Request) 
     if len(files) != 1:
         missing = {"loc": ("body", "file"), "msg": "Field required", "type": "missing", "input": None}
         raise RequestValidationError([missing])
-    options = _checked({**dict(request.query_params), **fields}, "body").options()
-    return Upload(_read(files[0]), options, source_name=printable_name(files[0].filename or ""))
+    given = _checked({**dict(request.query_params), **fields}, "body")
+    name = printable_name(files[0].filename or "")
+    return Upload(_read(files[0]), given.options(), source_name=name, sink=given.sink)
 
 
-def _checked(values: Mapping[str, Any], where: str) -> ListOptions:
+def _checked(values: Mapping[str, Any], where: str) -> UploadOptions:
     try:
-        return ListOptions.model_validate(values)
+        return UploadOptions.model_validate(values)
     except ValidationError as error:
         raise _invalid(error, where) from None
 

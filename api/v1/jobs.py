@@ -222,9 +222,13 @@ async def _submit(parts: ApiParts, caller: Caller, upload: Upload, once: str) ->
     if upload.source:
         places = (upload.source, upload.sink)
         return await parts.jobs.fetch(caller.account_id, *places, upload.options, once=once)
-    name = upload.source_name
     return await parts.jobs.receive(
-        caller.account_id, upload.pieces, upload.options, source_name=name, once=once
+        caller.account_id,
+        upload.pieces,
+        upload.options,
+        source_name=upload.source_name,
+        sink=upload.sink,
+        once=once,
     )
 
 

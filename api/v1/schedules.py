@@ -15,7 +15,7 @@ from mailsift.api.http.inputs import WHOLE, ShortText
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, id_of_cursor, page_of
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
-from mailsift.api.http.uploads import ListOptions
+from mailsift.api.http.uploads import ListOptions, PlaceText
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.jobs import JobResponse, Reader, Writer, job_response
 from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec, ScheduleView
@@ -56,7 +56,7 @@ class ScheduleResponse(ViewModel):
     id: UUID = Field(description="the old name of schedule_id; gone with the next release", deprecated=True)
     job_id: UUID | None = Field(
         validation_alias="source_job_id",
-        description="whose list it is; null when that job was deleted",
+        description="whose list it is; null when that job was deleted, or the list is fetched from a place",
     )
     name: str
     cron: str
@@ -67,6 +67,10 @@ class ScheduleResponse(ViewModel):
     jitter_seconds: int
     ends_at: UtcTime | None
     pause_after_failures: int
+    repair: bool = Field(
+        validation_alias=AliasPath("spec", "options", "repair"),
+        description="whether the address is validated that a cell clearly means which is none",
+    )
     enabled: bool
     next_runs: list[UtcTime] = Field(description="when the next five start; none while it is paused")
     last_run_at: UtcTime | None = Field(description="the slot that was run last")
@@ -105,7 +109,16 @@ class ScheduleRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    job_id: UUID = Field(description="the job whose list it is")
+    job_id: UUID | None = Field(default=None, description="the job whose list it is, in place of a source")
+    source: PlaceText = Field(
+        default="",
+        description="where the list is fetched from for every run: https://, s3://, gs://, az:// or "
+        "postgresql://host/database?query=SELECT…",
+    )
+    sink: PlaceText = Field(
+        default="",
+        description="where the results of every run are put; left out: where the job has put them",
+    )
     cron: ShortText = Field(examples=["0 6 * * 1"], description="minute, hour, day, month, weekday")
     zone: ShortText = "UTC"
     name: ShortText = ""
@@ -132,11 +145,18 @@ class ScheduleUpdateRequest(BaseModel):
     jitter_seconds: Jitter | None = None
     ends_at: Ends = None
     pause_after_failures: Failures | None = None
+    repair: bool | None = Field(
+        default=None, description="validate the address that a cell clearly means which is none"
+    )
 
     def changed(self, spec: ScheduleSpec) -> ScheduleSpec:
         """Return the spec with what was given; a null changes nothing but the end, which it takes away."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        return replace(spec, **{name: x for name, x in given.items() if x is not None or name == "ends_at"})
+        changes = {name: x for name, x in given.items() if x is not None or name == "ends_at"}
+        repair = changes.pop("repair", None)
+        if repair is not None and spec.options is not None:
+            changes["options"] = replace(spec.options, repair=repair)
+        return replace(spec, **changes)
 
 
 @router.post(
@@ -144,13 +164,22 @@ class ScheduleUpdateRequest(BaseModel):
     status_code=201,
     summary="Make a schedule",
     response_model=Envelope[ScheduleResponse],
-    responses=error_responses("job_not_found", *_CLOCK_ERRORS, "schedule_limit"),
+    responses=error_responses(
+        "schedule_needs_list",
+        "job_not_found",
+        "bad_place",
+        "place_not_allowed",
+        *_CLOCK_ERRORS,
+        "schedule_limit",
+    ),
 )
 async def create_schedule(request: Request, wanted: ScheduleRequest, caller: Writer) -> JSONResponse:
-    """Run the list of a job again by the clock."""
-    same = wanted.model_dump(exclude={"job_id", "options"})
+    """Run a list again by the clock: that of a job, or one that is fetched from a place for every run."""
+    same = wanted.model_dump(exclude={"job_id", "source", "sink", "options"})
     spec = ScheduleSpec(**same, options=wanted.options.options() if wanted.options else None)
-    view = await parts_of(request).schedules.create(caller.account_id, JobId(wanted.job_id), spec)
+    job_id = JobId(wanted.job_id) if wanted.job_id else None
+    places = {"source": wanted.source, "sink": wanted.sink}
+    view = await parts_of(request).schedules.create(caller.account_id, job_id, spec, **places)
     headers = {"Location": f"/v1/bulk/schedules/{view.id}"}
     return answer(ScheduleResponse.model_validate(view), "The schedule is made.", status=201, headers=headers)
 

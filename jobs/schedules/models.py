@@ -65,7 +65,7 @@ class ScheduleView:
     """A schedule as it stands; times are UTC.
 
     Attributes:
-        source_job_id: the job whose list it is; None when that was deleted.
+        source_job_id: the job whose list it is; None when that was deleted, or the list comes from a place.
         next_runs: when the next five runs start; () while it is paused or has ended.
         last_run_at: the slot that was run last.
         last_error: code of what kept the last slot from being run or paused the schedule, else "".

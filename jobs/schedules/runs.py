@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 
 from mailsift.jobs.metrics import SCHEDULE_RUNS, count_missed
+from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.retry import risky_rows
 from mailsift.jobs.schedules.models import Overlap, Recheck, timetable_of
 from mailsift.jobs.schedules.timetable import CatchUp, Due, Timetable
@@ -40,12 +41,21 @@ class _LeaseLostError(Exception):
 class ScheduleRuns:
     """Makes due slots into jobs; any number of them may try at the same time."""
 
-    def __init__(
-        self, *, database: Database, blobs: Blobs, jobs: JobService, waker: Waker, clock: Clock, scratch: Path
+    def __init__(  # noqa: PLR0913 - what a run is made with, one argument each
+        self,
+        *,
+        database: Database,
+        blobs: Blobs,
+        jobs: JobService,
+        places: Places,
+        waker: Waker,
+        clock: Clock,
+        scratch: Path,
     ) -> None:
         self._database = database
         self._blobs = blobs
         self._jobs = jobs
+        self._places = places
         self._waker = waker
         self._clock = clock
         self._scratch = scratch
@@ -148,30 +158,34 @@ class ScheduleRuns:
         return 1
 
     async def _make(self, row: Row) -> NewJob:
-        """Store the list of a run and return its job, not yet inserted."""
-        if row["source_job_id"] is None:
-            raise MailsiftError("schedule_source_gone", "The list of this schedule was deleted.")
+        """Return the job of a run, not yet inserted, its list stored or to be fetched."""
+        account = AccountId(row["account_id"])
         async with self._database.begin() as connection:
-            source = await jobs.get(connection, row["source_job_id"])
+            source = await jobs.get(connection, row["source_job_id"]) if row["source_job_id"] else None
             last = await schedules.last_completed(connection, row["id"])
-        if source is None:
-            raise MailsiftError("schedule_source_gone", "The list of this schedule was deleted.")
         options = replace(load_options(row["options"]), name=row["name"], preview=0)
-        if Recheck(row["recheck"]) is Recheck.RISKY:
-            return await self._risky(last or source, options)
-        if Recheck(row["recheck"]) is Recheck.ALL:
+        places = self._places.unseal(account, options.places)
+        if source is None and places.source is None:
+            raise MailsiftError("schedule_source_gone", "The list of this schedule was deleted.")
+        before = last or source
+        if Recheck(row["recheck"]) is Recheck.RISKY and before is not None:
+            return await self._risky(before, options)
+        if Recheck(row["recheck"]) is not Recheck.STALE:
             options = replace(options, max_age=0.0)
+        if source is None or places.source is not None:
+            parent = JobId(before["id"]) if before else None
+            return await self._jobs.expect(account, places, options, parent=parent)
         path = await self._blobs.fetch(JobBlobs(source["id"]).source)
         return await self._store(path, source, options, name=source["source_name"])
 
     async def _risky(self, base: Row, options: JobOptions) -> NewJob:
-        """Make a list of the rows that ended risky."""
+        """Make a list of the rows that ended risky; their results are not what is wanted at a place."""
         account, job_id = AccountId(base["account_id"]), JobId(base["id"])
         async with self._jobs.results(account, job_id) as results:
             with tempfile.TemporaryDirectory(dir=self._scratch, prefix="schedule-") as folder:
                 path = Path(folder) / "risky.parquet"
                 column = await asyncio.to_thread(risky_rows, results, path, base["address_column"])
-                again = replace(options, column=column, max_age=0.0)
+                again = replace(options, column=column, max_age=0.0, places="")
                 return await self._store(path, base, again, name=path.name)
 
     async def _store(self, path: Path, base: Row, options: JobOptions, *, name: str) -> NewJob:

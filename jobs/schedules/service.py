@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.schedules.models import RunView, ScheduleSpec, ScheduleView, schedule_view, timetable_of
 from mailsift.jobs.schedules.runs import ScheduleRuns
 from mailsift.jobs.schedules.timetable import check_cron
-from mailsift.jobs.views import AccountId, JobId, dump_options, load_options, view_of
+from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options, load_options, view_of
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
@@ -25,32 +26,60 @@ MAX_SCHEDULES = 100
 class ScheduleService:
     """The schedules of one installation; every call of people names the account it speaks for."""
 
-    def __init__(self, *, database: Database, runs: ScheduleRuns, clock: Clock) -> None:
+    def __init__(self, *, database: Database, runs: ScheduleRuns, places: Places, clock: Clock) -> None:
         self._database = database
+        self._places = places
         self._runs = runs
         self._clock = clock
 
-    async def create(self, account_id: AccountId, job_id: JobId, spec: ScheduleSpec) -> ScheduleView:
-        """Run the list of a job again by the clock.
+    async def create(
+        self,
+        account_id: AccountId,
+        job_id: JobId | None,
+        spec: ScheduleSpec,
+        *,
+        source: str = "",
+        sink: str = "",
+    ) -> ScheduleView:
+        """Run the list of a job, or one that is fetched for every run, again by the clock.
+
+        Args:
+            account_id: whose.
+            job_id: the job whose list it is; a list that this job has fetched is fetched anew.
+            spec: what to do and when.
+            source: the place of the list, in place of a job.
+            sink: where the results of every run are put, "" for where the job has put them.
 
         Raises:
-            MailsiftError: `job_not_found`, `schedule_cron_invalid`, `schedule_zone_invalid`,
-                `schedule_ended`, `schedule_limit`.
+            MailsiftError: `schedule_needs_list` without or with two lists, `job_not_found`, `bad_place`,
+                `place_not_allowed`, `unknown_export_format`, `schedule_cron_invalid`,
+                `schedule_zone_invalid`, `schedule_ended`, `schedule_limit`.
         """
+        if (job_id is None) is not bool(source):
+            raise MailsiftError("schedule_needs_list", "A schedule has a list: of a job, or from a place.")
         check_cron(spec.cron, spec.zone)
         now, schedule_id = self._now(), uuid4()
         first = spec.timetable(schedule_id).upcoming(now)
+        named = await self._places.checked(account_id, source, sink)
         async with self._database.begin() as connection:
-            source = await owned(connection, account_id, job_id)
+            job = await owned(connection, account_id, job_id) if job_id else None
+            theirs = load_options(job["options"]) if job else JobOptions()
+            before = self._places.unseal(account_id, theirs.places)
+            places = JobPlaces(named.source or before.source, named.sink or before.sink)
+            name = job["name"] if job else places.source.name if places.source else ""
             if len(await schedules.of_account(connection, account_id)) >= MAX_SCHEDULES:
                 raise MailsiftError("schedule_limit", f"An account has at most {MAX_SCHEDULES} schedules.")
             new = NewSchedule(
                 id=schedule_id,
                 account_id=account_id,
                 source_job_id=job_id,
-                options=dump_options(spec.options or load_options(source["options"])),
+                options=dump_options(
+                    replace(
+                        spec.options or theirs, places=self._places.seal(account_id, places) if places else ""
+                    )
+                ),
                 created_at=now,
-                **_columns(replace(spec, name=spec.name or source["name"]), first),
+                **_columns(replace(spec, name=spec.name or name), first),
             )
             await schedules.insert(connection, new)
             return await self._view(connection, account_id, new.id)

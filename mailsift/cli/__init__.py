@@ -38,6 +38,9 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
     "jobs": CommandRow(
         "mailsift.cli.jobs:jobs_app", "List, show, resume, pause, cancel and retry jobs; fetch their results."
     ),
+    "schedules": CommandRow(
+        "mailsift.cli.schedules:schedules_app", "Make, list, run, pause, resume and delete schedules."
+    ),
     "serve": CommandRow(
         "mailsift.cli.serve:serve",
         "Serve the API and work on its jobs; starts PostgreSQL and Valkey too when none are configured.",

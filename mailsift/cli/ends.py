@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -112,6 +113,20 @@ def pieces_of(source: str, account: AccountId, places: Places) -> AsyncIterator[
     if source == PIPE:
         return _standard_input()
     return places.read(account, parse_source(source)) if is_place(source) else read_pieces(Path(source))
+
+
+@asynccontextmanager
+async def read_through(source: str, account: AccountId, places: Places, scratch: Path) -> AsyncIterator[Path]:
+    """Give the file of a source, for as long as the block one of its own for what is none."""
+    if source != PIPE and not is_place(source):
+        yield Path(source)
+        return
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="source-") as folder:
+        file = Path(folder) / "list"
+        with file.open("wb") as out:
+            async for piece in pieces_of(source, account, places):
+                out.write(piece)
+        yield file
 
 
 async def _standard_input() -> AsyncIterator[bytes]:

@@ -15,14 +15,23 @@ import typer
 import uvloop
 
 from mailsift.cli.check import ModeOption
-from mailsift.cli.ends import PIPE, ResultSink, name_of, output_of, pieces_of, sink_of, sources_of
+from mailsift.cli.ends import (
+    PIPE,
+    ResultSink,
+    name_of,
+    output_of,
+    pieces_of,
+    read_through,
+    sink_of,
+    sources_of,
+)
 from mailsift.cli.progress import PLAIN, console, duration_text, show_summary, summary_of, watch
 from mailsift.container import open_container, scratch_folder
 from mailsift.jobs.places.place import is_place, parse_sink
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.results.breakdown import rows_by_result
 from mailsift.jobs.results.export import export, format_of
-from mailsift.jobs.service import JobService, check_readable
+from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError, outage_of
 from mailsift.pipeline.facts import Mode
@@ -98,11 +107,11 @@ def run(  # noqa: PLR0913 - one argument an option
     Starts what is not running. Ctrl-C pauses the job; `mailsift jobs resume` goes on where it stopped.
     """
     given = Settings.from_env()
+    found = asyncio.run(_found(given, sources))
     if plan:
-        check_readable(Path(sources[0]))
-        show_plan(Path(sources[0]), column, mode, as_json=as_json)
+        show_plans(found, column, mode, as_json=as_json)
         return
-    pairs = _pairs(asyncio.run(_found(given, sources)), output)
+    pairs = _pairs(found, output)
     if as_json and any(out == PIPE for _, out in pairs):
         raise MailsiftError("output_not_writable", "Results and summary cannot both go to standard output.")
     with working(given) as (settings, worker):
@@ -142,16 +151,31 @@ def _pairs(sources: list[str], output: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def show_plan(file: Path, column: str, mode: Mode, *, as_json: bool) -> None:
-    """Print what a list will take; nothing is started but the servers."""
+def show_plans(sources: list[str], column: str, mode: Mode, *, as_json: bool) -> None:
+    """Print what lists will take, one after the other; nothing is started but the servers."""
     with installation(Settings.from_env()) as settings:
-        found = uvloop.run(_plan(settings, file, column, mode))
-    if as_json:
-        left = {"seconds": found.left.seconds, "reason": found.left.reason}
-        print(json.dumps({"addresses": found.addresses, "probes": dict(found.probes), **left}))  # noqa: T201 - the command's output
-        return
-    took = "nobody can say" if found.left.seconds is None else duration_text(found.left.seconds)
-    console.print(f"{found.addresses:,} addresses in mode {mode.value}: {took}", **PLAIN)
+        plans = uvloop.run(_plans(settings, sources, column, mode))
+    for source, found in zip(sources, plans, strict=True):
+        if as_json:
+            left = {"seconds": found.left.seconds, "reason": found.left.reason}
+            told = {"list": name_of(source), "addresses": found.addresses, "probes": dict(found.probes)}
+            print(json.dumps({**told, **left}))  # noqa: T201 - the command's output
+        else:
+            _show_plan(f"{name_of(source)}: " if len(plans) > 1 else "", found, mode)
+    if len(plans) > 1 and not as_json:
+        addresses = sum(plan.addresses for plan in plans)
+        took = _took([plan.left.seconds for plan in plans])
+        console.print(f"{len(plans)} lists, {addresses:,} addresses, one after the other: {took}", **PLAIN)
+
+
+def _took(seconds: list[float | None]) -> str:
+    known = [one for one in seconds if one is not None]
+    return duration_text(sum(known)) if len(known) == len(seconds) else "nobody can say"
+
+
+def _show_plan(name: str, found: ListPlan, mode: Mode) -> None:
+    took = _took([found.left.seconds])
+    console.print(f"{name}{found.addresses:,} addresses in mode {mode.value}: {took}", **PLAIN)
     for line in found.left.lines:
         console.print(f"  {line.text}", **PLAIN)
     if found.unknown:
@@ -159,9 +183,14 @@ def show_plan(file: Path, column: str, mode: Mode, *, as_json: bool) -> None:
         console.print(f"  {share} are at domains whose mail servers nobody has looked up yet.", **PLAIN)
 
 
-async def _plan(settings: Settings, file: Path, column: str, mode: Mode) -> ListPlan:
+async def _plans(settings: Settings, sources: list[str], column: str, mode: Mode) -> list[ListPlan]:
     async with open_container(settings) as container:
-        return await container.plans.plan_file(file, column, mode)
+        places, account = container.places.with_environment(), await container.jobs.account(LOCAL_ACCOUNT)
+        plans = []
+        for source in sources:
+            async with read_through(source, account, places, scratch_folder(settings)) as file:
+                plans.append(await container.plans.plan_file(file, column, mode))
+        return plans
 
 
 def check_writable(out: Path) -> None:

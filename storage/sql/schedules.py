@@ -33,7 +33,7 @@ class NewSchedule:
 
     id: UUID
     account_id: UUID
-    source_job_id: UUID
+    source_job_id: UUID | None
     name: str
     cron: str
     zone: str

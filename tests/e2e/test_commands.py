@@ -83,11 +83,29 @@ def test_a_plan_says_who_will_be_asked_and_starts_nothing(
     plan = json.loads(typed.out)
     assert (plan["addresses"], plan["probes"]) == (151, {"google": 150, "": 1})
     assert plan["seconds"] > 0
+    other = tmp_path / "other.csv"
+    other.write_text("email\na@example.com\n")
+    typed = keyboard.type(settings, "run", str(source), str(other), "--plan")
+    assert "other.csv: 1 addresses in mode deep" in typed.err
+    assert "2 lists, 152 addresses, one after the other" in typed.err
     typed = keyboard.type(settings, "run", str(source), "--plan")
     assert "151 addresses in mode deep: 0:0" in typed.err
     assert "google: 150 addresses at " in typed.err
     assert "1 % are at domains whose mail servers nobody has looked up yet." in typed.err
-    assert list(tmp_path.iterdir()) == [source]
+    assert set(tmp_path.iterdir()) == {source, other}
+
+
+def test_a_schedule_is_made_for_a_place_and_taken_away_again(settings: Settings, keyboard: Keyboard) -> None:
+    words = ("create", "https://files.example.com/list.csv?signature=x", "--cron", "0 6 * * 1", "--json")
+    made = json.loads(keyboard.type(settings, "schedules", *words, "--recheck", "stale").out)
+    assert (made["job_id"], made["name"], made["recheck"]) == (None, "list.csv", "stale")
+    for command, enabled in (("pause", False), ("resume", True)):
+        assert keyboard.type(settings, "schedules", command, made["schedule_id"]).status == 0
+        listed = json.loads(keyboard.type(settings, "schedules", "list", "--json").out)
+        assert (listed["schedule_id"], listed["enabled"]) == (made["schedule_id"], enabled)
+    assert "list.csv" in keyboard.type(settings, "schedules", "list").out
+    assert keyboard.type(settings, "schedules", "delete", made["schedule_id"]).status == 0
+    assert keyboard.type(settings, "schedules", "list", "--json").out == ""
 
 
 def test_check_reads_addresses_from_stdin_whatever_their_bytes(

@@ -66,6 +66,7 @@ class ListOptions(TypedDict, total=False):
     evidence: bool
     repair: bool
     preview: int
+    sink: str
 
 
 class RowFilter(TypedDict, total=False):

@@ -70,7 +70,13 @@ BEYOND_SCHEMA: Mapping[str, set[str]] = {
     "GET /v1/usage": {"usage_range_invalid"},
     "POST /v1/webhooks": {"webhook_url_invalid"},
     "PATCH /v1/webhooks/{webhook_id}": {"webhook_url_invalid"},
-    "POST /v1/bulk/schedules": {"schedule_cron_invalid", "schedule_zone_invalid", "schedule_ended"},
+    "POST /v1/bulk/schedules": {
+        "schedule_needs_list",
+        "bad_place",
+        "schedule_cron_invalid",
+        "schedule_zone_invalid",
+        "schedule_ended",
+    },
     "PATCH /v1/bulk/schedules/{schedule_id}": {
         "schedule_cron_invalid",
         "schedule_zone_invalid",

@@ -26,3 +26,34 @@ async def test_what_may_not_be_named_is_refused(client: httpx.AsyncClient) -> No
     for code, body in refused.items():
         answer = await client.post("/v1/bulk/jobs", json=body)
         assert (answer.json()["code"], answer.status_code // 100) == (code, 4), answer.text
+
+
+async def test_a_list_that_is_sent_may_name_where_its_results_go(client: httpx.AsyncClient) -> None:
+    sink, body = {"sink": "s3://bucket/a.csv"}, "email\na@example.com\n"
+    for sent in (
+        await client.post("/v1/bulk/jobs", json={"emails": ["a@example.com"], **sink}),
+        await client.post("/v1/bulk/jobs", files={"file": body.encode()}, data=sink),
+        await client.post("/v1/bulk/jobs", content=body, params=sink, headers={"Content-Type": "text/csv"}),
+    ):
+        assert (sent.status_code, sent.json()["code"]) == (403, "place_not_allowed"), sent.text
+
+
+async def test_a_schedule_may_name_the_place_of_its_list(client: httpx.AsyncClient) -> None:
+    weekly = {"cron": "0 6 * * 1", "source": URL, "options": {"mode": "fast", "repair": True}}
+    made = await client.post("/v1/bulk/schedules", json=weekly)
+    assert made.status_code == 201, made.text
+    found = made.json()["data"]
+    assert (found["job_id"], found["name"], found["repair"]) == (None, "list.csv", True)
+    assert "not-to-be-seen" not in made.text
+    path = f"/v1/bulk/schedules/{found['schedule_id']}"
+    changed = (await client.patch(path, json={"repair": False})).json()["data"]
+    assert (changed["repair"], changed["cron"]) == (False, "0 6 * * 1")
+    run = (await client.post(f"{path}/run")).json()["data"]["job_id"]
+    assert (await client.get(f"/v1/bulk/jobs/{run}")).json()["data"]["name"] == "list.csv"
+    for code, body in {
+        "schedule_needs_list": {},
+        "place_not_allowed": {"source": "s3://bucket/a.csv"},
+        "bad_place": {"source": URL, "sink": "https://example.com/a.csv"},
+    }.items():
+        refused = await client.post("/v1/bulk/schedules", json={"cron": "0 6 * * 1", **body})
+        assert refused.json()["code"] == code, refused.text

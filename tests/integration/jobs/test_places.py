@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -16,11 +16,14 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from typing_extensions import override
 
-from mailsift.container import open_database
+from mailsift.container import open_container, open_database
+from mailsift.jobs.schedules.models import Recheck, ScheduleSpec
 from mailsift.jobs.service import JobService
+from mailsift.jobs.submissions import Submitted
 from mailsift.jobs.views import AccountId, JobOptions, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
+from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
 from tests.support import machines
@@ -35,13 +38,14 @@ SECRET = "not-to-be-seen"
 
 
 class Web(ThreadingHTTPServer):
-    """Serves LIST; a request may be held in the middle of it."""
+    """Serves a list; a request may be held in the middle of it."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked = 0
+        self.list = LIST
         self.hold_first = False
         self.over = threading.Event()
 
@@ -59,18 +63,22 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(404)
             return
         self.send_response(200)
-        self.send_header("Content-Length", str(len(LIST)))
+        self.send_header("Content-Length", str(len(self.server.list)))
         self.end_headers()
-        self.wfile.write(LIST[:20])
+        self.wfile.write(self.server.list[:20])
         self.wfile.flush()
         if self.server.hold_first and self.server.asked == 1:
             self.server.over.wait(120)
             return
-        self.wfile.write(LIST[20:])
+        self.wfile.write(self.server.list[20:])
 
     @override
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+
+async def one_piece(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 @pytest.fixture
@@ -252,3 +260,77 @@ async def test_workers_that_die_while_they_read_and_write_leave_one_exact_result
     assert (view.state, web.asked) == (JobState.COMPLETED, 2)
     rows = await planter.sql("SELECT mailsift_result FROM checked")
     assert sorted(row["mailsift_result"] for row in rows) == sorted(RESULTS)
+
+
+async def test_a_schedule_fetches_its_list_anew_and_asks_nobody_whose_answer_is_young(
+    settings: Settings, planter: Planter, web: Web
+) -> None:
+    known = [f"known{n}@ordinary.sandbox.test" for n in (1, 2)]
+    web.list = "\n".join(("email", *known)).encode()
+    with SandboxProcess(domains=10) as sandbox:
+        deep = settings_for(
+            settings.home,
+            database_url=planter.settings.database_url.get_secret_value(),
+            redis_url=planter.settings.redis_url.get_secret_value(),
+            sandbox=sandbox.env,
+            connections=settings.connections,
+            webhook_allow_http=True,
+        )
+        async with open_container(deep) as container, engine_on(deep) as engine:
+            service, account = container.jobs, await container.jobs.account("alice")
+            spec = ScheduleSpec(cron="0 6 * * 1", recheck=Recheck.STALE, options=JobOptions(column="email"))
+            source, sink = f"{web.url}/list.csv?signature={SECRET}", "postgresql://crm/sales?table=weekly"
+            made = await container.schedules.create(account, None, spec, source=source, sink=sink)
+            assert (made.source_job_id, made.spec.name) == (None, "list.csv")
+            asked = []
+            for addresses in (known, known, [*known, "known3@ordinary.sandbox.test"]):
+                web.list = "\n".join(("email", *addresses)).encode()
+                sandbox.reset()
+                run = await container.schedules.run_now(account, made.id)
+                view = await work_until_ended(engine, service, account, run)
+                assert (view.state, view.valid) == (JobState.COMPLETED, len(addresses))
+                asked.append(sandbox.counters()["rcpts"] > 0)
+                rows = await planter.sql("SELECT email FROM weekly WHERE mailsift_job = :job", job=run)
+                assert [row["email"] for row in rows] == addresses
+            assert (asked, web.asked) == ([True, False, True], 3)
+            runs = await container.schedules.runs(account, made.id)
+            assert runs[0].job.parent_id == runs[1].job.id
+    assert SECRET not in str(await planter.sql("SELECT row_to_json(s)::text AS r FROM schedule s"))
+
+
+async def test_the_rows_that_ended_risky_are_asked_again_and_put_nowhere(
+    settings: Settings, service: JobService, planter: Planter, web: Web
+) -> None:
+    """The list of a job that was fetched is fetched anew, and goes where the job's results went."""
+    account = await service.account("alice")
+    web.list = b"email\na@example.com\nb@no-such-tld.examplee\n"
+    sink = "postgresql://crm/sales?table=checked"
+    first = await done(settings, service, account, f"{web.url}/list.csv", sink)
+    async with open_container(settings) as container, engine_on(settings) as engine:
+        for recheck, rows, written in ((Recheck.ALL, 2, 4), (Recheck.RISKY, 1, 4)):
+            spec = ScheduleSpec(cron="0 6 * * 1", recheck=recheck)
+            made = await container.schedules.create(account, first.id, spec)
+            run = await container.schedules.run_now(account, made.id)
+            view = await work_until_ended(engine, service, account, run)
+            assert (view.state, view.total) == (JobState.COMPLETED, rows)
+            assert len(await planter.sql("SELECT FROM checked")) == written
+    assert web.asked == 2
+
+
+async def test_the_results_of_a_list_that_is_sent_are_put_where_they_are_wanted(
+    settings: Settings, service: JobService, planter: Planter
+) -> None:
+    account = await service.account("alice")
+
+    async def send(sink: str) -> Submitted:
+        return await service.receive(account, one_piece(LIST), FAST, sink=sink, once="key")
+
+    made = await send("postgresql://crm/sales?table=checked")
+    assert not (await send("postgresql://crm/sales?table=checked")).fresh
+    with pytest.raises(MailsiftError, match="idempotency_key_reused"):
+        await send("postgresql://crm/sales?table=other")
+    with pytest.raises(MailsiftError, match="place_not_allowed"):
+        await send("postgresql://crm/other?table=checked")
+    async with engine_on(settings) as engine:
+        await work_until_ended(engine, service, account, made.job_id)
+    assert len(await planter.sql("SELECT FROM checked")) == 3

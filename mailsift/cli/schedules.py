@@ -1,0 +1,152 @@
+"""`mailsift schedules`: lists that this installation validates again by the clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, TypeVar
+from uuid import UUID
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mailsift.cli.check import ModeOption
+from mailsift.cli.jobs import find
+from mailsift.cli.progress import PLAIN, console, shortened
+from mailsift.cli.run import LOCAL_ACCOUNT
+from mailsift.container import Container, open_container
+from mailsift.jobs.places.place import is_place
+from mailsift.jobs.schedules.models import Recheck, ScheduleSpec, ScheduleView
+from mailsift.jobs.views import AccountId, JobOptions
+from mailsift.pipeline.facts import Mode
+from mailsift.runtime.installation import installation
+from mailsift.settings import Settings
+
+T = TypeVar("T")
+
+schedules_app = typer.Typer(help="Make, list, run, pause, resume and delete schedules.", no_args_is_help=True)
+
+ScheduleArgument = Annotated[UUID, typer.Argument(help="The schedule's id, as `list` shows it.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _with_schedules(work: Callable[[Container, AccountId], Awaitable[T]]) -> T:
+    async def run(settings: Settings) -> T:
+        async with open_container(settings) as container:
+            return await work(container, await container.jobs.account(LOCAL_ACCOUNT))
+
+    with installation(Settings.from_env()) as settings:
+        return uvloop.run(run(settings))
+
+
+@schedules_app.command("create")
+def create(  # noqa: PLR0913 - options of a command
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB|PLACE",
+            help="A job, whose list it is, or a place to fetch the list from for every run: https://, s3://, "
+            "gs://, az://, postgresql://host/database?query=...",
+        ),
+    ],
+    *,
+    cron: Annotated[str, typer.Option(help="Minute, hour, day, month, weekday: '0 6 * * 1'.")],
+    zone: Annotated[str, typer.Option(help="Time zone of the line, as IANA calls it.")] = "UTC",
+    name: Annotated[str, typer.Option(help="What to call it. [default: as the list]")] = "",
+    recheck: Annotated[
+        Recheck,
+        typer.Option(help="all addresses; stale: whose answer is older than a day; risky: of the last run."),
+    ] = Recheck.ALL,
+    sink: Annotated[
+        str,
+        typer.Option(
+            help="Where the results of every run go: s3://, gs://, az:// or postgresql://...?table="
+        ),
+    ] = "",
+    mode: ModeOption = Mode.DEEP,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Validate the address that a cell clearly means which is none.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Validate a list again by the clock, while `mailsift serve` or a worker runs."""
+
+    async def make(container: Container, account: AccountId) -> ScheduleView:
+        job = None if is_place(source) else await find(container.jobs, account, source)
+        options = JobOptions(mode=mode, repair=repair)
+        spec = ScheduleSpec(cron, zone, name, recheck, options=options)
+        place = "" if job else source
+        return await container.schedules.create(account, job, spec, source=place, sink=sink)
+
+    _show([_with_schedules(make)], as_json=as_json)
+
+
+@schedules_app.command("list")
+def list_schedules(*, as_json: JsonOption = False) -> None:
+    """List the schedules."""
+    _show(
+        _with_schedules(lambda container, account: container.schedules.list(account)),
+        as_json=as_json,
+    )
+
+
+@schedules_app.command("run")
+def run_now(schedule: ScheduleArgument) -> None:
+    """Make a run at once, beside those of the clock."""
+    job = _with_schedules(lambda container, account: container.schedules.run_now(account, schedule))
+    console.print(f"Job {job}.", **PLAIN)
+
+
+@schedules_app.command("pause")
+def pause(schedule: ScheduleArgument) -> None:
+    """Run nothing until it is resumed."""
+    _with_schedules(lambda container, account: container.schedules.pause(account, schedule))
+    console.print("Paused.")
+
+
+@schedules_app.command("resume")
+def resume(schedule: ScheduleArgument) -> None:
+    """Go on with the next slot."""
+    _with_schedules(lambda container, account: container.schedules.resume(account, schedule))
+    console.print("It goes on.")
+
+
+@schedules_app.command("delete")
+def delete(schedule: ScheduleArgument) -> None:
+    """Delete a schedule; its jobs stay."""
+    _with_schedules(lambda container, account: container.schedules.delete(account, schedule))
+    console.print("Deleted.")
+
+
+def _show(views: Sequence[ScheduleView], *, as_json: bool) -> None:
+    if as_json:
+        for view in views:
+            print(json.dumps(_fields(view)))  # noqa: T201 - the command's output
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("schedule", "list", "cron", "zone", "next run"):
+        table.add_column(column, no_wrap=column == "schedule")
+    for view in views:
+        starts = view.next_runs[0].astimezone().strftime("%Y-%m-%d %H:%M") if view.next_runs else "paused"
+        told = map(Text, (view.spec.cron, view.spec.zone, starts))
+        table.add_row(str(view.id), shortened(view.spec.name, 24), *told)
+    Console().print(table)
+
+
+def _fields(view: ScheduleView) -> dict[str, Any]:
+    spec = view.spec
+    return {
+        "schedule_id": str(view.id),
+        "job_id": str(view.source_job_id) if view.source_job_id else None,
+        "name": spec.name,
+        "cron": spec.cron,
+        "zone": spec.zone,
+        "recheck": spec.recheck.value,
+        "enabled": view.enabled,
+        "next_runs": [at.isoformat() for at in view.next_runs],
+        "last_run_at": view.last_run_at.isoformat() if view.last_run_at else None,
+        "last_error": view.last_error,
+    }
