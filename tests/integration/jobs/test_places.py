@@ -263,15 +263,15 @@ async def test_workers_that_die_while_they_read_and_write_leave_one_exact_result
 
 
 async def test_a_schedule_fetches_its_list_anew_and_asks_nobody_whose_answer_is_young(
-    settings: Settings, planter: Planter, web: Web
+    settings: Settings, database_url: str, redis_url: str, planter: Planter, web: Web
 ) -> None:
     known = [f"known{n}@ordinary.sandbox.test" for n in (1, 2)]
     web.list = "\n".join(("email", *known)).encode()
     with SandboxProcess(domains=10) as sandbox:
         deep = settings_for(
             settings.home,
-            database_url=planter.settings.database_url.get_secret_value(),
-            redis_url=planter.settings.redis_url.get_secret_value(),
+            database_url=database_url,
+            redis_url=redis_url,
             sandbox=sandbox.env,
             connections=settings.connections,
             webhook_allow_http=True,
