@@ -18,6 +18,7 @@ from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
 from mailsift.jobs.admin.service import Operations
 from mailsift.jobs.drafts import Drafts
+from mailsift.jobs.outcomes.accuracy import AccuracyService
 from mailsift.jobs.outcomes.receivers import ReceiverService
 from mailsift.jobs.outcomes.service import OutcomeService
 from mailsift.jobs.plans import Planner
@@ -44,6 +45,7 @@ class ApiParts:
         operations: what operators see and do.
         outcomes: what became of messages that accounts sent.
         receivers: where mail senders tell of it.
+        accuracy: how verdicts held.
         usage: what accounts use.
         budget: what keys may ask over MCP.
         widget: lets visitors of forms ask.
@@ -67,6 +69,7 @@ class ApiParts:
     operations: Operations
     outcomes: OutcomeService
     receivers: ReceiverService
+    accuracy: AccuracyService
     usage: UsageMeter
     budget: Budget
     widget: WidgetGate

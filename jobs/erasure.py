@@ -11,7 +11,7 @@ from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.storage.blobs.store import Blobs, JobBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import accounts, idempotency, jobs, leftovers, outcomes, receivers
+from mailsift.storage.sql import accounts, accuracy, idempotency, jobs, leftovers, outcomes, receivers
 
 AT_ONCE = 20
 """Jobs that one sweep deletes."""
@@ -88,6 +88,7 @@ class Eraser:
             over = await jobs.expired(connection, AT_ONCE)
             await idempotency.purge(connection)
             await outcomes.purge(connection)
+            await accuracy.purge(connection)
             await receivers.purge(connection)
         erased = [await self.job(job_id) for job_id in over]
         async with self._database.begin() as connection:

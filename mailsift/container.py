@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from mailsift.jobs.erasure import Eraser
     from mailsift.jobs.forecasts import Forecasts
     from mailsift.jobs.intake.models import IntakeLimits
+    from mailsift.jobs.outcomes.accuracy import AccuracyService
+    from mailsift.jobs.outcomes.measure import Measurer
     from mailsift.jobs.outcomes.receivers import ReceiverService
     from mailsift.jobs.outcomes.service import OutcomeService
     from mailsift.jobs.places.service import Places
@@ -285,6 +287,20 @@ class Container:
         )
 
     @cached_property
+    def measurer(self) -> Measurer:
+        """Holds verdicts against what happened."""
+        from mailsift.jobs.outcomes.measure import Measurer
+
+        return Measurer(database=self.database, blobs=self.blobs, outcomes=self.outcomes)
+
+    @cached_property
+    def accuracy(self) -> AccuracyService:
+        """What can be asked about how verdicts held."""
+        from mailsift.jobs.outcomes.accuracy import AccuracyService
+
+        return AccuracyService(database=self.database, blobs=self.blobs, clock=self.clock)
+
+    @cached_property
     def receivers(self) -> ReceiverService:
         """Where mail senders tell what became of messages."""
         from mailsift.jobs.outcomes.receivers import ReceiverService
@@ -484,6 +500,7 @@ class Container:
                 "clock.error": self._learn_time,
                 "schedule.error": self.schedule_runs.run_due,
                 "retention.error": self.eraser.sweep,
+                "measure.error": self.measurer.sweep,
                 "tidy.error": self.tidier.sweep,
                 "drafts.error": self.drafts.sweep,
                 "notice.error": self._notifier.send_due,
@@ -749,6 +766,7 @@ class Container:
             operations=self.operations,
             outcomes=self.outcomes,
             receivers=self.receivers,
+            accuracy=self.accuracy,
             usage=usage,
             budget=Budget(self.rate_limit, self.settings.mcp_budget),
             widget=WidgetGate(

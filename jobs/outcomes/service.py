@@ -25,7 +25,7 @@ from mailsift.pipeline.outcomes.history import OutcomePolicy, mailbox_fact
 from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind
 from mailsift.pipeline.syntax.address import parse_cell
 from mailsift.storage.database import Connection, Database, DatabaseError
-from mailsift.storage.sql import outcomes
+from mailsift.storage.sql import accuracy, outcomes
 from mailsift.storage.sql.outcomes import OutcomeRow
 
 _AT_ONCE: Final = 5_000
@@ -118,7 +118,7 @@ class OutcomeService:
             rows = await outcomes.of_addresses(connection, account_id, list(by_digest))
         histories: defaultdict[str, list[Outcome]] = defaultdict(list)
         for row in rows:
-            histories[by_digest[bytes(row.address)]].append(_outcome(row, by_digest[bytes(row.address)]))
+            histories[by_digest[bytes(row.address)]].append(read_row(row, by_digest[bytes(row.address)]))
         now = self._clock()
         shown = {address: mailbox_fact(found, self._policy, now) for address, found in histories.items()}
         return {address: fact for address, fact in shown.items() if fact is not None}
@@ -131,6 +131,11 @@ class OutcomeService:
             _log.warning("outcomes.unknown", **error_fields(error))
             return {}
 
+    async def digester(self, account_id: UUID) -> Callable[[str], bytes]:
+        """Return what makes the digest that a canonical address of this account is looked up by."""
+        async with self._database.begin() as connection:
+            return (await self._hider(connection, account_id)).digest
+
     async def _record(self, account_id: UUID, found: Sequence[Outcome]) -> Taken:
         canonical = {address: _canonical(address) for address in {one.address for one in found}}
         good = [one for one in found if canonical[one.address]]
@@ -140,6 +145,8 @@ class OutcomeService:
             hider = await self._hider(connection, account_id)
             rows = {row.report: row for row in self._rows(good, canonical, hider)}
             added = await outcomes.add(connection, account_id, list(rows.values()))
+            if added:
+                await accuracy.told(connection, account_id)
         return Taken(added, len(good) - added, len(found) - len(good))
 
     def _rows(
@@ -203,6 +210,7 @@ def _report_digest(outcome: Outcome, address: bytes) -> bytes:
     return hashlib.sha256(address + named.encode()).digest()[:_DIGEST_BYTES]
 
 
-def _outcome(row: OutcomeRow, address: str) -> Outcome:
+def read_row(row: OutcomeRow, address: str) -> Outcome:
+    """Return a stored outcome; `address` is what its address is to be called."""
     diagnosis = Diagnosis(Answer(row.answer), row.rule, row.smtp_code, row.enhanced, row.said)
     return Outcome(address, OutcomeKind(row.kind), row.happened_at.timestamp(), diagnosis, row.origin)

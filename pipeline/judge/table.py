@@ -216,6 +216,11 @@ MEANINGS = {row.result: row.reason for row in reversed(ROWS)} | {
 }
 """What each result says, in the words of the row of its name, else of the first one that leads to it."""
 
+FROM_OUTCOMES = frozenset(
+    row.reason for row in ROWS if row.id in {"came_back_not_found", "came_back_disabled", "delivered"}
+)
+"""What verdicts say that rest on a message that was really sent."""
+
 SENTENCES = {
     "empty": "The cell is empty.",
     "no_at": "The address has no @ sign.",

@@ -13,8 +13,8 @@ STAGE: Final = "outcome"
 """The stage of a fact that a real message brought."""
 
 DAY: Final = 86_400.0
-_GONE: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
-_ARRIVED: Final = frozenset({OutcomeKind.DELIVERED, OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
+GONE: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
+ARRIVED: Final = frozenset({OutcomeKind.DELIVERED, OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 _UNWANTED: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 
 
@@ -74,12 +74,12 @@ def mailbox_fact(outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float)
 
 def _shown_by(outcome: Outcome) -> Answer | None:
     """Return what an outcome shows; UNCLEAR where it takes back what an earlier one did, None for nothing."""
-    if outcome.kind in _ARRIVED:
+    if outcome.kind in ARRIVED:
         return Answer.ACCEPTED
     if outcome.kind is not OutcomeKind.BOUNCED:
         return None
     said = outcome.diagnosis.answer
-    return said if said in _GONE or said is Answer.UNCLEAR else None
+    return said if said in GONE or said is Answer.UNCLEAR else None
 
 
 def is_unwanted(outcomes: Iterable[Outcome]) -> bool:

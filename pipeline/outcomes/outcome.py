@@ -40,6 +40,11 @@ class Diagnosis:
     enhanced: str = ""
     text: str = ""
 
+    @property
+    def was_never_sent(self) -> bool:
+        """Whether the words are those of the sender's own list, which kept the message back."""
+        return bool(_OWN_LIST.search(self.text))
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -55,6 +55,10 @@ _OF_ADDRESSES = text(f"""
     ORDER BY address, kind, answer, happened_at DESC
 """)  # noqa: S608 - names of our own columns
 
+_ALL_OF_ADDRESSES = text(f"""
+    SELECT {_COLUMNS} FROM outcome WHERE account_id = :account_id AND address = ANY(:addresses)
+""")  # noqa: S608 - names of our own columns
+
 _ANY = text("SELECT EXISTS (SELECT FROM outcome WHERE account_id = :account_id)")
 
 _OLD = text("DELETE FROM outcome WHERE happened_at < clock_timestamp() - interval '2 years'")
@@ -84,6 +88,16 @@ async def of_addresses(
 ) -> Sequence[OutcomeRow]:
     """Return the newest outcome of each kind and answer, of these addresses (digests)."""
     found = await connection.execute(_OF_ADDRESSES, {"account_id": account_id, "addresses": list(addresses)})
+    return [OutcomeRow(*row) for row in found]
+
+
+async def all_of_addresses(
+    connection: Connection, account_id: UUID, addresses: Sequence[bytes]
+) -> Sequence[OutcomeRow]:
+    """Return every outcome of these addresses (digests)."""
+    found = await connection.execute(
+        _ALL_OF_ADDRESSES, {"account_id": account_id, "addresses": list(addresses)}
+    )
     return [OutcomeRow(*row) for row in found]
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Date,
     DateTime,
     Float,
     ForeignKey,
@@ -95,6 +96,7 @@ job = Table(
     Column("schedule_id", UUID, ForeignKey("schedule.id", ondelete="SET NULL", use_alter=True)),
     Column("scheduled_for", _MOMENT),  # the slot of the schedule; none when somebody said "now"
     Column("test", Boolean, nullable=False, server_default="false"),  # of a test account: nobody is asked
+    Column("measured", Boolean, nullable=False, server_default="false"),  # its verdicts are in `accuracy`
     UniqueConstraint("schedule_id", "scheduled_for", name="job_once_a_slot"),
     CheckConstraint(_one_of("state", JobState), name="job_state"),
     CheckConstraint(f"(state IN {SQL_LISTS['ended']}) = (finished_at IS NOT NULL)", name="job_finished_at"),
@@ -102,6 +104,7 @@ job = Table(
     CheckConstraint("chunks_open >= 0 AND chunks_open <= chunks", name="job_chunks"),
     Index("job_by_account", "account_id", "created_at", "id"),
     Index("job_by_age", "created_at", "id"),
+    Index("job_unmeasured", "finished_at", postgresql_where=text("state = 'completed' AND NOT measured")),
     Index(
         "job_active",
         "state",
@@ -431,6 +434,53 @@ outcome = Table(
     CheckConstraint(f"kind IN {OUTCOME_KINDS}", name="outcome_kind_check"),
     Index("outcome_of_address", "account_id", "address", "happened_at"),
     Index("outcome_by_age", "happened_at"),
+    Index("outcome_by_arrival", "account_id", "received_at"),
+)
+
+measured_verdict = Table(
+    "measured_verdict",
+    metadata,
+    Column("account_id", UUID, ForeignKey("account.id", ondelete="CASCADE"), primary_key=True),
+    Column("address", LargeBinary, primary_key=True),  # digest with the account's key
+    Column("judged_at", _MOMENT, primary_key=True),
+    Column("mode", Text, nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("result", Text, nullable=False),
+    Column("score", SmallInteger, nullable=False),
+    Column("known", Boolean, nullable=False),  # decided by an outcome itself
+    Column("fate", Text, nullable=False, server_default=""),  # what became of the message; "": nobody knows
+    Index("measured_verdict_by_age", "judged_at"),
+)
+
+accuracy = Table(
+    "accuracy",
+    metadata,
+    Column("account_id", UUID, ForeignKey("account.id", ondelete="CASCADE"), primary_key=True),
+    Column("day", Date, primary_key=True),  # UTC, of the verdicts
+    Column("mode", Text, primary_key=True),
+    Column("provider", Text, primary_key=True),
+    Column("status", Text, primary_key=True),
+    Column("result", Text, primary_key=True),
+    Column("score", SmallInteger, primary_key=True),
+    Column("what", Text, primary_key=True),  # judged; same, changed: in a rerun; a fate
+    Column("known", Boolean, primary_key=True),
+    Column("held_out", Boolean, primary_key=True),  # chances do not rest on these
+    Column("n", BigInteger, nullable=False),
+    Index("accuracy_by_day", "day"),
+)
+
+measurement = Table(
+    "measurement",
+    metadata,
+    Column("account_id", UUID, ForeignKey("account.id", ondelete="CASCADE"), primary_key=True),
+    Column("due_at", _MOMENT),  # when its verdicts are to be counted up; none: nothing new
+    Column("told_at", _MOMENT, nullable=False, server_default="epoch"),
+    Column("counted_at", _MOMENT, nullable=False, server_default="epoch"),
+    Column("rest_s", Float, nullable=False, server_default="30"),
+    Column("token", UUID),
+    Column("until", _MOMENT),
+    Index("measurement_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),
 )
 
 receiver = Table(

@@ -1,0 +1,208 @@
+"""How verdicts held: shares with intervals, chances of delivery, and what a list would bring back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from mailsift.jobs.results.judged import judged_addresses
+from mailsift.jobs.views import AccountId, JobId
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.outcomes.chances import (
+    Calibration,
+    Cell,
+    Chances,
+    ExpectedBounces,
+    SentTally,
+    calibrate,
+    expected_bounces,
+)
+from mailsift.pipeline.outcomes.fate import Fate
+from mailsift.pipeline.outcomes.shares import MeasuredShare, share_of
+from mailsift.pipeline.verdict import Status
+from mailsift.storage.blobs.store import Blobs
+from mailsift.storage.database import Database
+from mailsift.storage.sql import accuracy, jobs
+from mailsift.storage.sql.accuracy import CHANGED, FATES, JUDGED, SAME, Sum
+from mailsift.storage.states import JobState
+
+CHANCE_DAYS: Final = 365
+"""Chances rest on verdicts of so many days."""
+
+
+class GroupBy(StrEnum):
+    """What a report can be broken down by."""
+
+    PROVIDER = "provider"
+    MODE = "mode"
+    RESULT = "result"
+    DAY = "day"
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyRow:
+    """How the verdicts of one group held; a share is None where nothing was counted.
+
+    What an outcome itself has decided (`known`) counts nowhere else: it would only echo.
+
+    Attributes:
+        group: the values of what the report is broken down by.
+        judged: verdicts on addresses, of lists.
+        known: messages to addresses whose verdict an outcome had decided.
+        coverage: of the verdicts, those that say yes or no.
+        stability: of those given again within a week, those that say the same.
+        delivered: of the messages to these addresses, those that arrived.
+        false_valid: of those to addresses called valid, those that came back as the mailbox is not there.
+        false_invalid: of those to addresses called invalid, those that arrived.
+    """
+
+    group: tuple[str, ...]
+    judged: int
+    known: int
+    coverage: MeasuredShare | None
+    stability: MeasuredShare | None
+    delivered: MeasuredShare | None
+    false_valid: MeasuredShare | None
+    false_invalid: MeasuredShare | None
+
+
+SHARES: Final = ("coverage", "stability", "delivered", "false_valid", "false_invalid")
+"""The shares of an AccuracyRow."""
+
+
+@dataclass(frozen=True, slots=True)
+class BouncesOfJob:
+    """What would come back: of messages to everybody on a list, and to those to be sent to."""
+
+    everybody: ExpectedBounces
+    send: ExpectedBounces | None
+
+
+class AccuracyService:
+    """What can be asked about how verdicts held; the counting is done by mailsift.jobs.outcomes.measure.
+
+    Args:
+        database: where the sums are.
+        blobs: where the verdicts of a job are.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, *, database: Database, blobs: Blobs, clock: Clock) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._clock = clock
+
+    async def report(
+        self, account_id: AccountId | None, by: Sequence[GroupBy], first: date, last: date
+    ) -> list[AccuracyRow]:
+        """Return how verdicts of these days (UTC) held, group by group; all in one where `by` is empty.
+
+        Args:
+            account_id: whose; None: of all accounts but test accounts, for operators.
+            by: what to break it down by.
+            first: the first day of the verdicts.
+            last: the last one.
+        """
+        async with self._database.begin() as connection:
+            found = await accuracy.sums(connection, account_id, first, last)
+        return summarise(found, by)
+
+    async def calibration(self, account_id: AccountId) -> Calibration | None:
+        """Return how chances held for addresses that they do not rest on; None where too little is known."""
+        own, held_out, chances = await self._tallies(account_id)
+        return calibrate(chances, held_out) if own else None
+
+    async def chances(self, account_id: AccountId) -> Chances:
+        """Return the chances that messages of this account arrive."""
+        return (await self._tallies(account_id))[2]
+
+    async def expected_bounces(
+        self,
+        account_id: AccountId,
+        job_id: JobId,
+        *,
+        is_sent: Callable[[str, str, int], bool] = lambda status, _result, _score: status == Status.VALID,
+    ) -> BouncesOfJob | None:
+        """Return what would come back of a complete job's list; None where too few outcomes are known.
+
+        Args:
+            account_id: whose job.
+            job_id: the job.
+            is_sent: says of a status, a result and a score whether such addresses are to be sent to.
+
+        Raises:
+            MailsiftError: `job_not_found`, or what the blob store says.
+        """
+        async with self._database.begin() as connection:
+            row = await jobs.owned(connection, account_id, job_id)
+        if row["state"] != JobState.COMPLETED:
+            return None
+        chances = await self.chances(account_id)
+        judged = await judged_addresses(self._blobs, job_id)
+        counted = await asyncio.to_thread(judged.counts)
+        counts = [
+            (Cell(one["status"], one["result"], one["provider"], one["score"]), one["n"])
+            for one in counted.iter_rows(named=True)
+        ]
+        everybody = expected_bounces(chances, counts)
+        sent = [one for one in counts if is_sent(one[0].status, one[0].result, one[0].score)]
+        return None if everybody is None else BouncesOfJob(everybody, expected_bounces(chances, sent))
+
+    async def _tallies(self, account_id: AccountId) -> tuple[bool, dict[Cell, SentTally], Chances]:
+        """Return whether the account has outcomes, those held out, and the chances from the others."""
+        last = datetime.fromtimestamp(self._clock(), UTC).date()
+        async with self._database.begin() as connection:
+            own = await accuracy.sums(connection, account_id, last - timedelta(days=CHANCE_DAYS), last)
+            rest = await accuracy.of_others(connection, UUID(str(account_id)))
+        told = [one for one in own if one.what in FATES and not one.known]
+        fitted = tally((_cell(one), one.what, one.n) for one in told if not one.held_out)
+        held_out = tally((_cell(one), one.what, one.n) for one in told if one.held_out)
+        others = tally(
+            (Cell(one["status"], one["result"], one["provider"], one["score"]), one["what"], one["n"])
+            for one in rest
+        )
+        return bool(told), held_out, Chances(fitted, others)
+
+
+def tally(found: Iterable[tuple[Cell, str, int]]) -> dict[Cell, SentTally]:
+    """Return how many messages were sent and arrived, by cell, from how many had which fate."""
+    tallies: dict[Cell, SentTally] = {}
+    for cell, what, n in found:
+        before = tallies.get(cell, SentTally(0, 0))
+        tallies[cell] = SentTally(before.sent + n, before.arrived + n * (what == Fate.DELIVERED))
+    return tallies
+
+
+def summarise(sums: Iterable[Sum], by: Sequence[GroupBy]) -> list[AccuracyRow]:
+    """Return the rows of a report, by the names of their groups."""
+    groups: defaultdict[tuple[str, ...], list[Sum]] = defaultdict(list)
+    for one in sums:
+        groups[tuple(str(getattr(one, name.value)) for name in by)].append(one)
+    return [_row(group, found) for group, found in sorted(groups.items())]
+
+
+def _cell(one: Sum) -> Cell:
+    return Cell(one.status, one.result, one.provider, one.score)
+
+
+def _row(group: tuple[str, ...], sums: Sequence[Sum]) -> AccuracyRow:
+    def n(*what: str, status: str = "") -> int:
+        return sum(one.n for one in sums if one.what in what and not one.known and status in {"", one.status})
+
+    decided = n(JUDGED, status=Status.VALID) + n(JUDGED, status=Status.INVALID)
+    return AccuracyRow(
+        group=group,
+        judged=n(JUDGED),
+        known=sum(one.n for one in sums if one.known and one.what in FATES),
+        coverage=share_of(decided, n(JUDGED)),
+        stability=share_of(n(SAME), n(SAME, CHANGED)),
+        delivered=share_of(n(Fate.DELIVERED), n(*FATES)),
+        false_valid=share_of(n(Fate.GONE, status=Status.VALID), n(*FATES, status=Status.VALID)),
+        false_invalid=share_of(n(Fate.DELIVERED, status=Status.INVALID), n(*FATES, status=Status.INVALID)),
+    )

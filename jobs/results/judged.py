@@ -1,0 +1,123 @@
+"""The verdicts of a complete job, address by address, with who runs their mail server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from mailsift.jobs.columns import ADDRESS_N, VERDICT_PREFIX
+from mailsift.jobs.results.segments import Words, height
+from mailsift.jobs.views import JobId
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.judge.table import FROM_OUTCOMES
+from mailsift.storage.blobs.store import Blobs, JobBlobs
+from mailsift.storage.sql.accuracy import OTHER_PROVIDERS
+
+_WINDOW: Final = 65_536  # addresses: bounds the memory
+MANY: Final = 5
+"""A provider that is not in the provider table runs so many of a list's domains."""
+KIND: Final = ("status", "result", "score", "known")
+"""What tells one verdict from another here; `known`: it rests on a message that was really sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedFiles:
+    """The files of a complete job; `domains` is None for one of an older release."""
+
+    addresses: Path
+    rows: Path
+    results: Path
+    domains: Path | None
+
+    @classmethod
+    async def fetch(cls, blobs: Blobs, job_id: JobId) -> JudgedFiles:
+        """Return a job's files.
+
+        Raises:
+            MailsiftError: `blob_not_found` where the job is not complete or gone, and what the store says.
+        """
+        keys = JobBlobs(job_id)
+        addresses, rows, results = [
+            await blobs.fetch(key) for key in (keys.addresses, keys.rows, keys.results)
+        ]
+        try:
+            domains = await blobs.fetch(keys.domains)
+        except MailsiftError as error:
+            if error.code != "blob_not_found":
+                raise
+            domains = None
+        return cls(addresses, rows, results, domains)
+
+
+class JudgedAddresses:
+    """The addresses of a complete job; memory holds some eight bytes an address and one window.
+
+    Args:
+        files: where they are.
+    """
+
+    def __init__(self, files: JudgedFiles) -> None:
+        self._files = files
+        self._size = height(files.addresses)
+        self._kinds = Words()
+        self._kind = self._read_kinds()
+        self._providers = self._read_providers()
+
+    def windows(self) -> Iterator[pl.DataFrame]:
+        """Yield `address`, `domain`, `provider` and KIND; addresses without a verdict are left out."""
+        scan = pl.scan_parquet(self._files.addresses, glob=False).select("address", "domain")
+        for start in range(0, self._size, _WINDOW):
+            window = scan.slice(start, _WINDOW).collect()
+            kind = self._kinds.texts(self._kind.slice(start, _WINDOW)).str.split(" ")
+            provider = self._providers.slice(start, _WINDOW).alias("provider")
+            status, result, score, known = (kind.list.get(n).alias(name) for n, name in enumerate(KIND))
+            yield window.with_columns(
+                provider, status, result, score.cast(pl.UInt8), known == "1"
+            ).drop_nulls("status")
+
+    def counts(self) -> pl.DataFrame:
+        """Return how many addresses (`n`) there are of each provider and KIND."""
+        pieces = [window.group_by("provider", *KIND).len("n") for window in self.windows()]
+        if not pieces:
+            kinds = {"status": pl.String, "result": pl.String, "score": pl.UInt8, "known": pl.Boolean}
+            return pl.DataFrame(schema={"provider": pl.String, **kinds, "n": pl.UInt32})
+        return pl.concat(pieces).group_by("provider", *KIND).agg(pl.col("n").sum())
+
+    def _read_kinds(self) -> pl.Series:
+        """Return for each address the number of its verdict's KIND."""
+        numbers = pl.scan_parquet(self._files.rows, glob=False).select(pl.col(ADDRESS_N).alias("n"))
+        reason = pl.col(VERDICT_PREFIX + "reason")
+        known = reason.is_in(list(FROM_OUTCOMES)).cast(pl.Int8)
+        fields = [pl.col(VERDICT_PREFIX + name) for name in KIND[:-1]]
+        verdicts = pl.scan_parquet(self._files.results, glob=False).select(
+            pl.concat_str(*fields, known, separator=" ").alias("kind")
+        )
+        found = pl.repeat(None, self._size, dtype=pl.UInt32, eager=True)
+        for start in range(0, height(self._files.rows), _WINDOW):
+            n, kind = [scan.slice(start, _WINDOW).collect().to_series() for scan in (numbers, verdicts)]
+            found = found.scatter(n, self._kinds.numbers(kind))
+        return found
+
+    def _read_providers(self) -> pl.Series:
+        """Return for each address who runs its mail server.
+
+        Who is called by a domain and runs fewer than MANY of the list's is no provider to speak of: its name
+        would tell of addresses.
+        """
+        if self._files.domains is None:
+            return pl.repeat("", self._size, dtype=pl.Categorical, eager=True)
+        domains = pl.read_parquet(self._files.domains, columns=["provider", "addresses"])
+        small = pl.col("provider").str.contains(".", literal=True) & (pl.len().over("provider") < MANY)
+        provider = pl.when(small).then(pl.lit(OTHER_PROVIDERS)).otherwise("provider")
+        return domains.select(provider.cast(pl.Categorical).repeat_by("addresses").list.explode()).to_series()
+
+
+async def judged_addresses(blobs: Blobs, job_id: JobId) -> JudgedAddresses:
+    """Return the judged addresses of a complete job; see `JudgedFiles.fetch`."""
+    files = await JudgedFiles.fetch(blobs, job_id)
+    return await asyncio.to_thread(JudgedAddresses, files)

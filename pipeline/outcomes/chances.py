@@ -1,0 +1,182 @@
+"""The chance that a message arrives, from what became of others, and how well such chances held."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mailsift.pipeline.outcomes.shares import wilson
+
+FEWEST: Final = 100
+"""Nothing is said of a result of which fewer outcomes are known."""
+_WEIGHT: Final = 20.0
+"""A wider group counts like so many outcomes of the narrower one."""
+_BINS: Final = 10
+_MOST_UNKNOWN: Final = 0.05  # of a list, of which no chance is known
+
+
+class Cell(NamedTuple):
+    """Addresses that are alike: what was found, who runs the mail server, and the score as what is known."""
+
+    status: str
+    result: str
+    provider: str
+    score: int
+
+
+class SentTally(NamedTuple):
+    """How many messages were sent, and how many arrived."""
+
+    sent: int
+    arrived: int
+
+
+Tallies = Mapping[Cell, SentTally]
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """The chance that a message arrives.
+
+    Attributes:
+        value: 0 to 1.
+        low, high: its 95 % interval.
+        n: outcomes of addresses with this result that it rests on.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+class Chances:
+    """Chances by cell, each group drawn towards the wider one as far as its own outcomes are few.
+
+    From wide to narrow: everything told at the installation, a result there, the result for the account, the
+    result at the provider there, both for the account, and with the score (beta-binomial, the wider group's
+    mean as the prior with a weight of 20 outcomes).
+
+    Args:
+        own: the account's outcomes.
+        others: those of the rest of the installation.
+    """
+
+    def __init__(self, own: Tallies, others: Tallies) -> None:
+        self._own, self._others = _groups(own), _groups(others)
+
+    def of(self, cell: Cell) -> Chance | None:
+        """Return the chance of an address; None where fewer than FEWEST outcomes are known of its result."""
+        wide, near, full = (
+            (cell.result,),
+            (cell.result, cell.provider),
+            (cell.result, cell.provider, cell.score),
+        )
+        n = self._own[wide].sent + self._others[wide].sent
+        if n < FEWEST:
+            return None
+        chain = (
+            self._others[()],
+            self._others[wide],
+            self._own[wide],
+            self._others[near],
+            self._own[near],
+            self._own[full],
+        )
+        mean, strength = 0.5, 2.0
+        for tally in chain:
+            prior = min(_WEIGHT, strength)
+            mean = (tally.arrived + prior * mean) / (tally.sent + prior)
+            strength = tally.sent + prior
+        return Chance(mean, *wilson(mean * strength, strength), n)
+
+
+def _groups(tallies: Tallies) -> defaultdict[tuple[object, ...], SentTally]:
+    found: defaultdict[tuple[object, ...], SentTally] = defaultdict(lambda: SentTally(0, 0))
+    for cell, tally in tallies.items():
+        names = (cell.result, cell.provider, cell.score)
+        for depth in range(4):
+            before = found[names[:depth]]
+            found[names[:depth]] = SentTally(before.sent + tally.sent, before.arrived + tally.arrived)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Addresses with about the same chance: the mean of what was said, the share that arrived, how many."""
+
+    said: float
+    arrived: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How chances held.
+
+    Attributes:
+        error: the expected calibration error: how far said and arrived lie apart, weighted by n.
+        n: outcomes it was measured on, none of which the chances rest on.
+        bins: the diagram's points, rising.
+    """
+
+    error: float
+    n: int
+    bins: tuple[Bin, ...]
+
+
+def calibrate(chances: Chances, held_out: Tallies) -> Calibration | None:
+    """Hold chances against outcomes that they do not rest on; None where there is nothing to compare."""
+    sums: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for cell, tally in held_out.items():
+        chance = chances.of(cell)
+        if chance is not None:
+            one = sums[min(_BINS - 1, int(chance.value * _BINS))]
+            one[0] += chance.value * tally.sent
+            one[1] += tally.arrived
+            one[2] += tally.sent
+    bins = tuple(Bin(said / n, arrived / n, int(n)) for _, (said, arrived, n) in sorted(sums.items()) if n)
+    total = sum(one.n for one in bins)
+    if not total:
+        return None
+    return Calibration(sum(abs(one.said - one.arrived) * one.n for one in bins) / total, total, bins)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedBounces:
+    """How many messages would come back, with a 95 % interval, of how many."""
+
+    expected: float
+    low: float
+    high: float
+    addresses: int
+
+
+def expected_bounces(chances: Chances, counts: Iterable[tuple[Cell, int]]) -> ExpectedBounces | None:
+    """Return what would come back of messages to so many addresses of each cell.
+
+    What is called invalid is counted as a bounce until outcomes of such addresses are known. The interval is
+    the sum of the cells', as if all erred the same way: wide rather than narrow.
+
+    Returns:
+        None where of more than a twentieth of the addresses nothing can be said.
+    """
+    expected = low = high = 0.0
+    addresses = unknown = 0
+    for cell, count in counts:
+        chance = chances.of(cell)
+        addresses += count
+        if chance is None and cell.status == "invalid":
+            chance = Chance(0.0, 0.0, 0.0, 0)
+        if chance is None:
+            unknown += count
+            continue
+        expected += count * (1 - chance.value)
+        low += count * (1 - chance.high)
+        high += count * (1 - chance.low)
+    if not addresses or unknown > _MOST_UNKNOWN * addresses:
+        return None
+    scale = addresses / (addresses - unknown)
+    return ExpectedBounces(expected * scale, low * scale, high * scale, addresses)

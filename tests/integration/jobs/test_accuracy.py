@@ -1,0 +1,148 @@
+"""Verdicts of lists are held against what happened to messages that were sent after them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import date
+
+import pytest
+
+from mailsift.container import Container, open_container, open_service
+from mailsift.jobs.outcomes.accuracy import AccuracyRow, GroupBy
+from mailsift.jobs.outcomes.measure import Measurer
+from mailsift.jobs.views import AccountId, JobId
+from mailsift.pipeline.clock import system_clock
+from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
+from mailsift.settings import Settings
+from tests.support.ready_jobs import Planter, engine_on, work_until_ended
+
+FIRST, LAST = date(2020, 1, 1), date(2100, 1, 1)
+GONE = "550 5.1.1 User unknown"
+
+
+@pytest.fixture
+async def container(settings: Settings) -> AsyncIterator[Container]:
+    async with open_container(settings) as opened:
+        yield opened
+
+
+async def judged(
+    planter: Planter,
+    addresses: list[str],
+    *,
+    days_ago: float,
+    account: str = "tests",
+    parent: JobId | None = None,
+) -> tuple[AccountId, JobId]:
+    """Return a complete job that ended so long ago."""
+    account_id, job_id = await planter.plant(addresses, account=account)
+    async with engine_on(planter.settings) as engine, open_service(planter.settings) as service:
+        await work_until_ended(engine, service, account_id, job_id)
+    sql = """UPDATE job SET parent_id = :parent, finished_at = clock_timestamp() - make_interval(secs => :s)
+        WHERE id = :id"""
+    await planter.sql(sql, s=days_ago * 86_400, id=job_id, parent=parent)
+    return account_id, job_id
+
+
+def told(address: str, kind: OutcomeKind, days_ago: float, said: str = "") -> Outcome:
+    at = system_clock() - days_ago * 86_400
+    return Outcome(address, kind, at, diagnose(said) if said else ACCEPTED, "file")
+
+
+async def count(container: Container, planter: Planter) -> None:
+    """Let everything that was told be counted now."""
+    await planter.sql("UPDATE measurement SET due_at = clock_timestamp()")
+    measurer = Measurer(
+        database=container.database, blobs=container.blobs, outcomes=container.outcomes, job_rest_s=0
+    )
+    await measurer.sweep()
+
+
+async def report(
+    container: Container, account: AccountId | None, *by: GroupBy
+) -> dict[tuple[str, ...], AccuracyRow]:
+    return {row.group: row for row in await container.accuracy.report(account, by, FIRST, LAST)}
+
+
+async def test_a_verdict_is_held_against_what_came_after_it(container: Container, planter: Planter) -> None:
+    names = [f"u{n}@example.com" for n in range(8)]
+    account, _ = await judged(planter, [*names, "no address"], days_ago=40)
+    await container.outcomes.record(
+        account,
+        [
+            told(names[0], OutcomeKind.DELIVERED, 39),
+            told(names[1], OutcomeKind.BOUNCED, 39, GONE),
+            told(names[2], OutcomeKind.DELIVERED, 39),
+            told(names[2], OutcomeKind.BOUNCED, 37, GONE),  # a bounce that came late
+            told(names[3], OutcomeKind.BOUNCED, 41, GONE),  # before the verdict
+            told(names[4], OutcomeKind.BOUNCED, 39, "451 4.3.0 try again later"),
+            told(names[5], OutcomeKind.BOUNCED, 39, "550 5.7.1 blocked by policy"),
+            told("stranger@example.com", OutcomeKind.DELIVERED, 1),
+        ],
+    )
+    await count(container, planter)
+    row = (await report(container, account))[()]
+    assert (row.judged, row.known) == (9, 0)
+    assert row.coverage is not None
+    assert (row.coverage.value, row.coverage.n) == (1.0, 9)
+    assert row.false_valid is not None
+    assert (row.false_valid.value, row.false_valid.n) == (0.5, 4)
+    assert row.delivered is not None
+    assert (row.delivered.value, row.delivered.n) == (0.25, 4)
+    assert row.false_invalid is None
+
+    # What comes later is counted when it comes, and once.
+    await container.outcomes.record(account, [told(names[4], OutcomeKind.DELIVERED, 38)])
+    await count(container, planter)
+    await count(container, planter)
+    row = (await report(container, account))[()]
+    assert row.delivered is not None
+    assert (row.delivered.value, row.delivered.n) == (0.4, 5)
+    assert row.judged == 9
+
+
+async def test_the_newest_verdict_answers_and_what_an_outcome_decided_counts_apart(
+    container: Container, planter: Planter
+) -> None:
+    names = ["a@example.com", "b@example.com"]
+    account, _ = await judged(planter, names, days_ago=30)
+    await container.outcomes.record(
+        account, [told(names[0], OutcomeKind.DELIVERED, 29), told(names[1], OutcomeKind.BOUNCED, 29, GONE)]
+    )
+    await judged(planter, names, days_ago=20)  # these two know
+    await container.outcomes.record(account, [told(names[0], OutcomeKind.BOUNCED, 10, GONE)])
+    await count(container, planter)
+    row = (await report(container, account))[()]
+    assert (row.judged, row.known) == (2, 1)
+    assert row.delivered is not None
+    assert (row.delivered.value, row.delivered.n) == (0.5, 2)
+    by_result = await report(container, account, GroupBy.RESULT, GroupBy.MODE)
+    assert by_result["deliverable", "fast"].known == 1
+
+
+async def test_a_rerun_within_a_week_shows_how_stable_verdicts_are(
+    container: Container, planter: Planter
+) -> None:
+    account, first = await judged(planter, ["a@example.com", "nothing", "b@example.com"], days_ago=23)
+    await judged(planter, ["a@example.com", "b@example.com"], days_ago=20, parent=first)
+    await judged(planter, ["a@example.com"], days_ago=1, parent=first)  # too late to tell
+    await count(container, planter)
+    row = (await report(container, account))[()]
+    assert row.stability is not None
+    assert (row.stability.value, row.stability.n) == (1.0, 2)
+
+
+async def test_accounts_do_not_see_each_other_and_operators_see_sums(
+    container: Container, planter: Planter
+) -> None:
+    ann, _ = await judged(planter, ["a@example.com"], days_ago=3)
+    bob, _ = await judged(planter, ["b@example.com"], days_ago=3, account="bob")
+    await container.outcomes.record(bob, [told("b@example.com", OutcomeKind.DELIVERED, 1)])
+    await count(container, planter)
+    assert (await report(container, ann))[()].delivered is None
+    everybody = (await report(container, None))[()]
+    assert everybody.judged == 2
+    assert everybody.delivered is not None
+    await container.eraser.account(bob)
+    left = await planter.sql("SELECT count(*) AS n FROM measured_verdict WHERE account_id = :id", id=bob)
+    assert left[0]["n"] == 0
