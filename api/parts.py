@@ -22,6 +22,7 @@ from mailsift.jobs.outcomes.accuracy import AccuracyService
 from mailsift.jobs.outcomes.receivers import ReceiverService
 from mailsift.jobs.outcomes.service import OutcomeService
 from mailsift.jobs.plans import Planner
+from mailsift.jobs.policies import PolicyService
 from mailsift.jobs.schedules.service import ScheduleService
 from mailsift.jobs.service import JobService
 from mailsift.pipeline.clock import Clock
@@ -44,6 +45,7 @@ class ApiParts:
         webhooks, schedules: what can be asked of them.
         operations: what operators see and do.
         outcomes: what became of messages that accounts sent.
+        policies: what accounts want done with verdicts.
         receivers: where mail senders tell of it.
         accuracy: how verdicts held.
         usage: what accounts use.
@@ -68,6 +70,7 @@ class ApiParts:
     schedules: ScheduleService
     operations: Operations
     outcomes: OutcomeService
+    policies: PolicyService
     receivers: ReceiverService
     accuracy: AccuracyService
     usage: UsageMeter

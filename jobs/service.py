@@ -25,6 +25,7 @@ from mailsift.jobs.results.diff import Diff, compare
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.results.retry import rows_to_retry
 from mailsift.jobs.results.selection import Selection, select_so_far
+from mailsift.jobs.results.tiers import count_tiers
 from mailsift.jobs.submissions import (
     LONGEST_UPLOAD_S,
     StoredList,
@@ -36,9 +37,10 @@ from mailsift.jobs.submissions import (
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.judge.tiers import Tier
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row
-from mailsift.storage.sql import accounts, chunks, jobs, leftovers
+from mailsift.storage.sql import accounts, chunks, jobs, leftovers, policies
 from mailsift.storage.sql.jobs import NewJob, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
@@ -246,7 +248,22 @@ class JobService:
         async with self._database.begin() as connection:
             row = await owned(connection, account_id, job_id)
             waiting = await chunks.waits(connection, job_id)
+        row = await self._counted(row)
         return view_of(row, waiting, time_left=(await self._forecasts.of([row])).get(row["id"]))
+
+    async def _counted(self, row: Row) -> Row:
+        """Count the tiers of a complete job anew, where a release without tiers did some of it."""
+        if row["state"] != JobState.COMPLETED or _tiers_of(row) == row["processed"]:
+            return row
+        try:
+            results = await self._blobs.fetch(JobBlobs(row["id"]).results)
+        except MailsiftError:
+            return row
+        policy = load_options(row["options"]).tiers
+        tiers = await asyncio.to_thread(count_tiers, results, policy)
+        async with self._database.begin() as connection:
+            await policies.keep_counts(connection, row["id"], tiers)
+            return await jobs.get(connection, row["id"]) or row
 
     async def numbered(self, account_id: AccountId, number: int) -> JobId:
         """Return the account's job with this number (mailsift.storage.sql.jobs.number_of).
@@ -506,7 +523,8 @@ class JobService:
 
     async def _of_complete(self, row: Row, wanted: RowFilter) -> Selection:
         places = None if wanted.by_status_alone else await self.browser.places(row, wanted)
-        return Selection(await self._blobs.fetch(JobBlobs(row["id"]).results), wanted.statuses, places)
+        results = await self._blobs.fetch(JobBlobs(row["id"]).results)
+        return Selection(results, wanted.statuses, places, load_options(row["options"]).tiers)
 
 
 async def read_pieces(source: Path) -> AsyncIterator[bytes]:
@@ -514,6 +532,10 @@ async def read_pieces(source: Path) -> AsyncIterator[bytes]:
     with source.open("rb") as file:
         while data := file.read(_READ_BYTES):
             yield data
+
+
+def _tiers_of(row: Row) -> int:
+    return sum(row[tier.value] for tier in Tier)
 
 
 def _conflict(state: str, verb: str) -> MailsiftError:

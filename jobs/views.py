@@ -11,6 +11,7 @@ from uuid import UUID
 
 from mailsift.jobs.eta import TimeLeft
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.storage.database import Row, from_row
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.states import STEP_HELD, JobState
@@ -42,6 +43,7 @@ class JobOptions:
         priority: whose chunks go first among the account's own jobs.
         retention_s: seconds after which the job and everything of it is deleted; 0 = as the account says.
         preview: validate only a sample of so many addresses; 0 = the whole list.
+        policy: what makes a tier of a verdict; None = as the account says, or the default.
         metadata: what the customer wants to find again with the job.
         places: where the list is fetched from and the results are put, sealed (mailsift.jobs.places.service);
             "" for an upload and downloads.
@@ -57,8 +59,14 @@ class JobOptions:
     priority: Priority = Priority.NORMAL
     retention_s: float = 0.0
     preview: int = 0
+    policy: TierPolicy | None = None
     metadata: dict[str, str] = field(default_factory=dict)
     places: str = field(default="", repr=False)
+
+    @property
+    def tiers(self) -> TierPolicy:
+        """What makes a tier of a verdict."""
+        return self.policy or TierPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,9 @@ class JobView:
     valid: int
     invalid: int
     risky: int
+    send: int
+    review: int
+    remove: int
     chunks: int
     chunks_open: int
     created_at: datetime
@@ -99,6 +110,16 @@ class JobView:
     def mode(self) -> Mode:
         """How far to look."""
         return self.options.mode
+
+    @property
+    def tiers(self) -> dict[Tier, int]:
+        """Rows by what to do with them."""
+        return {Tier.SEND: self.send, Tier.REVIEW: self.review, Tier.REMOVE: self.remove}
+
+    @property
+    def policy(self) -> TierPolicy:
+        """What makes a tier of a verdict."""
+        return self.options.tiers
 
     @property
     def duplicates(self) -> int:
@@ -158,7 +179,8 @@ class JobSnapshot:
 
 def dump_options(options: JobOptions) -> dict[str, Any]:
     """Return the options as JSON types."""
-    return {**asdict(options), "mode": options.mode.value, "priority": options.priority.value}
+    dumped = {**asdict(options), "mode": options.mode.value, "priority": options.priority.value}
+    return dumped if options.policy else {name: value for name, value in dumped.items() if name != "policy"}
 
 
 def load_options(stored: Mapping[str, Any]) -> JobOptions:
@@ -166,7 +188,8 @@ def load_options(stored: Mapping[str, Any]) -> JobOptions:
     known = {field.name for field in fields(JobOptions)}
     values = {name: value for name, value in stored.items() if name in known}
     priority = Priority(stored.get("priority", Priority.NORMAL))
-    return JobOptions(**{**values, "mode": Mode(stored["mode"]), "priority": priority})
+    policy = TierPolicy.read(stored["policy"]) if stored.get("policy") else None
+    return JobOptions(**{**values, "mode": Mode(stored["mode"]), "priority": priority, "policy": policy})
 
 
 WAITS_FOR_STORAGE: Final = "storage"

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.outcomes.service import OutcomeService
     from mailsift.jobs.places.service import Places
     from mailsift.jobs.plans import Planner
+    from mailsift.jobs.policies import PolicyService
     from mailsift.jobs.schedules.runs import ScheduleRuns
     from mailsift.jobs.schedules.service import ScheduleService
     from mailsift.jobs.service import JobService
@@ -276,12 +277,10 @@ class Container:
     def outcomes(self) -> OutcomeService:
         """What accounts told of messages they really sent."""
         from mailsift.jobs.outcomes.service import OutcomeService
-        from mailsift.pipeline.outcomes.history import OutcomePolicy
 
         return OutcomeService(
             database=self.database,
             vault=self._vault,
-            policy=OutcomePolicy(),
             clock=self.clock,
             token=secrets.token_bytes,
         )
@@ -299,6 +298,13 @@ class Container:
         from mailsift.jobs.outcomes.accuracy import AccuracyService
 
         return AccuracyService(database=self.database, blobs=self.blobs, clock=self.clock)
+
+    @cached_property
+    def policies(self) -> PolicyService:
+        """What accounts want done with verdicts."""
+        from mailsift.jobs.policies import PolicyService
+
+        return PolicyService(database=self.database)
 
     @cached_property
     def receivers(self) -> ReceiverService:
@@ -682,7 +688,7 @@ class Container:
             open_validator=await self._validator_maker(edited=True),
             count=count_verdict,
             used=used,
-            sent=self.outcomes.facts_or_none,
+            remembered=self.outcomes.remembered_or_nothing,
         )
 
     @cached_property
@@ -715,7 +721,7 @@ class Container:
             open_validator=self._test_validator,
             count=lambda _status, _result: None,
             used=used,
-            sent=self.outcomes.facts_or_none,
+            remembered=self.outcomes.remembered_or_nothing,
         )
 
     async def _usage(self) -> UsageMeter:
@@ -765,6 +771,7 @@ class Container:
             schedules=self.schedules,
             operations=self.operations,
             outcomes=self.outcomes,
+            policies=self.policies,
             receivers=self.receivers,
             accuracy=self.accuracy,
             usage=usage,

@@ -84,6 +84,9 @@ VERDICTS = Schema(
 )
 """The 13 fields of the contract, in its order; never null."""
 
-SEGMENT = VERDICTS.behind(Schema({"n": "UInt32"})).and_(evidence="String", provider="String")
+SEGMENT = VERDICTS.behind(Schema({"n": "UInt32"})).and_(
+    evidence="String", provider="String", unwanted="String"
+)
 """What a finished chunk writes; evidence is a JSON object, or "" when the job did not ask for it; provider is
-who runs the mail server, "" where DNS was not asked or named none."""
+who runs the mail server, "" where DNS was not asked or named none; unwanted says why the account may not send
+there (mailsift.pipeline.judge.tiers.Unwanted), or ""."""

@@ -12,10 +12,11 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from mailsift.pipeline.facts import MailboxFact, Mode
+from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.decision import judge
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Described, Lists
+from mailsift.pipeline.outcomes.history import Remembered
 from mailsift.pipeline.syntax.address import parse_cell
 from mailsift.pipeline.verdict import Evidence, Verdict
 
@@ -57,7 +58,7 @@ class SingleValidator:
         count: told the status and the result of every verdict.
         used: told after every call how it was to look, and how many addresses were given, how many of them
             are distinct, and about how many a mail server was asked and answered.
-        sent: returns what messages that an owner really sent showed about mailboxes, by canonical address.
+        remembered: returns what an owner knows of addresses from messages of its own.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class SingleValidator:
         open_validator: Callable[[], Validator],
         count: Callable[[str, str], None],
         used: Callable[[SingleOptions, int, int, int], None],
-        sent: Callable[[str, Sequence[str]], Awaitable[Mapping[str, MailboxFact]]],
+        remembered: Callable[[str, Sequence[str]], Awaitable[Remembered]],
     ) -> None:
         self._lists = lists
         self._policy = policy
@@ -77,7 +78,7 @@ class SingleValidator:
         self._validator: Validator | None = None
         self._count = count
         self._used = used
-        self._sent = sent
+        self._remembered = remembered
 
     async def validate(self, email: str, options: SingleOptions) -> dict[str, Any]:
         """Return the 13 fields, and with `options.evidence` the facts as JSON in `evidence`.
@@ -92,12 +93,14 @@ class SingleValidator:
         meant = {email: other or email for email, other in repaired.items()}
         texts = list(dict.fromkeys(meant.values()))
         addresses = [parsed.address for text in texts if not (parsed := parse_cell(text)).rule]
-        sent = await self._sent(options.owner, addresses) if options.outcomes else {}
-        if options.mode is Mode.FAST and not options.evidence and not sent:
+        known = Remembered()
+        if options.outcomes:
+            known = await self._remembered(options.owner, addresses)
+        if options.mode is Mode.FAST and not options.evidence and not known.sent:
             fast = {text: validate_fast(text, self._lists, self._policy) for text in texts}
             found = _Validated(fast, len(texts), 0)
         else:
-            found = await _validate_texts(texts, options, sent, await self._opened())
+            found = await _validate_texts(texts, options, known, await self._opened())
         self._used(options, len(emails), found.distinct, found.probes)
         verdicts = [found.verdicts[meant[email]] for email in emails]
         for verdict in verdicts:
@@ -170,7 +173,7 @@ class _Validated:
 
 
 async def _validate_texts(
-    texts: list[str], options: SingleOptions, sent: Mapping[str, MailboxFact], validator: Validator
+    texts: list[str], options: SingleOptions, known: Remembered, validator: Validator
 ) -> _Validated:
     """Take some distinct texts through the pipeline as a small list."""
     import polars as pl  # noqa: PLC0415 - frames are for those who look further than the lists
@@ -196,13 +199,14 @@ async def _validate_texts(
         budget_s=seconds,
         ends_at=asyncio.get_running_loop().time() + seconds,
         owner=options.owner,
-        sent=sent,
+        sent=known.sent,
+        unwanted=known.unwanted,
     )
     try:
         async with asyncio.timeout(options.deadline):
             result = await validator.validate(frame, request)
     except TimeoutError:
-        result = validator.give_up(frame, options.mode, request.domains_found, sent)
+        result = validator.give_up(frame, options.mode, request.domains_found, known.sent, known.unwanted)
     wanted = [*_FIELDS, "evidence"] if options.evidence else list(_FIELDS)
     by_number = {row.pop("n"): row for row in result.finished.select("n", *wanted).iter_rows(named=True)}
     verdicts = {text: by_number[number] for text, number in zip(texts, numbers, strict=True)}

@@ -53,6 +53,7 @@ class ValidationRequest:
         list_id: names the list the frame is of: a jump in refusals is a matter within one list.
         owner: who asks; answers about mailboxes are used again for the same owner only.
         sent: what messages that were really sent showed, by address; nobody is asked about these.
+        unwanted: why the owner may not send there, by address; nobody is asked about these either.
         closed: identities of our sources that are not to be asked from while there are others.
         domains_found: gets what DNS said as soon as that is known, for a caller who may not wait for the mail
             servers.
@@ -72,6 +73,7 @@ class ValidationRequest:
     list_id: str = ""
     owner: str = ""
     sent: Mapping[str, MailboxFact] = field(default_factory=dict)
+    unwanted: Mapping[str, str] = field(default_factory=dict)
     closed: Collection[str] = ()
     domains_found: dict[str, DomainFact] = field(default_factory=dict, compare=False)
     mailboxes_found: dict[str, MailboxFact] | None = field(default=None, compare=False)
@@ -98,7 +100,7 @@ class ValidationResult:
     """What became of a frame: every address is in exactly one of the two.
 
     Attributes:
-        finished: `n`, `rows`, the 13 fields, `evidence` and `provider` (frames.SEGMENT plus `rows`).
+        finished: `n`, `rows`, the 13 fields, `evidence`, `provider`, `unwanted`: frames.SEGMENT and `rows`.
         waiting: frames.WAITING plus `throttle_key`, `reason`, `delay`.
         probes: mailboxes about which a mail server was asked now and answered.
         rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
@@ -205,7 +207,7 @@ class Validator:
         Returns:
             The verdicts and the addresses that have to come back; nothing is lost between them.
         """
-        frame = self._lists.describe(_with_history(frame))
+        frame = _with_unwanted(self._lists.describe(_with_history(frame)), request.unwanted)
         domains = await self._domain_facts(frame, request)
         request.domains_found.update(domains)
         frame = self._with_domains(frame, domains)
@@ -226,9 +228,10 @@ class Validator:
         mode: Mode,
         domains_found: Mapping[str, DomainFact] | None = None,
         sent: Mapping[str, MailboxFact] | None = None,
+        unwanted: Mapping[str, str] | None = None,
     ) -> ValidationResult:
         """Judge the frame by what is known, without asking anybody; DNS counts as unavailable otherwise."""
-        frame = self._lists.describe(_with_history(frame))
+        frame = _with_unwanted(self._lists.describe(_with_history(frame)), unwanted or {})
         unknown = {name: DomainFact(name, DomainState.UNAVAILABLE) for name in _distinct_domains(frame)}
         facts = {**unknown, **(domains_found or {})}
         probed = ProbeResult(_sent_to(frame, sent or {}))
@@ -287,7 +290,7 @@ class Validator:
         """Ask the mail servers, unless port 25 is closed or there are too many to ask in one sitting."""
         if request.mode is not Mode.DEEP:
             return ProbeResult(), {}
-        askable = _askable(frame).filter(~pl.col("address").is_in(list(request.sent)))
+        askable = _askable(frame).filter(~pl.col("address").is_in([*request.sent, *request.unwanted]))
         if not askable.is_empty() and not await self._port25.is_open():
             if self._port25.has_been_open and not request.final:
                 wait = Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS)
@@ -333,6 +336,11 @@ def _with_history(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(
         value.alias(name) for name, value in missing.items() if name not in frame.columns
     )
+
+
+def _with_unwanted(frame: pl.DataFrame, unwanted: Mapping[str, str]) -> pl.DataFrame:
+    why = pl.col("address").replace_strict(unwanted, default="", return_dtype=pl.String)
+    return frame.with_columns((why if unwanted else pl.lit("")).alias("unwanted"))
 
 
 def _distinct_domains(frame: pl.DataFrame) -> list[str]:

@@ -60,6 +60,8 @@ class Evidence:
         smtp_code: its code, 0 when nobody answered.
         blanket: the same refusal met the random recipient.
         sent: the answer is what became of a message that was really sent (mailsift.pipeline.outcomes).
+        unwanted: why the account may not send there (mailsift.pipeline.judge.tiers.Unwanted), so that nobody
+            is asked; "" where it may.
     """
 
     mode: Mode
@@ -78,6 +80,7 @@ class Evidence:
     smtp_code: int = 0
     blanket: bool = False
     sent: bool = False
+    unwanted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

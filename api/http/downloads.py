@@ -26,7 +26,7 @@ from mailsift.api.http.errors import RefusedError
 from mailsift.jobs.results.export import ExportFormat, choose_columns, export
 from mailsift.jobs.results.pages import RowFilter
 from mailsift.jobs.service import JobService
-from mailsift.jobs.views import AccountId, JobId
+from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.storage.states import JobState
 
 TYPES: Final = {
@@ -63,11 +63,11 @@ async def download(
     async with AsyncExitStack() as stack:
         view = await jobs.get(account_id, job_id)
         complete = view.state is JobState.COMPLETED
-        tag = _file_tag(job_id, options) if complete else ""
+        tag = _file_tag(view, options) if complete else ""
         if tag and has_already(request, tag):
             return Response(status_code=304, headers={"ETag": tag})
         found = await stack.enter_async_context(jobs.selection(account_id, job_id, options.rows))
-        chosen = choose_columns(found.results, options.columns) if options.columns else None
+        chosen = choose_columns(found.results, options.columns, found.policy) if options.columns else None
         write = partial(
             export,
             found.results,
@@ -75,6 +75,7 @@ async def download(
             statuses=found.statuses or None,
             places=found.places,
             columns=chosen,
+            policy=found.policy,
         )
         name = PurePosixPath(view.name).stem or "list"
         headers = {
@@ -91,16 +92,16 @@ async def download(
         return Download(writer.pieces(), stack.pop_all(), media_type=TYPES[options.format], headers=headers)
 
 
-def _file_tag(job_id: JobId, options: ExportOptions) -> str:
+def _file_tag(view: JobView, options: ExportOptions) -> str:
     """Return the ETag of a completed job's results; a workbook holds the time it was made, so its is weak."""
-    tag = entity_tag(job_id, options.format, options.rows, list(options.columns))
+    tag = entity_tag(view, options.format, options.rows, list(options.columns))
     return f"W/{tag}" if options.format is ExportFormat.XLSX else tag
 
 
-def entity_tag(job_id: JobId, kind: str, rows: RowFilter, rest: object) -> str:
-    """Return the ETag of what never changes of a completed job: its rows in this shape, by this release."""
+def entity_tag(view: JobView, kind: str, rows: RowFilter, rest: object) -> str:
+    """Return the ETag of a completed job's rows in this shape, by its policy and this release."""
     asked = {name: sorted(x) if isinstance(x, frozenset) else x for name, x in asdict(rows).items()}
-    what = [str(job_id), kind, asked, rest, version("mailsift")]
+    what = [str(view.id), kind, asked, rest, view.policy.as_json(), version("mailsift")]
     return f'"{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]}"'
 
 

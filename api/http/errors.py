@@ -141,6 +141,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "mcp_budget_spent": 429,
     "mcp_missing": 501,
     # outcomes
+    "policy_invalid": 422,
     "no_outcome_column": 422,
     "malformed_message": 422,
     "malformed_outcome": 422,

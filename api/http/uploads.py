@@ -23,6 +23,7 @@ from pydantic import (
 from starlette.datastructures import UploadFile
 
 from mailsift.api.http.inputs import Amount, Count, Email, ShortText, Switch, read_json
+from mailsift.api.http.policies import TierPolicyBody
 from mailsift.jobs.views import JobOptions, Priority
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -72,6 +73,9 @@ Metadata = Annotated[
 
 
 PlaceText = Annotated[str, Field(max_length=8_192)]
+Policy = Annotated[TierPolicyBody, BeforeValidator(_from_json)]
+_OBJECTS: Final = ("metadata", "policy")
+"""What is written as JSON where the others are texts."""
 
 
 class ListOptions(BaseModel):
@@ -99,14 +103,18 @@ class ListOptions(BaseModel):
     repair: Switch = Field(
         default=False, description="validate the address that a cell clearly means which is none"
     )
+    policy: Policy | None = Field(
+        default=None, description="what makes a tier of a verdict; left out: as the account says"
+    )
     preview: Count = Field(
         default=0, ge=0, le=100_000, description="only a sample of so many addresses; 0 = all"
     )
 
     def options(self) -> JobOptions:
         """Return what the engine takes."""
-        same = self.model_dump(include={field.name for field in fields(JobOptions)})
-        return JobOptions(**same, deadline_s=self.deadline, retention_s=self.retention)
+        same = self.model_dump(include={field.name for field in fields(JobOptions)} - {"policy"})
+        policy = self.policy.policy() if self.policy else None
+        return JobOptions(**same, policy=policy, deadline_s=self.deadline, retention_s=self.retention)
 
 
 class NamedEmail(BaseModel):
@@ -161,7 +169,7 @@ def _parameters() -> list[dict[str, Any]]:
 
 def _as_written(name: str, shape: dict[str, Any]) -> dict[str, Any]:
     """Say that an object is written as JSON, not in one of OpenAPI's styles."""
-    return {"content": {"application/json": {"schema": shape}}} if name == "metadata" else {"schema": shape}
+    return {"content": {"application/json": {"schema": shape}}} if name in _OBJECTS else {"schema": shape}
 
 
 def _form() -> dict[str, Any]:
@@ -176,7 +184,7 @@ def _form() -> dict[str, Any]:
     }
     return {
         "schema": described,
-        "encoding": {"metadata": {"contentType": "application/json"}},
+        "encoding": {name: {"contentType": "application/json"} for name in _OBJECTS},
     }
 
 

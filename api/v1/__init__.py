@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mailsift.api.v1 import email, events, jobs, outcomes, schedules, usage, webhooks, widget
+from mailsift.api.v1 import email, events, jobs, outcomes, policy, schedules, usage, webhooks, widget
 
 ROUTERS: Final = (
     email.router,
@@ -16,6 +16,7 @@ ROUTERS: Final = (
     events.router,
     usage.router,
     outcomes.router,
+    policy.router,
     outcomes.receiving_router,
     widget.router,
 )

@@ -22,6 +22,7 @@ from mailsift.api.http.idempotency import IdempotencyKey, OnceRoute, read_key
 from mailsift.api.http.inputs import ShortText
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, bad_cursor
+from mailsift.api.http.policies import TierPolicyBody
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
 from mailsift.api.http.uploads import UPLOAD_OPENAPI, Upload, upload_of
 from mailsift.api.parts import ApiParts, parts_of
@@ -34,6 +35,7 @@ from mailsift.jobs.submissions import Submitted
 from mailsift.jobs.views import JobId, JobSnapshot, JobView, Priority
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.verdict import Result, Status
 from mailsift.storage.states import JobState
 
@@ -79,6 +81,14 @@ class WaitingResponse(ViewModel):
     until: UtcTime
 
 
+class TiersResponse(BaseModel):
+    """Rows by what to do with them, by the job's policy."""
+
+    send: int
+    review: int
+    remove: int
+
+
 class JobResponse(ViewModel):
     """A job; counts are rows of the list, of a preview those of the sample."""
 
@@ -101,6 +111,8 @@ class JobResponse(ViewModel):
     valid: int
     invalid: int
     risky: int
+    tiers: TiersResponse
+    policy: TierPolicyBody = Field(description="what makes a tier of a verdict")
     percent: float
     rate: float = Field(description="rows a second since the start")
     eta_seconds: float | None = Field(description="seconds until the end; null when nothing can be said")
@@ -514,6 +526,8 @@ class ResultRowResponse(FullVerdict):
     email: str = Field(description="the cell with the address, as it came")
     address: str = Field(description="the canonical address that was judged; empty for a cell that is none")
     cells: dict[str, str] = Field(description="the `columns` that were asked for, as text")
+    tier: Tier = Field(description="what to do with it, by the job's policy")
+    tier_reason: str = Field(description="the member of the policy that decided, `invalid`, or empty to send")
 
 
 class ResultsResponse(PageResponse):
@@ -544,6 +558,7 @@ class ResultsQuery(BaseModel):
     )
     status: list[Status] = Field(default=[], description="only rows with one of these")
     result: list[Result] = Field(default=[], description="only rows with one of these")
+    tier: list[Tier] = Field(default=[], description="only rows with one of these")
     provider: ShortText = Field(default="", description="only rows whose mail server this provider runs")
     domain: ShortText = Field(default="", description="only rows at this domain, in any spelling")
     text: ShortText = Field(
@@ -563,6 +578,7 @@ class ResultsQuery(BaseModel):
         return RowFilter(
             statuses=frozenset(self.status),
             results=frozenset(one.value for one in self.result),
+            tiers=frozenset(self.tier),
             domain=canonical_domain(self.domain),
             provider=self.provider.strip(),
             text=self.text.strip(),
@@ -615,11 +631,11 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
     parts, rows = parts_of(request), asked.rows()
     view = await parts.jobs.get(caller.account_id, job_id)
     complete = view.state is JobState.COMPLETED
-    tag = entity_tag(job_id, asked.format, rows, [asked.sort, asked.limit, asked.cursor, asked.columns])
+    tag = entity_tag(view, asked.format, rows, [asked.sort, asked.limit, asked.cursor, asked.columns])
     headers = {"Mailsift-Complete": str(complete).lower(), **({"ETag": tag} if complete else {})}
     if complete and has_already(request, tag):
         return Response(status_code=304, headers=headers)
-    place = entity_tag(job_id, asked.sort, rows, "cursor")[1:13]
+    place = entity_tag(view, asked.sort, rows, "cursor")[1:13]
     page = await parts.jobs.browser.whole_page(
         caller.account_id,
         job_id,
@@ -635,6 +651,7 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
         "rows": [
             {"row": one.row + 1, "email": one.address, "address": one.judged, "cells": dict(one.cells)}
             | one.verdict
+            | {"tier": one.tier, "tier_reason": one.tier_reason}
             for one in page.rows
         ],
         "matches": page.matches,

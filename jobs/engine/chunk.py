@@ -19,10 +19,11 @@ from mailsift.jobs.views import JobOptions, load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode, WaitReason
 from mailsift.pipeline.frames import SEGMENT, WAITING
+from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
 from mailsift.pipeline.smtp.config import PATIENT_SECONDS
 from mailsift.pipeline.smtp.identity import subnet_of
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
-from mailsift.pipeline.verdict import Result, Status
+from mailsift.pipeline.verdict import Result
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql.chunks import (
@@ -182,11 +183,12 @@ class ChunkWorker:
     async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame) -> ValidationResult:
         options = load_options(chunk.options)
         validator = self._test_validator if chunk.test else self._validator
-        sent = await self._outcomes.facts(chunk.account_id, frame["address"])
+        known = await self._outcomes.remembered(chunk.account_id, frame["address"])
         if chunk.attempt > self._plan.max_attempts:
             FAILING_CHUNKS.labels("given_up").inc()
-            return validator.give_up(frame, options.mode, sent=sent)
-        return await validator.validate(frame, replace(self._request(chunk, options), sent=sent))
+            return validator.give_up(frame, options.mode, sent=known.sent, unwanted=known.unwanted)
+        request = replace(self._request(chunk, options), sent=known.sent, unwanted=known.unwanted)
+        return await validator.validate(frame, request)
 
     def _request(self, chunk: ClaimedChunk, options: JobOptions) -> ValidationRequest:
         return ValidationRequest(
@@ -236,7 +238,8 @@ class ChunkWorker:
     ) -> Closed:
         counts, warning = VerdictCounts(), ""
         if result is not None:
-            counts = replace(counts_of(result.finished), probes=result.probes)
+            counts = counts_of(result.finished, load_options(chunk.options).tiers)
+            counts = replace(counts, probes=result.probes)
             warning = warning_of(result.finished)
         return await self._database.run(
             lambda connection: close_chunk(
@@ -333,11 +336,15 @@ def halves(chunk: ClaimedChunk, max_attempts: int) -> list[NewChunk]:
     ]
 
 
-def counts_of(finished: pl.DataFrame) -> VerdictCounts:
-    """Count rows by status, and the addresses they share."""
-    rows = dict(finished.group_by("status").agg(pl.col("rows").sum()).iter_rows())
-    statuses = {status.value: int(rows.get(status.value, 0)) for status in Status}
-    return VerdictCounts(**statuses, addresses=len(finished))
+def counts_of(finished: pl.DataFrame, policy: TierPolicy) -> VerdictCounts:
+    """Count rows by status and by tier, and the addresses they share."""
+    tiers = finished.select("status", "rows", tier_expression(policy).alias("tier"))
+    rows = {
+        name: int(count)
+        for column in ("status", "tier")
+        for name, count in tiers.group_by(column).agg(pl.col("rows").sum()).iter_rows()
+    }
+    return VerdictCounts(**rows, addresses=len(finished))
 
 
 def warning_of(finished: pl.DataFrame) -> str:

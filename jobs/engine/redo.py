@@ -11,8 +11,11 @@ import polars as pl
 
 from mailsift.jobs.engine.chunk import counts_of, to_parquet
 from mailsift.jobs.engine.commit import redo_lost
+from mailsift.jobs.results.segments import scan_segments
+from mailsift.jobs.views import load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, WAITING
+from mailsift.pipeline.judge.tiers import TIER_FIELDS, TierPolicy
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks
@@ -58,7 +61,8 @@ async def redo(
         if await chunks.redone(connection, step.job_id) >= _MOST_TIMES:
             return 0
     addresses = await blobs.fetch(JobBlobs(step.job_id).addresses)
-    lost, counts = await asyncio.to_thread(_without_verdict, addresses, list(sound.values()))
+    policy = load_options(step.options).tiers
+    lost, counts = await asyncio.to_thread(_without_verdict, addresses, list(sound.values()), policy)
     if lost.is_empty():
         return 0
     key = JobBlobs(step.job_id).redone(step.token)
@@ -72,12 +76,12 @@ async def redo(
     return len(new)
 
 
-def _without_verdict(addresses: Path, segments: Sequence[Path]) -> tuple[pl.DataFrame, VerdictCounts]:
+def _without_verdict(
+    addresses: Path, segments: Sequence[Path], policy: TierPolicy
+) -> tuple[pl.DataFrame, VerdictCounts]:
     """Return the addresses that no segment has, in their order (frames.WAITING), and count the others."""
-    read = {name: SEGMENT[name] for name in ("n", "status")}
-    verdicts = (
-        pl.scan_parquet(list(segments), glob=False).select(*read) if segments else pl.LazyFrame(schema=read)
-    )
+    read = {name: SEGMENT[name] for name in ("n", *TIER_FIELDS)}
+    verdicts = scan_segments(segments, read) if segments else pl.LazyFrame(schema=read)
     try:
         known = pl.read_parquet(addresses, glob=False)
         found = verdicts.collect(engine="streaming")
@@ -87,4 +91,4 @@ def _without_verdict(addresses: Path, segments: Sequence[Path]) -> tuple[pl.Data
     nothing = [pl.lit("" if dtype == pl.String else 0, dtype).alias(name) for name, dtype in more.items()]
     fresh = known.with_columns(nothing).select(*WAITING)
     lost = fresh.join(found, on="n", how="anti", maintain_order="left")
-    return lost, counts_of(known.select("n", "rows").join(found, on="n"))
+    return lost, counts_of(known.select("n", "rows").join(found, on="n"), policy)

@@ -198,7 +198,10 @@ class StepWorker:
         sink = self._places.unseal(account, options.places).sink
         if sink is not None and not options.preview:
             results = await self._blobs.fetch(JobBlobs(step.job_id).results)
-            await self._places.write(account, sink, results, job=JobId(step.job_id), scratch=self._scratch)
+            job_id = JobId(step.job_id)
+            await self._places.write(
+                account, sink, results, job=job_id, scratch=self._scratch, policy=options.tiers
+            )
 
     async def _complete(self, step: ClaimedStep, keys: Sequence[str]) -> None:
         try:

@@ -18,14 +18,16 @@ import structlog
 
 from mailsift.events.signing import KEY_BYTES, Vault
 from mailsift.jobs.outcomes.files import read_outcomes
+from mailsift.jobs.policies import policy_of
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError, error_fields
-from mailsift.pipeline.facts import Answer, MailboxFact
-from mailsift.pipeline.outcomes.history import OutcomePolicy, mailbox_fact
+from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.judge.tiers import unwanted_by
+from mailsift.pipeline.outcomes.history import Remembered, mailbox_fact
 from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind
 from mailsift.pipeline.syntax.address import parse_cell
 from mailsift.storage.database import Connection, Database, DatabaseError
-from mailsift.storage.sql import accuracy, outcomes
+from mailsift.storage.sql import accuracy, outcomes, suppressions
 from mailsift.storage.sql.outcomes import OutcomeRow
 
 _AT_ONCE: Final = 5_000
@@ -64,7 +66,6 @@ class OutcomeService:
     Args:
         database: where they are.
         vault: seals the accounts' keys.
-        policy: how long an outcome is believed.
         clock: seconds since the epoch.
         token: returns that many random bytes.
     """
@@ -74,13 +75,11 @@ class OutcomeService:
         *,
         database: Database,
         vault: Vault,
-        policy: OutcomePolicy,
         clock: Clock,
         token: Callable[[int], bytes],
     ) -> None:
         self._database = database
         self._vault = vault
-        self._policy = policy
         self._clock = clock
         self._token = token
 
@@ -108,28 +107,33 @@ class OutcomeService:
             total += Taken(malformed=len(batch) - len(found)) + await self.record(account_id, found)
         return total
 
-    async def facts(self, account_id: UUID, addresses: Iterable[str]) -> dict[str, MailboxFact]:
-        """Return what outcomes show about mailboxes, by canonical address; most have none."""
+    async def remembered(self, account_id: UUID, addresses: Iterable[str]) -> Remembered:
+        """Return what the account's own messages showed of addresses, by the account's policy."""
         async with self._database.begin() as connection:
             if not await outcomes.exist(connection, account_id):
-                return {}
+                return Remembered()
+            policy = (await policy_of(connection, account_id)).outcomes
             hider = await self._hider(connection, account_id)
             by_digest = {hider.digest(address): address for address in addresses}
             rows = await outcomes.of_addresses(connection, account_id, list(by_digest))
+            suppressed = await suppressions.reasons(connection, account_id, list(by_digest))
         histories: defaultdict[str, list[Outcome]] = defaultdict(list)
         for row in rows:
             histories[by_digest[bytes(row.address)]].append(read_row(row, by_digest[bytes(row.address)]))
         now = self._clock()
-        shown = {address: mailbox_fact(found, self._policy, now) for address, found in histories.items()}
-        return {address: fact for address, fact in shown.items() if fact is not None}
+        shown = {address: mailbox_fact(found, policy, now) for address, found in histories.items()}
+        return Remembered(
+            sent={address: fact for address, fact in shown.items() if fact is not None},
+            unwanted={by_digest[digest]: unwanted_by(reason) for digest, reason in suppressed},
+        )
 
-    async def facts_or_none(self, owner: str, addresses: Sequence[str]) -> dict[str, MailboxFact]:
-        """Do what `facts` does for somebody who waits: while the database is away nothing is known."""
+    async def remembered_or_nothing(self, owner: str, addresses: Sequence[str]) -> Remembered:
+        """Do what `remembered` does for somebody who waits: while the database is away nothing is known."""
         try:
-            return await self.facts(UUID(owner), addresses)
+            return await self.remembered(UUID(owner), addresses)
         except (MailsiftError, DatabaseError) as error:
             _log.warning("outcomes.unknown", **error_fields(error))
-            return {}
+            return Remembered()
 
     async def digester(self, account_id: UUID) -> Callable[[str], bytes]:
         """Return what makes the digest that a canonical address of this account is looked up by."""

@@ -18,9 +18,11 @@ from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX, distinct_names
 from mailsift.jobs.places.connections import Connections
 from mailsift.jobs.places.place import Place, parse_sink, parse_source
 from mailsift.jobs.results.export import export, format_of
+from mailsift.jobs.results.tiers import tiered
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
+from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.storage.database import Database
 from mailsift.storage.foreign.objects import matching_objects, read_object, write_object
 from mailsift.storage.foreign.tables import JOB_COLUMN, read_query, write_table
@@ -140,9 +142,18 @@ class Places:
         return self._web().read(place.base)
 
     async def write(
-        self, account_id: AccountId, place: Place, results: Path, *, job: JobId, scratch: Path
+        self,
+        account_id: AccountId,
+        place: Place,
+        results: Path,
+        *,
+        job: JobId,
+        scratch: Path,
+        policy: TierPolicy,
     ) -> None:
         """Put a job's results (mailsift.jobs.results.join) there, all of them or nothing.
+
+        A file gets the tiers that a policy comes to; a table keeps the columns it was made with.
 
         Raises:
             MailsiftError: as `read`; `unknown_export_format`.
@@ -155,7 +166,7 @@ class Places:
             return
         with tempfile.TemporaryDirectory(dir=scratch, prefix="sink-") as folder:
             out = Path(folder) / "results"
-            await asyncio.to_thread(export, results, out, format=format_of(Path(place.name)))
+            await asyncio.to_thread(export, results, out, format=format_of(Path(place.name)), policy=policy)
             await write_object(place.base, credentials, out)
 
     async def matching(self, pattern: str) -> list[str]:
@@ -190,7 +201,7 @@ def _told(place: Place | None) -> dict[str, str] | None:
 
 def _columns(results: Path, names: list[str]) -> list[tuple[str, str]]:
     """Return name and SQL type of every column of a results file; the customer's own are texts."""
-    ours = [name for name in pl.read_parquet_schema(results) if name.startswith(VERDICT_PREFIX)]
+    ours = [name for name in tiered(results, None).collect_schema() if name.startswith(VERDICT_PREFIX)]
     kinds = {VERDICT_PREFIX + name: _SQL_TYPES.get(kind.__name__, "text") for name, kind in VERDICTS.items()}
     theirs = distinct_names(names, [JOB_COLUMN, JUDGED_ADDRESS, *ours])
     return [(name, "text") for name in theirs] + [(name, kinds.get(name, "text")) for name in ours]
@@ -198,7 +209,7 @@ def _columns(results: Path, names: list[str]) -> list[tuple[str, str]]:
 
 def _rows(results: Path) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a results file, without the NULs in them, which PostgreSQL cannot hold."""
-    rows = pl.scan_parquet(results, glob=False)
+    rows = tiered(results, None)
     ours = [name for name in rows.collect_schema() if name.startswith(VERDICT_PREFIX)]
     theirs = pl.exclude(ours).cast(pl.String, strict=False).str.replace_all("\0", "", literal=True)
     for part in rows.select(theirs, *ours).collect_batches(chunk_size=_ROWS_AT_ONCE):

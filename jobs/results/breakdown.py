@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -168,9 +169,11 @@ def _top(mixes: pl.DataFrame) -> tuple[Mix, ...]:
 
 def _reasons(counted: pl.DataFrame, words: Words) -> tuple[Reason, ...]:
     verdicts = counted.drop_nulls("verdict").group_by("verdict").agg(pl.col("rows").sum())
-    pairs = zip(words.texts(verdicts["verdict"]), verdicts["rows"], strict=True)
-    found = [(*text.split(" ", 1), rows) for text, rows in pairs]
-    reasons = [Reason(result, Status(status), rows) for status, result, rows in found]
+    found: Counter[tuple[str, str]] = Counter()
+    for text, rows in zip(words.texts(verdicts["verdict"]), verdicts["rows"], strict=True):
+        status, result, _ = text.split(" ")
+        found[status, result] += rows
+    reasons = [Reason(result, Status(status), rows) for (status, result), rows in found.items()]
     return tuple(sorted(reasons, key=lambda reason: (-reason.rows, reason.result)))
 
 

@@ -27,7 +27,7 @@ from mailsift.jobs.results.pages import (
     read_whole_page,
 )
 from mailsift.jobs.results.segments import SoFar
-from mailsift.jobs.views import AccountId, JobId
+from mailsift.jobs.views import AccountId, JobId, load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database, Row
@@ -179,16 +179,22 @@ class Browser:
 
     async def _files(self, row: Row) -> Files:
         keys = JobBlobs(row["id"])
+        policy = load_options(row["options"]).tiers
         running = None if row["state"] == JobState.COMPLETED else await self._so_far(row)
         rows, addresses = [await self._blobs.fetch(key) for key in (keys.rows, keys.addresses)]
         column = await self._thread(lambda: column_of(rows, row["address_column"]))
         if running is not None:
             return Files(
-                rows, addresses, column, segments=tuple(running.taken.values()), so_far=running.so_far
+                rows,
+                addresses,
+                column,
+                policy=policy,
+                segments=tuple(running.taken.values()),
+                so_far=running.so_far,
             )
         self._running.pop(row["id"], None)
         results, domains = await self._blobs.fetch(keys.results), await self._if_there(keys.domains)
-        return Files(rows, addresses, column, results=results, domains=domains)
+        return Files(rows, addresses, column, results=results, domains=domains, policy=policy)
 
     async def _so_far(self, row: Row) -> _Running:
         """Bring up to date what is remembered of a job: segments never change, new ones are added."""
@@ -197,8 +203,10 @@ class Browser:
         if not keys:
             raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
         async with self._taking:
-            if row["id"] not in self._running:
-                self._running[row["id"]] = _Running(await self._thread(lambda: SoFar(row["addresses"])))
+            policy = load_options(row["options"]).tiers
+            if row["id"] not in self._running or self._running[row["id"]].so_far.policy != policy:
+                fresh_one = await self._thread(lambda: SoFar(row["addresses"], policy))
+                self._running[row["id"]] = _Running(fresh_one)
             running = self._running[row["id"]]
             self._running.move_to_end(row["id"])
             while len(self._running) > _REMEMBERED:

@@ -14,7 +14,9 @@ import polars as pl
 
 from mailsift.jobs.columns import VERDICT_PREFIX, distinct_names, read_names
 from mailsift.jobs.results.sheet import MOST_ROWS, write_sheet
+from mailsift.jobs.results.tiers import tiered
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.pipeline.verdict import Status
 
 
@@ -55,7 +57,7 @@ def format_of(path: Path) -> ExportFormat:
         raise MailsiftError("unknown_export_format", f"The output file must end in {known}.") from None
 
 
-def export(
+def export(  # noqa: PLR0913 - what a file of results may be
     results: Path,
     out: IO[bytes] | Path,
     *,
@@ -63,6 +65,7 @@ def export(
     statuses: Collection[Status] | None = None,
     places: pl.Series | None = None,
     columns: Sequence[str] | None = None,
+    policy: TierPolicy | None = None,
 ) -> int:
     """Write results with the customer's column names, in the customer's row order.
 
@@ -80,6 +83,7 @@ def export(
         statuses: keep only rows with one of these; None keeps all.
         places: keep only the rows of the file at these places, from 0; None keeps all.
         columns: keep only these, in this order, as choose_columns gives them; None keeps all.
+        policy: what the columns `mailsift_tier` and `mailsift_tier_reason` are read by; None leaves them out.
 
     Returns:
         Rows written.
@@ -87,11 +91,11 @@ def export(
     Raises:
         MailsiftError: `too_many_rows_for_xlsx`.
     """
-    frame = pl.scan_parquet(results, glob=False)
+    frame = tiered(results, policy)
     if statuses is not None:
         frame = frame.filter(pl.col(f"{VERDICT_PREFIX}status").is_in([status.value for status in statuses]))
     if places is not None:
-        frame = pl.scan_parquet(results, glob=False).with_row_index(_PLACE)
+        frame = frame.with_row_index(_PLACE)
         frame = frame.filter(pl.col(_PLACE).is_in(places.implode())).drop(_PLACE)
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
     if format is ExportFormat.XLSX and rows >= MOST_ROWS:
@@ -108,14 +112,14 @@ def export(
     return rows
 
 
-def choose_columns(results: Path, wanted: Sequence[str]) -> list[str]:
+def choose_columns(results: Path, wanted: Sequence[str], policy: TierPolicy | None = None) -> list[str]:
     """Return the ids of the columns that are meant: the customer's names, or ours with or without the prefix.
 
     Raises:
         MailsiftError: `unknown_column`.
     """
     ids = read_names(results)
-    schema = pl.scan_parquet(results, glob=False).collect_schema()
+    schema = tiered(results, policy).collect_schema()
     ours = [name for name in schema if name not in ids]
     known = {name.removeprefix(VERDICT_PREFIX): name for name in ours} | {name: name for name in ours}
     known |= {name: id_ for id_, name in reversed(ids.items())}  # of equal names the first is meant

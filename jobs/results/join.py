@@ -16,6 +16,7 @@ from mailsift.jobs.columns import (
     names_metadata,
     read_names,
 )
+from mailsift.jobs.results.segments import scan_segments
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import SEGMENT, VERDICTS
 
@@ -25,7 +26,9 @@ _ROW_GROUP = 65_536
 def join_results(
     rows: Path, segments: Sequence[Path], out: Path, *, evidence: bool = False, partial: bool = False
 ) -> None:
-    """Write the results file: the original columns, `mailsift_address`, the 13 fields with that prefix.
+    """Write the results file: the original columns, `mailsift_address`, the 13 fields, why not to send.
+
+    Ours have that prefix; the last is "" where the account may send (mailsift.pipeline.judge.tiers.Unwanted).
 
     The suggestion of a repaired row begins with what was validated in its cell's place.
 
@@ -43,7 +46,7 @@ def join_results(
         MailsiftError: `results_incomplete` when an address has no verdict or more than one.
     """
     source = _address_last(pl.scan_parquet(rows, glob=False))
-    verdicts = _verdicts(segments, [*VERDICTS, "evidence"] if evidence else list(VERDICTS))
+    verdicts = _verdicts(segments, [*VERDICTS, "unwanted", *(["evidence"] if evidence else [])])
     places = _places(source, verdicts["n"])
     if not partial and (missing := places.null_count()):
         raise _incomplete(f"{missing:,} addresses have no verdict.")
@@ -73,8 +76,9 @@ def _verdicts(segments: Sequence[Path], fields: list[str]) -> pl.DataFrame:
     if not segments:
         return pl.DataFrame(schema={name: SEGMENT[name] for name in ("n", *fields)})
     text = pl.Categorical(pl.Categories.random())
-    repeating = [name for name, dtype in VERDICTS.items() if dtype == pl.String]
-    scan = pl.scan_parquet(list(segments), glob=False).select("n", *fields)
+    repeating = [name for name, dtype in SEGMENT.items() if dtype == pl.String and name in fields]
+    repeating = [name for name in repeating if name != "evidence"]
+    scan = scan_segments(segments, {name: SEGMENT[name] for name in ("n", *fields)})
     verdicts = scan.with_columns(pl.col(repeating).cast(text)).collect(engine="streaming").sort("n")
     if (verdicts["n"].diff() == 0).any():
         raise _incomplete("An address has more than one verdict.")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +26,17 @@ from mailsift.jobs.columns import (
     read_names,
 )
 from mailsift.jobs.results.segments import SoFar, height, verdicts_of
+from mailsift.jobs.results.tiers import with_unwanted
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
+from mailsift.pipeline.judge.tiers import (
+    TIER_FIELDS,
+    Tier,
+    TierPolicy,
+    reason_of,
+    tier_expression,
+    tier_of,
+)
 from mailsift.pipeline.single import with_repair
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.verdict import Status
@@ -47,6 +56,7 @@ class Files:
         column: place of the address column among the customer's, from 0.
         results: the joined results, when the job is complete (mailsift.jobs.results.join).
         domains: the table of domains beside them (mailsift.jobs.results.breakdown.DOMAINS), where it is kept.
+        policy: what the tiers are read by.
         segments, so_far: the verdicts so far, and the same by address number, while it is not.
     """
 
@@ -55,6 +65,7 @@ class Files:
     column: int
     results: Path | None = None
     domains: Path | None = None
+    policy: TierPolicy = field(default_factory=TierPolicy)
     segments: Sequence[Path] = ()
     so_far: SoFar | None = None
 
@@ -64,7 +75,7 @@ class RowFilter:
     """Which rows; what is empty does not narrow.
 
     Attributes:
-        statuses, results: of the verdict.
+        statuses, results, tiers: of the verdict.
         domain: of the address, as the canonical form writes it (ASCII, lower case).
         provider: who runs its mail server.
         text: part of the cell with the address, upper or lower case alike.
@@ -77,6 +88,7 @@ class RowFilter:
     provider: str = ""
     text: str = ""
     at_start: bool = False
+    tiers: frozenset[Tier] = frozenset()
 
     @property
     def by_status_alone(self) -> bool:
@@ -104,6 +116,7 @@ class ResultRow:
         row: its number, from 0.
         address: the cell as the list has it.
         judged: the canonical address that was judged, "" for a cell that is none or where it was not kept.
+        tier, tier_reason: what to do with it, and the rule that says so, "" for `send`.
     """
 
     row: int
@@ -115,6 +128,8 @@ class ResultRow:
     reason: str
     suggestion: str
     smtp_code: int
+    tier: Tier
+    tier_reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +154,7 @@ class ResultsPage:
 class WholeRow:
     """A row with the customer's cells as text, its 13 fields and its evidence, {} when none was kept.
 
-    `address` and `judged` are as in ResultRow.
+    `address`, `judged`, `tier` and `tier_reason` are as in ResultRow.
     """
 
     row: int
@@ -148,6 +163,8 @@ class WholeRow:
     cells: tuple[tuple[str, str], ...]
     verdict: dict[str, Any]
     evidence: dict[str, Any]
+    tier: Tier
+    tier_reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +273,7 @@ def read_row(files: Files, row: int) -> WholeRow | None:
         return None
     names = read_names(files.results or files.rows)
     if files.results is None:
-        fields = [*VERDICTS, "evidence"]
+        fields = [*VERDICTS, "evidence", "unwanted"]
         verdict = verdicts_of(files.segments, cells[ADDRESS_N].to_list(), fields)
     else:
         ours = [name for name in cells.columns if name not in names]
@@ -273,6 +290,8 @@ def read_row(files: Files, row: int) -> WholeRow | None:
         cells=tuple(zip(names.values(), texts, strict=True)),
         verdict=with_repair({name: values[name] for name in VERDICTS}, judged if repaired else ""),
         evidence=json.loads(values.get("evidence") or "{}"),
+        tier=tier_of(values, files.policy),
+        tier_reason=reason_of(values, files.policy),
     )
 
 
@@ -290,7 +309,7 @@ def _members(files: Files, wanted: RowFilter) -> pl.Series | None:
     """Say for each address number whether it may match; None when the address number decides nothing."""
     masks = []
     if files.so_far is not None:
-        masks.append(files.so_far.with_verdict(wanted.statuses, wanted.results))
+        masks.append(files.so_far.with_verdict(wanted.statuses, wanted.results, wanted.tiers))
     if wanted.domain:
         masks.append(pl.concat([*_of_domain(files.addresses, wanted.domain)]))
     if wanted.provider:
@@ -326,7 +345,7 @@ def _mask(files: Files, wanted: RowFilter, members: pl.Series | None, start: int
         masks.append(members.gather(numbers))
     conditions = [*_of_cell(wanted, files.column)]
     if files.results is not None:
-        conditions += _of_verdict(wanted)
+        conditions += _of_verdict(wanted, files.policy)
     if conditions:
         masks.append(_window(files.results or files.rows, start, pl.all_horizontal(conditions)))
     first, *others = masks
@@ -334,7 +353,7 @@ def _mask(files: Files, wanted: RowFilter, members: pl.Series | None, start: int
 
 
 def _window(path: Path, start: int, expression: pl.Expr) -> pl.Series:
-    scan = pl.scan_parquet(path, glob=False).slice(start, _WINDOW)
+    scan = with_unwanted(pl.scan_parquet(path, glob=False)).slice(start, _WINDOW)
     return scan.select(expression).collect().to_series()
 
 
@@ -345,11 +364,13 @@ def _of_cell(wanted: RowFilter, column: int) -> Iterator[pl.Expr]:
         yield cell.str.contains(f"(?i){begin}{re.escape(wanted.text)}")
 
 
-def _of_verdict(wanted: RowFilter) -> Iterator[pl.Expr]:
+def _of_verdict(wanted: RowFilter, policy: TierPolicy) -> Iterator[pl.Expr]:
     if wanted.statuses:
         yield pl.col(_STATUS).is_in([status.value for status in wanted.statuses])
     if wanted.results:
         yield pl.col(_RESULT).is_in(sorted(wanted.results))
+    if wanted.tiers:
+        yield tier_expression(policy, VERDICT_PREFIX).is_in(sorted(wanted.tiers))
 
 
 def _read(files: Files, numbers: list[int]) -> Iterator[ResultRow]:
@@ -357,7 +378,9 @@ def _read(files: Files, numbers: list[int]) -> Iterator[ResultRow]:
     cell = column_id(files.column)
     for row, values in _read_fields(files, numbers, [cell], _SHOWN):
         verdict = {name: values[name] for name in _SHOWN} | {"status": Status(values["status"])}
-        yield ResultRow(row=row, address=values[cell], judged=values["judged"], **verdict)
+        yield ResultRow(
+            row=row, address=values[cell], judged=values["judged"], **verdict, **_tier(values, files.policy)
+        )
 
 
 def _read_whole(files: Files, numbers: list[int], columns: dict[str, str]) -> Iterator[WholeRow]:
@@ -366,13 +389,19 @@ def _read_whole(files: Files, numbers: list[int], columns: dict[str, str]) -> It
     for row, values in _read_fields(files, numbers, dict.fromkeys((cell, *columns)), tuple(VERDICTS)):
         cells = tuple((name, values[id_]) for id_, name in columns.items())
         verdict = {name: values[name] for name in VERDICTS}
-        yield WholeRow(row, values[cell], values["judged"], cells, verdict, {})
+        tier = _tier(values, files.policy)
+        yield WholeRow(row, values[cell], values["judged"], cells, verdict, {}, **tier)
+
+
+def _tier(values: Mapping[str, Any], policy: TierPolicy) -> dict[str, Any]:
+    return {"tier": tier_of(values, policy), "tier_reason": reason_of(values, policy)}
 
 
 def _read_fields(
     files: Files, numbers: list[int], cells: Iterable[str], fields: tuple[str, ...]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read of each row these cells as text, `judged` and these fields of its verdict."""
+    """Read of each row these cells as text, `judged`, these fields of its verdict and TIER_FIELDS."""
+    fields = tuple(dict.fromkeys((*fields, *TIER_FIELDS)))
     wanted: list[str | pl.Expr] = [*cells, _judged(files), _repaired(files)]
     if files.results is None:
         frame = _cells(files.rows, numbers, [*wanted, ADDRESS_N])
@@ -399,7 +428,7 @@ def _repaired(files: Files) -> pl.Expr:
 
 
 def _cells(path: Path, numbers: list[int], columns: Sequence[str | pl.Expr]) -> pl.DataFrame:
-    scan = pl.scan_parquet(path, glob=False).select(columns)
+    scan = with_unwanted(pl.scan_parquet(path, glob=False)).select(columns)
     if not numbers:
         return scan.head(0).collect()
     near = [

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
 
 from mailsift.jobs.columns import ADDRESS_N, VERDICT_PREFIX
+from mailsift.jobs.results.tiers import with_unwanted
 from mailsift.pipeline.frames import SEGMENT
+from mailsift.pipeline.judge.tiers import TIER_FIELDS, Tier, TierPolicy, tier_expression
 from mailsift.pipeline.verdict import Status
 
 _AT_ONCE = 8  # segments read together
 _WINDOW = 65_536  # rows read together
-_READ = ("n", "status", "result", "provider")
+_READ = ("n", "provider", *TIER_FIELDS)
 
 
 class Words:
@@ -38,14 +40,19 @@ class Words:
 
 
 class SoFar:
-    """For each address its verdict ("status result") and its provider, as numbers of words.
+    """For each address its verdict ("status result tier") and its provider, as numbers of words.
+
+    Args:
+        addresses: how many there are.
+        policy: what the tiers are read by; None: the default.
 
     Attributes:
         verdict, provider: the numbers by address number, null where there is no verdict yet.
         verdicts, providers: the words.
     """
 
-    def __init__(self, addresses: int) -> None:
+    def __init__(self, addresses: int, policy: TierPolicy | None = None) -> None:
+        self.policy = policy or TierPolicy()
         self.verdicts, self.providers = Words(), Words()
         self.verdict = pl.repeat(None, addresses, dtype=pl.UInt32, eager=True)
         self.provider = pl.repeat(None, addresses, dtype=pl.UInt32, eager=True)
@@ -60,8 +67,8 @@ class SoFar:
         """Return what the results of a complete job say (jobs.finish); they do not name providers."""
         made = cls(addresses)
         numbers = pl.scan_parquet(rows, glob=False).select(pl.col(ADDRESS_N).alias("n"))
-        verdicts = pl.scan_parquet(results, glob=False).select(
-            *(pl.col(VERDICT_PREFIX + name).alias(name) for name in ("status", "result")),
+        verdicts = with_unwanted(pl.scan_parquet(results, glob=False)).select(
+            *(pl.col(VERDICT_PREFIX + name).alias(name) for name in TIER_FIELDS),
             pl.lit("").alias("provider"),
         )
         for start in range(0, height(rows), _WINDOW):
@@ -70,18 +77,24 @@ class SoFar:
         return made
 
     def _note(self, batch: pl.DataFrame) -> None:
-        verdict = batch.select(pl.concat_str("status", "result", separator=" ")).to_series()
+        verdict = batch.select(
+            pl.concat_str("status", "result", tier_expression(self.policy), separator=" ")
+        ).to_series()
         self.verdict = self.verdict.scatter(batch["n"], self.verdicts.numbers(verdict))
         provider = self.providers.numbers(batch["provider"].fill_null(""))
         self.provider = self.provider.scatter(batch["n"], provider)
 
-    def with_verdict(self, statuses: Collection[Status], results: Collection[str]) -> pl.Series:
-        """Say for each address number whether it has such a verdict; no statuses or results mean any."""
+    def with_verdict(
+        self, statuses: Collection[Status], results: Collection[str], tiers: Collection[Tier] = ()
+    ) -> pl.Series:
+        """Say for each address number whether it has such a verdict; of what is empty any will do."""
         wanted = [
             number
             for text, number in self.verdicts.items()
-            for status, _, code in [text.partition(" ")]
-            if (not statuses or status in statuses) and (not results or code in results)
+            if all(
+                not some or word in some
+                for word, some in zip(text.split(" "), (statuses, results, tiers), strict=True)
+            )
         ]
         return self.verdict.is_in(wanted).fill_null(value=False)
 
@@ -110,8 +123,13 @@ def height(path: Path) -> int:
 def _batches(segments: Sequence[Path], fields: Sequence[str]) -> Iterator[pl.DataFrame]:
     schema = {name: SEGMENT[name] for name in fields}
     for start in range(0, len(segments), _AT_ONCE):
-        some = list(segments[start : start + _AT_ONCE])
-        scan = pl.scan_parquet(
-            some, glob=False, schema=schema, missing_columns="insert", extra_columns="ignore"
-        )
-        yield scan.collect(engine="streaming")
+        yield scan_segments(segments[start : start + _AT_ONCE], schema).collect(engine="streaming")
+
+
+def scan_segments(segments: Sequence[Path], schema: Mapping[str, type[pl.DataType]]) -> pl.LazyFrame:
+    """Return these columns of segments (frames.SEGMENT); texts that older releases did not write are ""."""
+    scan = pl.scan_parquet(
+        list(segments), glob=False, schema=dict(schema), missing_columns="insert", extra_columns="ignore"
+    )
+    late = [name for name in ("provider", "unwanted") if name in schema]
+    return scan.with_columns(pl.col(late).fill_null("")) if late else scan

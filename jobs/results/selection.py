@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +12,7 @@ from mailsift.jobs.results.join import join_results
 from mailsift.jobs.results.pages import Files, RowFilter, column_of, matching_rows
 from mailsift.jobs.results.segments import SoFar
 from mailsift.jobs.views import load_options
+from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.pipeline.verdict import Status
 from mailsift.storage.database import Row
 
@@ -24,11 +25,13 @@ class Selection:
         results: the file; it lives as long as whoever gave it says.
         statuses: only rows with one of these; all, when empty.
         places: only the rows at these places, from 0; all, when None.
+        policy: what their tiers are read by.
     """
 
     results: Path
     statuses: frozenset[Status]
     places: pl.Series | None = None
+    policy: TierPolicy = field(default_factory=TierPolicy)
 
 
 def select_so_far(
@@ -44,12 +47,14 @@ def select_so_far(
         out: the file to write.
     """
     rows, addresses = files
-    join_results(rows, segments, out, evidence=load_options(row["options"]).evidence, partial=True)
+    options = load_options(row["options"])
+    join_results(rows, segments, out, evidence=options.evidence, partial=True)
     if wanted.by_status_alone:
-        return Selection(out, wanted.statuses)
-    so_far = SoFar(row["addresses"])
+        return Selection(out, wanted.statuses, policy=options.tiers)
+    so_far = SoFar(row["addresses"], options.tiers)
     so_far.take(segments)
     column = column_of(rows, row["address_column"])
     known = Files(rows, addresses, column, segments=tuple(segments), so_far=so_far)
     there = matching_rows(known, RowFilter())
-    return Selection(out, wanted.statuses, there.search_sorted(matching_rows(known, wanted)))
+    places = there.search_sorted(matching_rows(known, wanted))
+    return Selection(out, wanted.statuses, places, options.tiers)

@@ -18,6 +18,7 @@ from typing_extensions import override
 from mailsift.jobs.places.place import Place, is_place, parse_sink, parse_source
 from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.export import ExportFormat, export
+from mailsift.jobs.results.selection import Selection
 from mailsift.jobs.service import check_readable, read_pieces
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
@@ -30,8 +31,8 @@ _PIECE: Final = 1 << 20
 class ResultSink(Protocol):
     """Where results go that is no file."""
 
-    async def take(self, results: Path, account: AccountId, job: JobId) -> None:
-        """Put a results file (mailsift.jobs.results.join) there, whole or not at all."""
+    async def take(self, found: Selection, account: AccountId, job: JobId) -> None:
+        """Put results there, whole or not at all."""
         ...
 
 
@@ -42,9 +43,9 @@ class PipeSink(ResultSink):
     format: ExportFormat
 
     @override
-    async def take(self, results: Path, account: AccountId, job: JobId) -> None:
+    async def take(self, found: Selection, account: AccountId, job: JobId) -> None:
         with tempfile.TemporaryFile() as out:  # no half a list for who reads from us, when that fails
-            await asyncio.to_thread(export, results, out, format=self.format)
+            await asyncio.to_thread(export, found.results, out, format=self.format, policy=found.policy)
             out.seek(0)
             await asyncio.to_thread(shutil.copyfileobj, out, sys.stdout.buffer)
             sys.stdout.buffer.flush()
@@ -63,8 +64,10 @@ class PlaceSink(ResultSink):
     scratch: Path
 
     @override
-    async def take(self, results: Path, account: AccountId, job: JobId) -> None:
-        await self.places.write(account, self.place, results, job=job, scratch=self.scratch)
+    async def take(self, found: Selection, account: AccountId, job: JobId) -> None:
+        await self.places.write(
+            account, self.place, found.results, job=job, scratch=self.scratch, policy=found.policy
+        )
 
     @override
     def __str__(self) -> str:

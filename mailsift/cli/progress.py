@@ -162,6 +162,7 @@ def summary_of(view: JobView) -> dict[str, Any]:
         "valid": view.valid,
         "invalid": view.invalid,
         "risky": view.risky,
+        "tiers": {tier.value: rows for tier, rows in view.tiers.items()},
         "duplicates": view.duplicates,
         "seconds": round((finished - view.created_at).total_seconds(), 3),
     }

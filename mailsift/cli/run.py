@@ -31,10 +31,13 @@ from mailsift.jobs.places.place import is_place, parse_sink
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.results.breakdown import rows_by_result
 from mailsift.jobs.results.export import export, format_of
+from mailsift.jobs.results.pages import RowFilter
+from mailsift.jobs.results.selection import Selection
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError, outage_of
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.pipeline.providers import Providers
 from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.runtime.installation import LocalWorker, installation
@@ -95,6 +98,13 @@ def run(  # noqa: PLR0913 - one argument an option
             help='Then judge what is known: who says "later" is deferred; 0: no end.',
         ),
     ] = 0.0,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="JSON",
+            help="What makes a tier of a verdict: JSON, or a file of it. [default: as the account says]",
+        ),
+    ] = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as one JSON object on the last line.")
     ] = False,
@@ -122,9 +132,25 @@ def run(  # noqa: PLR0913 - one argument an option
             repair=repair,
             max_age=settings.max_age if max_age is None else max_age,
             deadline_s=deadline,
+            policy=_policy_of(policy),
         )
         for source, out in pairs:
             uvloop.run(submit_and_follow(settings, worker, source, options, out, as_json=as_json))
+
+
+def _policy_of(text: str) -> TierPolicy | None:
+    """Return the policy of an option, JSON or the name of a file of it.
+
+    Raises:
+        MailsiftError: `policy_invalid`.
+    """
+    if not text:
+        return None
+    try:
+        found = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8"))
+        return TierPolicy.parse(found)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise MailsiftError("policy_invalid", f"The policy cannot be read: {error}.") from error
 
 
 async def _found(settings: Settings, texts: list[str]) -> list[str]:
@@ -282,18 +308,18 @@ async def write(
     Raises:
         MailsiftError: `output_not_writable`, and what the service or the place says.
     """
-    async with service.results(account, job_id) as results:
+    async with service.selection(account, job_id, RowFilter()) as found:
         if isinstance(out, Path):
-            _write_file(results, out)
+            _write_file(found, out)
         else:
-            await out.take(results, account, job_id)  # noqa: ASYNC240 - no path
-        return rows_by_result(results)
+            await out.take(found, account, job_id)  # noqa: ASYNC240 - no path
+        return rows_by_result(found.results)
 
 
-def _write_file(results: Path, out: Path) -> None:
+def _write_file(found: Selection, out: Path) -> None:
     partial = out.with_name(f"{out.name}.partial")
     try:
-        export(results, partial, format=format_of(out))
+        export(found.results, partial, format=format_of(out), policy=found.policy)
         partial.replace(out)
     except Exception as error:
         if not (outage := outage_of(error)):

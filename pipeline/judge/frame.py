@@ -46,6 +46,7 @@ _EVIDENCE = (
     "smtp_code",
     "blanket",
     "sent",
+    "unwanted",
 )
 
 
@@ -58,7 +59,7 @@ def judge_frame(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> p
         evidence: also write the facts as JSON.
 
     Returns:
-        `n`, `rows`, the 13 fields, `evidence` and `provider`, in the frame's order.
+        `n`, `rows`, the 13 fields, `evidence`, `provider` and `unwanted`, in the frame's order.
     """
     distinct = frame.select(_EVIDENCE).unique()
     verdicts = pl.DataFrame(
@@ -79,12 +80,13 @@ def judge_frame(frame: pl.DataFrame, findings: Findings, *, evidence: bool) -> p
         *(_suggestion() if name == "suggestion" else pl.col(f"v_{name}").alias(name) for name in VERDICTS),
         facts.alias("evidence"),
         _provider(findings),
+        "unwanted",
     )
 
 
 def _evidence(mode: Mode, row: tuple[Any, ...]) -> Evidence:
     rule, role, free, disposable, suggested, unknown_suffix, look_alike, *probed = row
-    state, unverifiable, edge, catch_all, answer, code, blanket, sent = probed
+    state, unverifiable, edge, catch_all, answer, code, blanket, sent, unwanted = probed
     return Evidence(
         mode=mode,
         syntax_rule=rule,
@@ -102,6 +104,7 @@ def _evidence(mode: Mode, row: tuple[Any, ...]) -> Evidence:
         smtp_code=code,
         blanket=blanket,
         sent=sent,
+        unwanted=unwanted,
     )
 
 
@@ -143,6 +146,7 @@ def _one_as_json(address: str, domain: str, row: list[Any], findings: Findings) 
         "suggested_domain": evidence.suggested_domain,
         "unknown_suffix": evidence.unknown_suffix,
         "look_alike": evidence.look_alike,
+        "unwanted": evidence.unwanted,
         "domain": _as_dict(findings.domains.get(domain)),
         "catch_all": _as_dict(findings.catch_alls.get(domain)),
         "mailbox": _as_dict(findings.mailboxes.get(address)),

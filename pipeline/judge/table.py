@@ -107,6 +107,10 @@ def _was_delivered(evidence: Evidence, _: VerdictPolicy) -> bool:
     return evidence.sent and evidence.answer is Answer.ACCEPTED
 
 
+def _is_left_alone(evidence: Evidence, _: VerdictPolicy) -> bool:
+    return bool(evidence.unwanted) and evidence.answer is Answer.NOT_ASKED
+
+
 def _about_this_mailbox(answer: Answer) -> Condition:
     """Hold when the answer is not given to everybody, by a provider whose answers mean something."""
     return lambda evidence, _: (
@@ -193,6 +197,8 @@ ROWS = (
     _Row("doubted",               _R.DEFERRED,           _RISKY,   45, _answer_is(Answer.DOUBTED),
          "The mail server began to refuse almost everybody or contradicts itself, so it was not believed.",
          _LATER),
+    _Row("unwanted",              _R.NOT_ASKED,          _RISKY,   42, _is_left_alone,
+         "The account may not send to this address, so its mail server was not asked.", ""),
     _Row("not_asked",             _R.NOT_ASKED,          _RISKY,   42, _answer_is(Answer.NOT_ASKED),
          "There was no time to ask the mail server about the mailbox.", "Ask again with more time."),
     _Row("probe_blocked",         _R.PROBE_BLOCKED,      _RISKY,   41, _answer_is(Answer.REFUSED_US),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from mailsift.pipeline.facts import Answer, MailboxFact
@@ -15,7 +15,8 @@ STAGE: Final = "outcome"
 DAY: Final = 86_400.0
 GONE: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
 ARRIVED: Final = frozenset({OutcomeKind.DELIVERED, OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
-_UNWANTED: Final = frozenset({OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
+MOST_DAYS: Final = 730
+"""For so long outcomes are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,21 @@ class OutcomePolicy:
 
     delivered_days: float = 90.0
     bounced_days: float = 365.0
+
+    def __post_init__(self) -> None:
+        """Refuse days that are none.
+
+        Raises:
+            ValueError: less than none, or more than outcomes are kept.
+        """
+        if not all(0 <= days <= MOST_DAYS for days in (self.delivered_days, self.bounced_days)):
+            raise ValueError(f"an outcome is believed for 0 to {MOST_DAYS} days")
+
+    @classmethod
+    def read(cls, stored: Mapping[str, float]) -> OutcomePolicy:
+        """Return what was stored; what it does not say is the default."""
+        names = {field.name for field in fields(cls)}
+        return cls(**{name: float(value) for name, value in stored.items() if name in names})
 
     def seconds(self, outcome: Outcome) -> float:
         """Return for how long an outcome is believed."""
@@ -82,6 +98,14 @@ def _shown_by(outcome: Outcome) -> Answer | None:
     return said if said in GONE or said is Answer.UNCLEAR else None
 
 
-def is_unwanted(outcomes: Iterable[Outcome]) -> bool:
-    """Say whether the owner of an address wants no mail from this account: such a wish does not expire."""
-    return any(outcome.kind in _UNWANTED for outcome in outcomes)
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What an account knows of addresses from its own messages, by canonical address; of most nothing.
+
+    Attributes:
+        sent: what messages that were really sent showed about mailboxes.
+        unwanted: why it may not send there (mailsift.pipeline.judge.tiers.Unwanted).
+    """
+
+    sent: Mapping[str, MailboxFact] = field(default_factory=dict)
+    unwanted: Mapping[str, str] = field(default_factory=dict)

@@ -21,6 +21,7 @@ SMALL_BYTES: Final = 256 * 1024
 """Lists up to this size are taken in before bigger ones."""
 STEP_COST: Final = 2_000
 """What a step costs an account beside the list's size, in addresses validated; about what it takes."""
+_COUNTED: Final = ("processed", "valid", "invalid", "risky", "send", "review", "remove")
 _SHARDS: Final = 8  # of the minute that runs; commits of one job wait for each other anyway
 
 
@@ -94,11 +95,14 @@ class StepClaim:
 
 @dataclass(frozen=True, slots=True)
 class VerdictCounts:
-    """Rows by status, how many addresses they share, and about how many mailboxes a server answered."""
+    """Rows by status and by tier, their addresses, and about how many mailboxes a server answered."""
 
     valid: int = 0
     invalid: int = 0
     risky: int = 0
+    send: int = 0
+    review: int = 0
+    remove: int = 0
     addresses: int = 0
     probes: int = 0
 
@@ -111,7 +115,11 @@ class VerdictCounts:
 _INSERT = text("""
     INSERT INTO job (id, account_id, parent_id, name, state, options, source_name, source_sha256,
                      source_bytes, test, deadline_at, expires_at)
-    VALUES (:id, :account_id, :parent_id, :name, 'uploading', CAST(:options AS jsonb), :source_name,
+    VALUES (:id, :account_id, :parent_id, :name, 'uploading', CAST(:options AS jsonb) || CASE
+                WHEN CAST(:options AS jsonb)->>'policy' IS NULL THEN coalesce((
+                    SELECT jsonb_build_object('policy', a.policy->'tiers') FROM account a
+                    WHERE a.id = :account_id AND a.policy ? 'tiers'), '{}') ELSE '{}' END,
+            :source_name,
             :source_sha256, :source_bytes,
             EXISTS (SELECT FROM account a WHERE a.id = :account_id AND a.test_of IS NOT NULL),
             CASE WHEN :deadline_s > 0 THEN clock_timestamp() + make_interval(secs => :deadline_s) END,
@@ -198,7 +206,8 @@ _RELEASE_STEP = text("""
 _COUNT_CHUNK = statement("""
     WITH counted AS (
         UPDATE job SET processed = processed + :processed, valid = valid + :valid,
-            invalid = invalid + :invalid, risky = risky + :risky, chunks = chunks + :added,
+            invalid = invalid + :invalid, risky = risky + :risky, send = send + :send,
+            review = review + :review, remove = remove + :remove, chunks = chunks + :added,
             chunks_open = chunks_open - 1 + :added, warning = coalesce(nullif(:warning, ''), warning)
         WHERE id = :job_id AND state IN {worked}
         RETURNING chunks - :added AS first_free, chunks_open, account_id, options->>'mode' AS mode, test
@@ -336,7 +345,7 @@ async def redo(
     Returns:
         The number of the first of them; None when its finish is not leased under `token` (any more).
     """
-    left = {name: getattr(counts, name) for name in ("processed", "valid", "invalid", "risky")}
+    left = {name: getattr(counts, name) for name in _COUNTED}
     opened = {"chunks": job.c.chunks + added, "chunks_open": added}
     held = job.c.step_token == token
     if not await _move(connection, job_id, JobTransition.REDO, held, **left, **opened):

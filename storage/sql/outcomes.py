@@ -42,10 +42,22 @@ _COLUMNS = ", ".join(_NAMES)
 _TYPES = ("bytea", "bytea", "bytea", "text", "text", "text", "int", "text", "text", "text", "timestamptz")
 _LISTS = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in zip(_NAMES, _TYPES, strict=True))
 
+# Who complained or unsubscribed is not sent to any more. Only a new report says so: whom the account has
+# taken off the list again does not come back by one it knows.
 _ADD = text(f"""
-    INSERT INTO outcome (account_id, {_COLUMNS})
-    SELECT :account_id, new.* FROM unnest({_LISTS}) AS new
-    ON CONFLICT (account_id, report) DO NOTHING
+    WITH added AS (
+        INSERT INTO outcome (account_id, {_COLUMNS})
+        SELECT :account_id, new.* FROM unnest({_LISTS}) AS new
+        ON CONFLICT (account_id, report) DO NOTHING
+        RETURNING address, sealed, kind, origin, happened_at
+    ), unwanted AS (
+        INSERT INTO suppression AS s (account_id, address, sealed, reason, origin, since)
+        SELECT DISTINCT ON (address) :account_id, address, sealed, kind, origin, happened_at
+        FROM added WHERE kind IN ('complained', 'unsubscribed') ORDER BY address, kind, happened_at
+        ON CONFLICT (account_id, address) DO UPDATE SET reason = excluded.reason
+        WHERE s.reason NOT IN ('complained', excluded.reason)
+    )
+    SELECT count(*) FROM added
 """)  # noqa: S608 - names of our own columns
 
 # The newest of each kind and answer decides; how many there were before does not.
@@ -59,7 +71,10 @@ _ALL_OF_ADDRESSES = text(f"""
     SELECT {_COLUMNS} FROM outcome WHERE account_id = :account_id AND address = ANY(:addresses)
 """)  # noqa: S608 - names of our own columns
 
-_ANY = text("SELECT EXISTS (SELECT FROM outcome WHERE account_id = :account_id)")
+_ANY = text("""
+    SELECT EXISTS (SELECT FROM outcome WHERE account_id = :account_id)
+        OR EXISTS (SELECT FROM suppression WHERE account_id = :account_id)
+""")
 
 _OLD = text("DELETE FROM outcome WHERE happened_at < clock_timestamp() - interval '2 years'")
 
@@ -79,8 +94,7 @@ async def add(connection: Connection, account_id: UUID, rows: Sequence[OutcomeRo
     """
     columns = zip(*map(astuple, rows), strict=True)
     values = {name: list(column) for name, column in zip(_NAMES, columns, strict=True)}
-    added = await connection.execute(_ADD, {"account_id": account_id, **values})
-    return int(added.rowcount)
+    return int((await connection.execute(_ADD, {"account_id": account_id, **values})).scalar_one())
 
 
 async def of_addresses(
@@ -102,7 +116,7 @@ async def all_of_addresses(
 
 
 async def exist(connection: Connection, account_id: UUID) -> bool:
-    """Say whether the account has any."""
+    """Say whether the account has any, or addresses it may not send to."""
     return bool((await connection.execute(_ANY, {"account_id": account_id})).scalar_one())
 
 

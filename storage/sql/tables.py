@@ -52,6 +52,7 @@ account = Table(
     Column(
         "retention_s", Float, nullable=False, server_default="0"
     ),  # of its jobs that say nothing; 0 = ever
+    Column("policy", JSONB, nullable=False, server_default="{}"),  # what it wants done with verdicts
     Column("test_of", UUID, ForeignKey("account.id", ondelete="CASCADE"), unique=True),  # whose test account
 )
 
@@ -74,6 +75,9 @@ job = Table(
     Column("valid", BigInteger, nullable=False, server_default="0"),
     Column("invalid", BigInteger, nullable=False, server_default="0"),
     Column("risky", BigInteger, nullable=False, server_default="0"),
+    Column("send", BigInteger, nullable=False, server_default="0"),  # rows by tier, by the job's policy
+    Column("review", BigInteger, nullable=False, server_default="0"),
+    Column("remove", BigInteger, nullable=False, server_default="0"),
     Column("chunks", Integer, nullable=False, server_default="0"),
     Column("chunks_open", Integer, nullable=False, server_default="0"),
     Column("small", Boolean, nullable=False, server_default="false"),  # never waits behind big jobs
@@ -481,6 +485,17 @@ measurement = Table(
     Column("token", UUID),
     Column("until", _MOMENT),
     Index("measurement_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+)
+
+suppression = Table(
+    "suppression",
+    metadata,
+    Column("account_id", UUID, ForeignKey("account.id", ondelete="CASCADE"), primary_key=True),
+    Column("address", LargeBinary, primary_key=True),  # digest with the account's key
+    Column("sealed", LargeBinary, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("origin", Text, nullable=False, server_default=""),
+    Column("since", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
 )
 
 receiver = Table(

@@ -21,6 +21,8 @@ FILTERS: list[dict[str, Any]] = [
     {"status": ["valid", "invalid"], "domain": "MÜLLER.de"},
     {"result": "syntax_error"},
     {"text": "B@"},
+    {"tier": "remove"},
+    {"tier": ["send", "review"], "text": "b@"},
 ]
 
 

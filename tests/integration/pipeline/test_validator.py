@@ -11,10 +11,11 @@ import polars as pl
 import pytest
 
 from mailsift.pipeline.dns.domains import DnsConfig
-from mailsift.pipeline.facts import Known, MailboxFact, Mode, Wait, WaitReason
+from mailsift.pipeline.facts import Known, Mode, Wait, WaitReason
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS, WAITING
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
+from mailsift.pipeline.outcomes.history import Remembered
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.single import SingleOptions, SingleValidator
@@ -302,8 +303,8 @@ async def test_what_is_given_up_asks_nobody_and_is_never_invalid_but_for_its_syn
     assert set(invalid) == {"syntax_error"}
 
 
-async def _nothing_sent(_owner: str, _addresses: Sequence[str]) -> dict[str, MailboxFact]:
-    return {}
+async def _nothing_sent(_owner: str, _addresses: Sequence[str]) -> Remembered:
+    return Remembered()
 
 
 async def test_at_the_deadline_of_a_single_validation_the_facts_that_are_there_decide() -> None:
@@ -315,7 +316,7 @@ async def test_at_the_deadline_of_a_single_validation_the_facts_that_are_there_d
             open_validator=lambda: seen.validator,
             count=lambda _status, _result: None,
             used=lambda _options, _rows, _addresses, _probes: None,
-            sent=_nothing_sent,
+            remembered=_nothing_sent,
         )
         options = SingleOptions(Mode.DEEP, deadline=0.6, owner="")
         routed = await single.validate("ann@a.test", options)

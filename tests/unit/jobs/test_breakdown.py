@@ -94,7 +94,9 @@ def test_results_alone_say_all_but_the_providers(tmp_path: Path) -> None:
     numbers = [1, 0, 1, 3, 4, 2]
     rows, results = tmp_path / "rows.parquet", tmp_path / "results.parquet"
     pl.DataFrame({ADDRESS_N: pl.Series(numbers, dtype=pl.UInt32)}).write_parquet(rows)
-    blank = {f"mailsift_{name}": [None] * len(numbers) for name in VERDICTS}
+    blank = {
+        f"mailsift_{name}": pl.Series([None] * len(numbers), dtype=kind) for name, kind in VERDICTS.items()
+    }
     said = {
         "mailsift_status": [LIST[n][2] for n in numbers],
         "mailsift_result": [LIST[n][3] for n in numbers],

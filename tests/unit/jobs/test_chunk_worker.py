@@ -23,6 +23,7 @@ from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.frames import WAITING
+from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.storage.sql.chunks import ClaimedChunk
 from mailsift.storage.sql.jobs import VerdictCounts
 
@@ -78,13 +79,18 @@ def test_a_slice_that_is_not_what_was_written_is_damage(tmp_path: Path) -> None:
         assert caught.value.code == "blob_damaged"
 
 
-def test_rows_are_counted_by_status_and_addresses_all_together() -> None:
+def test_rows_are_counted_by_status_and_tier_and_addresses_all_together() -> None:
+    shown = {"unwanted": ["", "", "complained"], "result": ["deliverable", "catch_all", "deliverable"]}
+    alike = {"is_disposable": False, "is_role_based": False, "is_free": True, "suggestion": "", "score": 70}
     finished = pl.DataFrame(
-        {"status": ["valid", "risky", "valid"], "rows": [2, 5, 1]}, schema_overrides={"rows": pl.UInt32}
-    )
-    assert counts_of(finished) == VerdictCounts(valid=3, invalid=0, risky=5, addresses=3)
-    assert counts_of(finished.clear()) == VerdictCounts()
-    assert counts_of(finished).processed == 8
+        {"status": ["valid", "risky", "valid"], "rows": [2, 5, 1], **shown},
+        schema_overrides={"rows": pl.UInt32},
+    ).with_columns(pl.lit(value).alias(name) for name, value in alike.items())
+    counts = counts_of(finished, TierPolicy())
+    assert counts == VerdictCounts(valid=3, risky=5, send=2, review=5, remove=1, addresses=3)
+    assert counts_of(finished, TierPolicy(free=Tier.REVIEW)).review == 7
+    assert counts_of(finished.clear(), TierPolicy()) == VerdictCounts()
+    assert counts.processed == 8
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import SEGMENT, VERDICTS
 
 NUMBERS = [2, 0, 1, 1, 3, 0]
+OURS = [*(f"mailsift_{name}" for name in VERDICTS), "mailsift_unwanted"]
 STATUSES = ["valid", "invalid", "risky", "valid"]
 
 
@@ -55,7 +56,7 @@ def test_every_row_gets_its_own_addresss_verdict_in_the_lists_order(tmp_path: Pa
     join_results(rows_file(tmp_path), segments, out, evidence=True)
     frame = pl.read_parquet(out)
     assert read_names(out) == {"c0": "status", "c1": "status"}
-    assert frame.columns == ["c0", "c1", *(f"mailsift_{name}" for name in VERDICTS), "mailsift_evidence"]
+    assert frame.columns == ["c0", "c1", *OURS, "mailsift_evidence"]
     assert frame["c0"].to_list() == [f"row {n}" for n in range(6)]
     assert frame["mailsift_reason"].to_list() == [f"reason {n}" for n in NUMBERS]
     assert frame["mailsift_score"].to_list() == NUMBERS
@@ -66,7 +67,7 @@ def test_every_row_gets_its_own_addresss_verdict_in_the_lists_order(tmp_path: Pa
 def test_evidence_is_left_out_unless_asked_for(tmp_path: Path) -> None:
     out = tmp_path / "results.parquet"
     join_results(rows_file(tmp_path), [segment(tmp_path, [0, 1, 2, 3])], out)
-    assert pl.read_parquet(out).columns[-1] == "mailsift_status"
+    assert pl.read_parquet(out).columns[-1] == "mailsift_unwanted"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_partial_results_hold_only_the_rows_that_have_a_verdict(tmp_path: Path) 
 def test_partial_results_may_be_empty(tmp_path: Path) -> None:
     out = tmp_path / "results.parquet"
     join_results(rows_file(tmp_path), [], out, partial=True)
-    assert pl.read_parquet(out).shape == (0, 2 + len(VERDICTS))
+    assert pl.read_parquet(out).shape == (0, 2 + len(OURS))
 
 
 def test_two_verdicts_for_one_address_are_refused_in_partial_results_too(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def test_the_summary_has_the_seconds_from_submission_to_end() -> None:
         "valid": 400,
         "invalid": 60,
         "risky": 40,
+        "tiers": {"send": 390, "review": 40, "remove": 70},
         "duplicates": 100,
         "seconds": 12.346,
     }

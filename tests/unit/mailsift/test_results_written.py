@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 
 from mailsift.cli import run
+from mailsift.jobs.results.selection import Selection
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.states import JobState
 
@@ -20,8 +21,8 @@ class Complete:
     """The service of a job that is complete."""
 
     @asynccontextmanager
-    async def results(self, *_: object) -> AsyncIterator[Path]:
-        yield Path("results.parquet")
+    async def selection(self, *_: object) -> AsyncIterator[Selection]:
+        yield Selection(Path("results.parquet"), frozenset())
 
 
 def names(folder: Path) -> list[str]:

@@ -41,6 +41,8 @@ def _every_evidence() -> Iterator[Evidence]:
                 answer=answer,
                 blanket=blanket,
             )
+    for answer in Answer:
+        yield replace(_DEEP, answer=answer, unwanted="suppressed")
     for answer, catch_all in product(Answer, Known):
         yield replace(_DEEP, answer=answer, catch_all=catch_all, edge=True)
     for mode, domain, catch_all, answer in product(Mode, DomainState, Known, Answer):

@@ -10,7 +10,7 @@ import pytest
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.outcomes.history import DAY, OutcomePolicy, is_unwanted, mailbox_fact
+from mailsift.pipeline.outcomes.history import DAY, OutcomePolicy, mailbox_fact
 from mailsift.pipeline.outcomes.messages import read_message
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Diagnosis, Outcome, OutcomeKind, diagnose
 from mailsift.pipeline.outcomes.senders import SenderKind, epoch, read_webhook
@@ -355,11 +355,6 @@ def _told(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> O
 def test_the_newest_outcome_that_decides_does(history: list[Outcome], shown: Answer | None) -> None:
     fact = mailbox_fact(history, OutcomePolicy(), NOW)
     assert (fact.answer if fact else None) == shown
-
-
-def test_a_wish_for_no_mail_does_not_expire() -> None:
-    assert is_unwanted([_told(_K.DELIVERED, 1), _told(_K.UNSUBSCRIBED, 900)])
-    assert not is_unwanted([_told(_K.DELIVERED, 1), _told(_K.BOUNCED, 1, _A.NOT_FOUND)])
 
 
 @pytest.mark.parametrize(

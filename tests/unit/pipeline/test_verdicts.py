@@ -42,6 +42,7 @@ COLUMNS = {
     "smtp_code": pl.UInt16,
     "blanket": pl.Boolean,
     "sent": pl.Boolean,
+    "unwanted": pl.String,
 }
 DOMAIN = DomainFact(
     "a.test", DomainState.ROUTED, (MxHost("mx.a.test", 10, ("192.0.2.1",)),), "a.test", learned_at=1.0
@@ -69,6 +70,7 @@ def frame(*rows: dict[str, Any]) -> pl.DataFrame:
         "catch_all": "no",
         "answer": "accepted",
         "smtp_code": 250,
+        "unwanted": "",
     }
     return pl.DataFrame([{"n": n, **usual, **row} for n, row in enumerate(rows)], schema=COLUMNS)
 
@@ -125,7 +127,7 @@ def test_the_evidence_is_json_with_the_facts_and_points_that_sum_to_the_score() 
     assert [told["free"] for told in (first, second, third)] == [False, True, False]
     assert set(first) == {
         *("mode", "syntax_rule", "role", "free", "disposable", "suggested_domain", "unknown_suffix"),
-        *("look_alike", "domain", "catch_all", "mailbox", "score_parts"),
+        *("look_alike", "unwanted", "domain", "catch_all", "mailbox", "score_parts"),
     }
     assert first["mode"] == "deep"
     assert first["domain"]["hosts"] == [

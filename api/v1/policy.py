@@ -1,0 +1,41 @@
+"""/v1/policy: what the account wants done with verdicts and outcomes."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from mailsift.api.http.idempotency import OnceRoute
+from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.policies import AccountPolicyBody
+from mailsift.api.http.responses import Envelope, answer
+from mailsift.api.parts import parts_of
+from mailsift.api.v1.jobs import Reader, Writer
+
+router = APIRouter(
+    prefix="/v1/policy", tags=["policy"], route_class=OnceRoute, generate_unique_id_function=operation_id
+)
+
+
+@router.get(
+    "",
+    summary="Look at the policy",
+    response_model=Envelope[AccountPolicyBody],
+    responses=error_responses(),
+)
+async def get_policy(request: Request, caller: Reader) -> JSONResponse:
+    """Look at what makes a tier of a verdict, and for how long what happened is believed."""
+    found = await parts_of(request).policies.get(caller.account_id)
+    return answer(AccountPolicyBody.model_validate(found))
+
+
+@router.put(
+    "",
+    summary="Set the policy",
+    response_model=Envelope[AccountPolicyBody],
+    responses=error_responses(),
+)
+async def put_policy(request: Request, wanted: AccountPolicyBody, caller: Writer) -> JSONResponse:
+    """Set the account's policy; jobs that begin from now on are read by its tiers."""
+    await parts_of(request).policies.put(caller.account_id, wanted.policy())
+    return answer(wanted, "The policy is set.")

@@ -1,0 +1,53 @@
+"""What an account wants done: with verdicts (tiers), and with what became of its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from uuid import UUID
+
+from mailsift.pipeline.judge.tiers import TierPolicy
+from mailsift.pipeline.outcomes.history import OutcomePolicy
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.sql import policies
+
+
+@dataclass(frozen=True, slots=True)
+class AccountPolicy:
+    """What one account wants.
+
+    Attributes:
+        tiers: what to do with an address; jobs that say nothing are read by it.
+        outcomes: how long what happened is believed.
+    """
+
+    tiers: TierPolicy = field(default_factory=TierPolicy)
+    outcomes: OutcomePolicy = field(default_factory=OutcomePolicy)
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> AccountPolicy:
+        """Return what was stored; what it does not say is the default."""
+        return cls(TierPolicy.read(stored.get("tiers", {})), OutcomePolicy.read(stored.get("outcomes", {})))
+
+
+async def policy_of(connection: Connection, account_id: UUID) -> AccountPolicy:
+    """Return an account's policy."""
+    return AccountPolicy.read(await policies.get(connection, account_id))
+
+
+class PolicyService:
+    """The policies of one installation's accounts."""
+
+    def __init__(self, *, database: Database) -> None:
+        self._database = database
+
+    async def get(self, account_id: UUID) -> AccountPolicy:
+        """Return the account's policy, the default where it has said nothing."""
+        async with self._database.begin() as connection:
+            return await policy_of(connection, account_id)
+
+    async def put(self, account_id: UUID, policy: AccountPolicy) -> None:
+        """Store the account's policy: jobs that begin from now on take its tiers."""
+        async with self._database.begin() as connection:
+            await policies.put(connection, account_id, asdict(policy))

@@ -1,0 +1,103 @@
+"""What an account wants done: its policy, a job's, the tiers they come to, and to whom nobody is to send."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from mailsift.settings import Settings
+
+if TYPE_CHECKING:
+    from tests.integration.api.conftest import Api
+
+POLICY, JOBS, OUTCOMES = "/v1/policy", "/v1/bulk/jobs", "/v1/outcomes"
+EMAILS = ["ann@example.com", "info@example.com", "bad..example", "tom@gmail.com", "eve@example.com"]
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"requests_per_minute": 1_000})
+
+
+async def completed(client: httpx.AsyncClient, **options: Any) -> dict[str, Any]:
+    made = await client.post(JOBS, json={"emails": EMAILS, "mode": "fast", **options})
+    assert made.status_code == 202, made.text
+    job = await client.get(f"{JOBS}/{made.json()['data']['job_id']}", params={"wait": 60})
+    found: dict[str, Any] = job.json()["data"]
+    assert found["status"] == "completed"
+    return found
+
+
+async def tiers_of(client: httpx.AsyncClient, job: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    answer = await client.get(f"{JOBS}/{job['job_id']}/results", params={"format": "json"})
+    return {row["email"]: (row["tier"], row["tier_reason"]) for row in answer.json()["data"]["rows"]}
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_job_is_read_by_the_accounts_policy_or_its_own(api: Api, client: httpx.AsyncClient) -> None:
+    first = await completed(client)
+    assert first["tiers"] == {"send": 4, "review": 0, "remove": 1}
+    sent = await client.put(POLICY, json={"tiers": {"role": "review", "free": "remove"}})
+    assert sent.status_code == 200, sent.text
+    assert (await client.get(POLICY)).json()["data"] == sent.json()["data"]
+    told = await client.post(
+        OUTCOMES, content=b"email,event\neve@example.com,complaint\n", headers={"content-type": "text/csv"}
+    )
+    assert told.json()["data"]["taken"] == 1
+
+    second = await completed(client)
+    assert second["tiers"] == {"send": 1, "review": 1, "remove": 3}
+    assert second["policy"] == sent.json()["data"]["tiers"]
+    assert await tiers_of(client, second) == {
+        "ann@example.com": ("send", ""),
+        "info@example.com": ("review", "role"),
+        "bad..example": ("remove", "invalid"),
+        "tom@gmail.com": ("remove", "free"),
+        "eve@example.com": ("remove", "complained"),
+    }
+    own = await completed(client, policy={"complained": "review"})
+    assert own["tiers"] == {"send": 3, "review": 1, "remove": 1}
+    again = await client.get(f"{JOBS}/{first['job_id']}")
+    assert again.json()["data"]["tiers"] == first["tiers"]  # what has begun keeps its policy
+
+    async with api.client(await api.key("bob")) as bob:
+        assert (await bob.get(POLICY)).json()["data"]["tiers"]["free"] == "send"
+        assert (await completed(bob))["tiers"] == first["tiers"]
+
+
+@pytest.mark.usefixtures("worker")
+async def test_files_and_filters_have_the_tiers(client: httpx.AsyncClient) -> None:
+    job = await completed(client, policy={"role": "remove"})
+    path = f"{JOBS}/{job['job_id']}/results"
+    rows = list(csv.DictReader(io.StringIO((await client.get(path)).text)))
+    assert [row["mailsift_tier"] for row in rows] == ["send", "remove", "remove", "send", "send"]
+    assert {row["mailsift_tier_reason"] for row in rows} == {"", "role", "invalid"}
+    gone = await client.get(path, params={"format": "jsonl", "tier": "remove", "columns": ["email", "tier"]})
+    assert [json.loads(line) for line in gone.text.splitlines()] == [
+        {"email": "info@example.com", "mailsift_tier": "remove"},
+        {"email": "bad..example", "mailsift_tier": "remove"},
+    ]
+    form = await client.post(
+        JOBS,
+        files={"file": ("l.csv", b"email\ninfo@example.com\n")},
+        data={"mode": "fast", "policy": '{"role": "remove"}'},
+    )
+    assert form.json()["data"]["policy"]["role"] == "remove"
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"tiers": {"complained": "send"}},
+        {"tiers": {"minimum_score": 101}},
+        {"tiers": {"moon": "review"}},
+        {"outcomes": {"delivered_days": -1}},
+    ],
+)
+async def test_what_no_policy_may_say_is_refused(client: httpx.AsyncClient, wanted: dict[str, Any]) -> None:
+    assert (await client.put(POLICY, json=wanted)).status_code == 422
