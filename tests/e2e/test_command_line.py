@@ -35,7 +35,8 @@ from tests.support.installation import settings_for
 from tests.support.interruptions import FEW, MANY, Story, interrupt_everything
 from tests.support.servers import Urls
 
-FIELDS = [f"mailsift_{name}" for name in VERDICTS]
+FIELDS = [f"mailsift_{name}" for name in (*VERDICTS, "tier", "tier_reason")]
+MAY_BE_BLANK = {"mailsift_suggestion", "mailsift_tier_reason"}
 COUNTS = ("valid", "invalid", "risky")
 SUMMARY = ["job_id", "status", "total_emails", "processed", *COUNTS, "duplicates", "seconds"]
 SEED, DOMAINS, ROWS = 7, 60, 300
@@ -86,7 +87,7 @@ def test_run_gives_every_row_back_in_its_place_with_the_true_verdict(finished: F
     assert [[_unmarked(row[name]) for name in HEADER] for row in finished.rows] == given[1:]
     wrong = disagreements(finished.out, finished.source.with_name("list.truth.csv"))
     assert wrong.is_empty(), wrong
-    assert all(row[name] != "" for row in finished.rows for name in FIELDS if name != "mailsift_suggestion")
+    assert all(row[name] != "" for row in finished.rows for name in FIELDS if name not in MAY_BE_BLANK)
 
 
 def test_the_last_line_of_run_is_the_summary(finished: Finished) -> None:
