@@ -88,9 +88,6 @@ class JobView:
     valid: int
     invalid: int
     risky: int
-    send: int
-    review: int
-    remove: int
     chunks: int
     chunks_open: int
     created_at: datetime
@@ -105,6 +102,9 @@ class JobView:
     expires_at: datetime | None = None
     warning: str = ""
     time_left: TimeLeft | None = None
+    send: int = 0
+    review: int = 0
+    remove: int = 0
 
     @property
     def mode(self) -> Mode:

@@ -42,9 +42,9 @@ def tiered(results: Path, policy: TierPolicy | None) -> pl.LazyFrame:
     return with_unwanted(frame).select(*columns[:place], *ours, *columns[place:])
 
 
-def count_tiers(results: Path, policy: TierPolicy) -> Mapping[Tier, int]:
+def count_tiers(results: Path, policy: TierPolicy) -> Mapping[str, int]:
     """Return how many rows of the results are to be sent to, reviewed and removed. Blocks."""
     frame = with_unwanted(pl.scan_parquet(results, glob=False))
     counted = frame.group_by(tier_expression(policy, VERDICT_PREFIX).alias("tier")).len()
     found = dict(counted.collect(engine="streaming").iter_rows())
-    return {tier: found.get(tier.value, 0) for tier in Tier}
+    return {tier.value: found.get(tier.value, 0) for tier in Tier}
