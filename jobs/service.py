@@ -23,6 +23,7 @@ from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.results.browse import Browser
 from mailsift.jobs.results.diff import Diff, compare
 from mailsift.jobs.results.pages import RowFilter
+from mailsift.jobs.results.replay import Replay, replay
 from mailsift.jobs.results.retry import rows_to_retry
 from mailsift.jobs.results.selection import Selection, select_so_far
 from mailsift.jobs.results.tiers import count_tiers
@@ -37,7 +38,7 @@ from mailsift.jobs.submissions import (
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.judge.tiers import Tier
+from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import accounts, chunks, jobs, leftovers, policies
@@ -476,6 +477,30 @@ class JobService:
         columns = (rows[0]["address_column"], rows[1]["address_column"])
         async with self.results(account_id, before) as old, self.results(account_id, after) as new:
             return await asyncio.to_thread(compare, old, new, columns, limit=limit)
+
+    async def replay(
+        self, account_id: AccountId, job_id: JobId, policy: TierPolicy, *, keep: bool = False
+    ) -> Replay:
+        """Say what another policy would make of the verdicts so far, and give it to the job if wanted.
+
+        Args:
+            account_id: whose job.
+            job_id: the job.
+            policy: the other one.
+            keep: let the job be read by it from now on; exports follow.
+
+        Raises:
+            MailsiftError: `job_not_found`, `no_results_yet`, `job_state_conflict` to keep it while it runs.
+        """
+        async with self.selection(account_id, job_id, RowFilter()) as found:
+            told = await asyncio.to_thread(replay, found.results, found.policy, policy)
+        if keep:
+            async with self._database.begin() as connection:
+                await owned(connection, account_id, job_id)
+                if not await policies.keep_for_job(connection, job_id, policy.as_json(), told.after):
+                    text = "A job that runs keeps its policy; cancel it, or wait for its end."
+                    raise MailsiftError("job_state_conflict", text)
+        return told
 
     @asynccontextmanager
     async def results(self, account_id: AccountId, job_id: JobId) -> AsyncIterator[Path]:

@@ -58,6 +58,7 @@ _RESULT_TYPES: Final = {
     "application/json": {},  # first: generators of clients know one type of an answer
     **{kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in TYPES.values()},
 }
+_KEPT: Final = "The job has this policy now."
 _QUIET_LOOKS: Final = 30  # then a comment keeps the connection alive
 
 
@@ -517,6 +518,50 @@ async def retry_job(request: Request, caller: Writer, job_id: JobId) -> JSONResp
     """Run again the rows of an ended job whose result says nothing about the mailbox, as a new job."""
     parts = parts_of(request)
     return await _respond_new(parts, caller, await parts.jobs.retry(caller.account_id, job_id))
+
+
+class ReplayRequest(BaseModel):
+    """Another policy to try."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    policy: TierPolicyBody
+    keep: bool = Field(default=False, description="let the job be read by it from now on; exports follow")
+
+
+class ReplayedResponse(ViewModel):
+    """Rows that have the same verdict and come to the same by both policies."""
+
+    status: Status
+    result: str
+    before: Tier
+    after: Tier
+    reason: str = Field(description="what decides by the other policy, empty to send")
+    rows: int
+
+
+class ReplayResponse(ViewModel):
+    """What another policy would make of a job's verdicts."""
+
+    before: TiersResponse = Field(description="by the job's policy")
+    after: TiersResponse = Field(description="by the other one")
+    moved: int = Field(description="rows with another tier")
+    rows: list[ReplayedResponse]
+
+
+@router.post(
+    "/{job_id:uuid}/replay",
+    summary="Try another policy",
+    response_model=Envelope[ReplayResponse],
+    responses=error_responses("job_not_found", "job_state_conflict", "no_results_yet"),
+)
+async def replay_job(request: Request, caller: Writer, job_id: JobId, wanted: ReplayRequest) -> JSONResponse:
+    """Say what another policy would make of the verdicts; nobody is asked, and only `keep` changes the job."""
+    jobs, policy = parts_of(request).jobs, wanted.policy.policy()
+    found = await jobs.replay(caller.account_id, job_id, policy, keep=wanted.keep)
+    return answer(
+        ReplayResponse.model_validate(found), "The job has this policy now." if wanted.keep else "OK"
+    )
 
 
 class ResultRowResponse(FullVerdict):

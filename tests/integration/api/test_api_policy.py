@@ -90,6 +90,32 @@ async def test_files_and_filters_have_the_tiers(client: httpx.AsyncClient) -> No
     assert form.json()["data"]["policy"]["role"] == "remove"
 
 
+@pytest.mark.usefixtures("worker")
+async def test_another_policy_is_tried_and_then_kept_or_not(api: Api, client: httpx.AsyncClient) -> None:
+    job = await completed(client)
+    path = f"{JOBS}/{job['job_id']}"
+    other = {"policy": {"role": "remove", "free": "review"}}
+    tried = (await client.post(f"{path}/replay", json=other)).json()["data"]
+    assert tried["before"] == job["tiers"]
+    assert (tried["after"], tried["moved"]) == ({"send": 2, "review": 1, "remove": 2}, 2)
+    assert sum(row["rows"] for row in tried["rows"]) == len(EMAILS)
+    moved = [row for row in tried["rows"] if row["before"] != row["after"]]
+    assert sorted((row["after"], row["reason"]) for row in moved) == [("remove", "role"), ("review", "free")]
+    assert (await client.get(path)).json()["data"]["tiers"] == job["tiers"]  # dropped: nothing has changed
+    before = await client.get(f"{path}/results")
+
+    async with api.client(await api.key("bob")) as bob:
+        assert (await bob.post(f"{path}/replay", json=other)).status_code == 404
+    kept = await client.post(f"{path}/replay", json=other | {"keep": True})
+    assert kept.json()["data"]["after"] == tried["after"]
+    now = (await client.get(path)).json()["data"]
+    assert (now["tiers"], now["policy"]["role"]) == (tried["after"], "remove")
+    after = await client.get(f"{path}/results", headers={"If-None-Match": before.headers["etag"]})
+    assert after.status_code == 200  # who has the results of before does not have these
+    rows = list(csv.DictReader(io.StringIO(after.text)))
+    assert [row["mailsift_tier"] for row in rows] == ["send", "remove", "remove", "review", "send"]
+
+
 @pytest.mark.parametrize(
     "wanted",
     [
