@@ -15,6 +15,7 @@ from mailsift.api.pages import (
     static,
     validate,
     webhooks,
+    what_if,
 )
 
 ROUTERS: Final = (
@@ -22,6 +23,7 @@ ROUTERS: Final = (
     sign_in.router,
     validate.router,
     lists.router,
+    what_if.router,  # before what takes any word behind a job
     jobs.router,
     results.router,
     account.router,

@@ -556,12 +556,10 @@ class ReplayResponse(ViewModel):
     responses=error_responses("job_not_found", "job_state_conflict", "no_results_yet"),
 )
 async def replay_job(request: Request, caller: Writer, job_id: JobId, wanted: ReplayRequest) -> JSONResponse:
-    """Say what another policy would make of the verdicts; nobody is asked, and only `keep` changes the job."""
+    """Say what another policy would make of the verdicts; nobody is asked, only `keep` changes the job."""
     jobs, policy = parts_of(request).jobs, wanted.policy.policy()
     found = await jobs.replay(caller.account_id, job_id, policy, keep=wanted.keep)
-    return answer(
-        ReplayResponse.model_validate(found), "The job has this policy now." if wanted.keep else "OK"
-    )
+    return answer(ReplayResponse.model_validate(found), _KEPT if wanted.keep else "OK")
 
 
 class ResultRowResponse(FullVerdict):
