@@ -607,6 +607,9 @@ class ResultsQuery(BaseModel):
     text: ShortText = Field(
         default="", description="only rows whose cell with the address has this in it; case does not matter"
     )
+    repaired: bool = Field(
+        default=False, description="only rows in whose cell's place another address was judged (`repair`)"
+    )
     columns: list[ShortText] = Field(
         default=[],
         max_length=250,
@@ -625,6 +628,7 @@ class ResultsQuery(BaseModel):
             domain=canonical_domain(self.domain),
             provider=self.provider.strip(),
             text=self.text.strip(),
+            repaired=self.repaired,
         )
 
 

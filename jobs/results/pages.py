@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,6 +82,7 @@ class RowFilter:
         provider: who runs its mail server.
         text: part of the cell with the address, upper or lower case alike.
         at_start: the cell starts with `text`.
+        repaired: only rows whose cell was none, and another address was judged in its place.
     """
 
     statuses: frozenset[Status] = frozenset()
@@ -89,6 +92,7 @@ class RowFilter:
     text: str = ""
     at_start: bool = False
     tiers: frozenset[Tier] = frozenset()
+    repaired: bool = False
 
     @property
     def by_status_alone(self) -> bool:
@@ -314,12 +318,7 @@ def _members(files: Files, wanted: RowFilter) -> pl.Series | None:
         masks.append(pl.concat([*_of_domain(files.addresses, wanted.domain)]))
     if wanted.provider:
         masks.append(_of_provider(files, wanted.provider))
-    if not masks:
-        return None
-    first, *others = masks
-    for other in others:
-        first = first & other
-    return first
+    return reduce(and_, masks) if masks else None
 
 
 def _of_domain(addresses: Path, domain: str) -> Iterator[pl.Series]:
@@ -348,8 +347,9 @@ def _mask(files: Files, wanted: RowFilter, members: pl.Series | None, start: int
         conditions += _of_verdict(wanted, files.policy)
     if conditions:
         masks.append(_window(files.results or files.rows, start, pl.all_horizontal(conditions)))
-    first, *others = masks
-    return first & others[0] if others else first
+    if wanted.repaired:
+        masks.append(_window(files.rows, start, _was_repaired(files)))
+    return reduce(and_, masks)
 
 
 def _window(path: Path, start: int, expression: pl.Expr) -> pl.Series:
@@ -423,8 +423,13 @@ def _judged(files: Files) -> pl.Expr:
 
 def _repaired(files: Files) -> pl.Expr:
     """Say which rows were repaired and do not say so yet: the joined results do."""
-    kept = files.results is None and REPAIRED in pl.read_parquet_schema(files.rows)
-    return (pl.col(REPAIRED) if kept else pl.lit(value=False)).alias(REPAIRED)
+    return (_was_repaired(files) if files.results is None else pl.lit(value=False)).alias(REPAIRED)
+
+
+def _was_repaired(files: Files) -> pl.Expr:
+    """Say which rows of a list were repaired, as long as its schema is its own."""
+    kept = REPAIRED in pl.read_parquet_schema(files.rows)
+    return pl.col(REPAIRED) if kept else pl.repeat(value=False, n=pl.len())
 
 
 def _cells(path: Path, numbers: list[int], columns: Sequence[str | pl.Expr]) -> pl.DataFrame:

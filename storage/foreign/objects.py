@@ -19,6 +19,7 @@ _RETRIES: Final[Any] = {"max_retries": 3, "retry_timeout": timedelta(seconds=30)
 _PIECE: Final = 4 << 20
 _PLAIN_HTTP: Final = "allow_http"  # beside the credentials of a store in one's own house
 _PARTS_AT_ONCE: Final = 2
+_AZURE: Final = "az://"
 
 
 async def read_object(url: str, config: Mapping[str, str]) -> AsyncIterator[bytes]:
@@ -59,7 +60,8 @@ async def matching_objects(pattern: str, config: Mapping[str, str]) -> list[str]
     with _store_errors():
         store = _store(parent, config)
         found = await obstore.list(store).collect_async()
-    below = parent.split("/", 3)[3:]  # what a listing repeats of the prefix
+    # A listing repeats the prefix below the bucket or container.
+    below = parent.split("/", 4 if parent.startswith(_AZURE) else 3)[4 if parent.startswith(_AZURE) else 3 :]
     names = (meta["path"].removeprefix("".join(below)).lstrip("/") for meta in found)
     return sorted(url for name in names if fnmatchcase(url := f"{parent}/{name}", pattern))
 
@@ -71,6 +73,9 @@ def _open(url: str, config: Mapping[str, str]) -> tuple[Any, str]:
 
 
 def _store(url: str, config: Mapping[str, str]) -> Any:
+    if url.startswith(_AZURE):  # to the library its account is no part of a URL
+        account, _, container = url.removeprefix(_AZURE).partition("/")
+        url, config = f"{_AZURE}{container}", {"account_name": account, **config}
     known: Any = {name: value for name, value in config.items() if name != _PLAIN_HTTP}
     client: Any = {_PLAIN_HTTP: True} if config.get(_PLAIN_HTTP) == "true" else None
     return from_url(url, config=known or None, client_options=client, retry_config=_RETRIES)

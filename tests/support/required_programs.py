@@ -17,6 +17,7 @@ GENERATORS = Path(os.environ.get("MAILSIFT_GENERATORS", Path.home() / ".cache/ma
 DATA_ENGINES = Path(os.environ.get("MAILSIFT_DATA_ENGINES", Path.home() / ".cache/mailsift-data-engines"))  # noqa: TID251 - no setting of the product
 MAIL_SERVERS = Path(os.environ.get("MAILSIFT_MTAS", "/opt/mailsift-mtas"))  # noqa: TID251 - no setting of the product
 OTHER_CLIENTS = Path(os.environ.get("MAILSIFT_OTHER_CLIENTS", "/opt/mailsift-other-clients"))  # noqa: TID251 - same
+STORES = Path(os.environ.get("MAILSIFT_STORES", Path.home() / ".cache/mailsift-stores"))  # noqa: TID251 - same
 _REQUIRED = os.environ.get("MAILSIFT_REQUIRE_JUDGES") == "1"  # noqa: TID251 - no setting of the product
 _LEFT_OUT = pytest.StashKey[dict[str, int]]()
 _REPORTED = "left_out"
@@ -27,6 +28,7 @@ _WHERE = {
     "name-servers": "run .ci/install-mail-servers anew, and the tests as root",
     "generators": "run .ci/install-generators (nothing lands on the system); it needs npm",
     "other-clients": "run .ci/install-other-clients (it has a folder of its own) and the tests as root",
+    "stores": "run .ci/install-stores (it has a folder of its own); it needs npm",
     "data-engines": "run .ci/install-data-engines (an environment of its own; nothing else changes)",
     "postgresql": "apt-get install postgresql-15",
     "redis-server": "apt-get install redis-server",
@@ -44,6 +46,7 @@ _FILES = {
     "other-clients": OTHER_CLIENTS / ".ready",
     "generators": GENERATORS / ".ready",
     "data-engines": DATA_ENGINES / ".ready",
+    "stores": STORES / ".ready",
     "postgresql": POSTGRES_BIN / "postgres",
 }
 _AS_ROOT = ("mail-servers", "name-servers", "other-clients")

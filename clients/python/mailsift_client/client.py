@@ -77,6 +77,7 @@ class RowFilter(TypedDict, total=False):
     provider: str
     domain: str
     text: str
+    repaired: bool
     columns: list[str]
 
 

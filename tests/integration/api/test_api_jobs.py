@@ -89,6 +89,15 @@ async def test_the_cells_of_a_list_are_repaired_on_request(client: httpx.AsyncCl
         ["Jane <jane@example.com>", "jane@example.com", "Validated as jane@example.com."],
         ["no at", "", "Correct the address."],
     ]
+    narrowed = {"repaired": True, "columns": ["email"]}
+    lines = await client.get(f"{JOBS}/{job_id}/results", params={"format": "jsonl", **narrowed})
+    assert lines.json() == {"email": "Jane <jane@example.com>"}
+    page = await client.get(f"{JOBS}/{job_id}/results", params={"format": "json", **narrowed})
+    assert [row["row"] for row in page.json()["data"]["rows"]] == [1]
+    plain = await _sent(await client.post(JOBS, json={**emails, "repair": False}))
+    await _ended(client, plain)
+    page = await client.get(f"{JOBS}/{plain}/results", params={"format": "json", **narrowed})
+    assert page.json()["data"]["matches"] == 0
     assert (await client.post(JOBS, json={**emails, "repair": "perhaps"})).status_code == 422
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -29,6 +30,7 @@ from mailsift.storage.states import JobState
 from tests.support import machines
 from tests.support.installation import ended, settings_for, until
 from tests.support.ready_jobs import Planter, engine_on, work_until_ended
+from tests.support.store_gate import store_gate
 from tests.support.workers import workers
 
 LIST = b"email,name\na@example.com,Ann\nnope,Bob\na@example.com,=1\n"
@@ -230,6 +232,33 @@ async def test_a_place_nobody_may_use_is_refused_at_once(
 async def test_a_connection_serves_its_accounts_only(service: JobService) -> None:
     with pytest.raises(MailsiftError, match="place_not_allowed"):
         await service.fetch(await service.account("bob"), f"s3://{machines.BUCKET}/lists/a.csv", "", FAST)
+
+
+def _replace(file: Path | None, old: str, new: str) -> None:
+    assert file is not None
+    file.write_text(file.read_text().replace(old, new))
+
+
+async def test_a_worker_that_dies_while_it_writes_an_object_leaves_nothing_under_its_name(
+    settings: Settings, service: JobService, web: Web, s3: str, tmp_path: Path
+) -> None:
+    count = 40_000  # so that their results are sent in parts
+    web.list = b"email\n" + b"".join(b"somebody-%d@example.com\n" % n for n in range(count))
+    account, out = await service.account("alice"), "lists/whole.csv"
+    with store_gate(s3) as gate:
+        gate.holds_a_part = True
+        _replace(settings.connections, s3, gate.url)
+        submitted = await service.fetch(account, f"{web.url}/list.csv", f"s3://{machines.BUCKET}/{out}", FAST)
+        with workers(settings, 1, tmp_path / "first.log"):
+            assert await asyncio.to_thread(gate.held.wait, 100)
+        with pytest.raises(FileNotFoundError):  # the worker is dead
+            await obstore.head_async(bucket(s3), out)
+        with workers(settings, 1, tmp_path / "second.log"):
+            view = await ended(service, account, submitted.job_id, within=100)
+    assert view.state is JobState.COMPLETED
+    found = await obstore.get_async(bucket(s3), out)
+    frame = pl.read_csv(io.BytesIO(bytes(await found.bytes_async())), columns=["email", "mailsift_result"])
+    assert frame.n_unique("email") == len(frame) == count
 
 
 async def test_workers_that_die_while_they_read_and_write_leave_one_exact_result(
