@@ -35,7 +35,12 @@ LARGE = b"email,name\n" + b"a@example.com,Ann\n" * 400_000  # more than one part
 def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     folder, port = tmp_path_factory.mktemp("azure"), free_port()
     options = ("--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence", "--silent")
-    argv = ["node", STORES / "node_modules/.bin/azurite-blob", *options, "--disableTelemetry"]
+    argv: list[str | Path] = [
+        "node",
+        STORES / "node_modules/.bin/azurite-blob",
+        *options,
+        "--disableTelemetry",
+    ]
     with daemon(argv, log=folder / "azurite.log", up=lambda: listens(port, "127.0.0.1")):
         endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"
         _make_container(endpoint, "lake")

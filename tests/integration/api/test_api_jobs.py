@@ -89,7 +89,7 @@ async def test_the_cells_of_a_list_are_repaired_on_request(client: httpx.AsyncCl
         ["Jane <jane@example.com>", "jane@example.com", "Validated as jane@example.com."],
         ["no at", "", "Correct the address."],
     ]
-    narrowed = {"repaired": True, "columns": ["email"]}
+    narrowed: dict[str, Any] = {"repaired": True, "columns": ["email"]}
     lines = await client.get(f"{JOBS}/{job_id}/results", params={"format": "jsonl", **narrowed})
     assert lines.json() == {"email": "Jane <jane@example.com>"}
     page = await client.get(f"{JOBS}/{job_id}/results", params={"format": "json", **narrowed})
