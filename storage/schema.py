@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,16 +25,21 @@ _LOCK_SECONDS = 2  # how long one try may hold up the others
 _PAUSE_SECONDS = 1.0
 
 
-def _config(url: str) -> Config:
+def alembic_config(url: str, *more: Path) -> Config:
+    """Return what Alembic goes by: our migrations, and those in more folders, as a later release has them."""
     from alembic.config import Config  # noqa: PLC0415 - Alembic is a quarter of the start of every command
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    ours = Path(__file__).parent / "migrations"
+    config.set_main_option("script_location", str(ours))
+    if more:
+        config.set_main_option("path_separator", "os")
+        config.set_main_option("version_locations", os.pathsep.join(map(str, (ours / "versions", *more))))
     config.attributes["url"] = driver_url(url)
     return config
 
 
-def migrate(url: str, *, patience: float = 600.0) -> str:
+def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> str:
     """Upgrade the database behind the URL to the newest schema; safe to call from many places at once.
 
     A database that a later release has already upgraded is left as it is: this release works with it.
@@ -42,6 +49,7 @@ def migrate(url: str, *, patience: float = 600.0) -> str:
     Args:
         url: of the database.
         patience: seconds to keep trying.
+        more: folders with migrations beside ours.
 
     Returns:
         The revision the database is at afterwards.
@@ -53,7 +61,7 @@ def migrate(url: str, *, patience: float = 600.0) -> str:
     while True:
         connection = _connected(url)
         try:
-            return _upgrade(connection, url)
+            return _upgrade(connection, alembic_config(url, *more))
         except OperationalError as error:
             if getattr(error.orig, "sqlstate", None) not in _IN_THE_WAY:
                 raise
@@ -70,19 +78,19 @@ def _connected(url: str) -> SyncConnection:
         raise unavailable() from error
 
 
-def _upgrade(connection: SyncConnection, url: str) -> str:
-    from alembic import command  # noqa: PLC0415 - see _config
+def _upgrade(connection: SyncConnection, config: Config) -> str:
+    from alembic import command  # noqa: PLC0415 - see alembic_config
 
     with connection, connection.begin():
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
         found = _revision_of(connection)
-        if serves(found):
+        newest = _newest(config)
+        if found >= newest:
             return found
         connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
-        config = _config(url)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
-    return newest_revision()
+    return newest
 
 
 def serves(found: str) -> bool:
@@ -117,6 +125,10 @@ def _revision_of(connection: SyncConnection) -> str:
 
 def newest_revision() -> str:
     """Return the revision this release expects."""
-    from alembic.script import ScriptDirectory  # noqa: PLC0415 - see _config
+    return _newest(alembic_config(""))
 
-    return ScriptDirectory.from_config(_config("")).get_current_head() or ""
+
+def _newest(config: Config) -> str:
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - see alembic_config
+
+    return ScriptDirectory.from_config(config).get_current_head() or ""

@@ -88,7 +88,7 @@ class Engine:
         started = idle_since = time.monotonic()
         while not self._closing and time.monotonic() - started < self._config.run_s:
             await self._sweep_when_due()
-            if not self._heartbeat.draining:
+            if not self.is_draining:
                 await self._maintenance.start()
             while await self._claim_one():
                 idle_since = time.monotonic()
@@ -107,6 +107,11 @@ class Engine:
         if not self._closing:
             await self._waker.wake(1)
         return not self._closing
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether an operator wants nothing more to be claimed, as of the last heartbeat."""
+        return self._heartbeat.draining
 
     def stop(self) -> None:
         """Claim nothing more; `drain` returns at its next look. A signal handler may call it."""
@@ -138,7 +143,7 @@ class Engine:
 
     async def _claim_one(self) -> bool:
         """Claim and start one piece of work."""
-        if self._closing or self._heartbeat.draining:
+        if self._closing or self.is_draining:
             return False
         watch = Stopwatch()
         claimed = await self._claimer.claim(self._held.values(), watch)
@@ -275,7 +280,7 @@ class Engine:
 
     def _set_gauges(self) -> None:
         """Show how much this process takes at a time: nothing when it is drained."""
-        if self._closing or self._heartbeat.draining:
+        if self._closing or self.is_draining:
             set_process_gauges(slots=0, triage_slots=0)
         else:
             set_process_gauges(slots=self._config.slots, triage_slots=self._config.triage_slots)
@@ -284,7 +289,7 @@ class Engine:
         if time.monotonic() - self._swept_at < self._config.sweep_s:
             return
         self._swept_at = time.monotonic()
-        if not self._heartbeat.draining:
+        if not self.is_draining:
             await self._maintenance.sweep()
         freed = await free_expired_leases(self._database)
         self._heartbeat.swept()

@@ -328,7 +328,7 @@ async def acheck_many(
 
 _shared_checkers: dict[tuple[Any, ...], Checker] = {}
 """The checkers of the functions above, by their options; they live as long as the process."""
-_said_deep = threading.Event()
+deep_was_said = threading.Event()
 
 
 def _shared(options: Options) -> Checker:
@@ -440,6 +440,6 @@ def _closed() -> MailsiftError:
 
 
 def _warn_of_deep() -> None:
-    if not _said_deep.is_set():
-        _said_deep.set()
+    if not deep_was_said.is_set():
+        deep_was_said.set()
         warnings.warn(_DEEP, DeepModeWarning, stacklevel=4)

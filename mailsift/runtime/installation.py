@@ -19,9 +19,7 @@ from mailsift.storage.schema import migrate
 from mailsift.storage.sql.workers import claiming
 
 _WARM_SECONDS = 20.0
-_YOUNG_SECONDS = 15.0
-_MOST_YOUNG_DEATHS = 4
-_LOOK_SECONDS = 2.0  # between two looks at other people's workers
+MOST_YOUNG_DEATHS = 4
 
 
 @contextmanager
@@ -60,15 +58,24 @@ class LocalWorker:
     Args:
         settings: with the addresses of the servers set.
         spare: none is started while somebody else's serves the installation.
+        young_s: seconds within which a worker has died as soon as it had started.
+        look_s: seconds between two looks at other people's workers.
+
+    Attributes:
+        environment: what it is started with.
+        process: the worker, None before its first start.
     """
 
-    def __init__(self, settings: Settings, *, spare: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, *, spare: bool = False, young_s: float = 15.0, look_s: float = 2.0
+    ) -> None:
+        self._young_s, self._look_s = young_s, look_s
         self._settings = settings
         self._spare = spare
         self._looked_at = float("-inf")
-        self._environment = {**_inherited(), **settings.environment()}
+        self.environment = {**_inherited(), **settings.environment()}
         self._log = settings.home / "worker.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._started_at = float("-inf")
         self._young_deaths = 0
 
@@ -78,12 +85,12 @@ class LocalWorker:
         Raises:
             MailsiftError: `worker_failed` when it dies again and again as soon as it has started.
         """
-        if self._process is not None:
-            if self._process.poll() is None:
+        if self.process is not None:
+            if self.process.poll() is None:
                 return
-            young = time.monotonic() - self._started_at < _YOUNG_SECONDS
+            young = time.monotonic() - self._started_at < self._young_s
             self._young_deaths = self._young_deaths + 1 if young else 0
-            if self._young_deaths == _MOST_YOUNG_DEATHS:
+            if self._young_deaths == MOST_YOUNG_DEATHS:
                 raise MailsiftError("worker_failed", f"The worker keeps dying; {self._log} says why.")
         elif self._spare and self._is_served():
             return
@@ -91,7 +98,7 @@ class LocalWorker:
 
     def _is_served(self) -> bool:
         """Say whether there is a worker, as of a few seconds ago; what died on this machine is none."""
-        if time.monotonic() - self._looked_at < _LOOK_SECONDS:
+        if time.monotonic() - self._looked_at < self._look_s:
             return True
         url = self._settings.database_url
         try:
@@ -107,9 +114,9 @@ class LocalWorker:
         self._started_at = time.monotonic()
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [sys.executable, "-m", "mailsift", "worker", "--with-parent", str(os.getpid())],
-                env=self._environment,
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -118,15 +125,15 @@ class LocalWorker:
 
     def stop(self) -> None:
         """Stop warm: what runs is finished or given back."""
-        if self._process is None:
+        if self.process is None:
             return
-        self._process.terminate()
+        self.process.terminate()
         try:
-            self._process.wait(_WARM_SECONDS)
+            self.process.wait(_WARM_SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
+            self.process.kill()
+            self.process.wait()
+        self.process = None
 
 
 def _is_alive(pid: int) -> bool:

@@ -18,7 +18,7 @@ from mailsift.pipeline.errors import MailsiftError
 _SOCKETS: Final = 4
 """Sockets to one resolver; each has a source port of its own."""
 
-_QUESTIONS_A_SOCKET: Final = 5_000
+QUESTIONS_A_SOCKET: Final = 5_000
 _SECONDS_A_SOCKET: Final = 60.0
 _RECEIVE_BUFFER: Final = 1 << 20  # octets; the usual 208 KiB drops replies when hundreds come at once
 
@@ -126,7 +126,7 @@ class UdpSocket:
 
     def is_worn(self, now: float) -> bool:
         """Tell whether its source port has been in use for long enough."""
-        return self.asked >= _QUESTIONS_A_SOCKET or now - self.born >= _SECONDS_A_SOCKET
+        return self.asked >= QUESTIONS_A_SOCKET or now - self.born >= _SECONDS_A_SOCKET
 
     def free_number(self, noise: Noise) -> bytes:
         """Return an unpredictable message id that is not in use here."""
@@ -255,10 +255,11 @@ def parse_nameservers(servers: Sequence[str]) -> list[tuple[str, int, tuple[str,
     Raises:
         MailsiftError: dns_servers_invalid.
     """
-    return [_parse(server) for server in servers or _system_servers()]
+    return [_parse(server) for server in servers or system_servers()]
 
 
-def _system_servers() -> Sequence[str]:
+def system_servers() -> Sequence[str]:
+    """Return the addresses of the resolvers that this machine is told to ask, as of now."""
     return aiodns.DNSResolver(loop=asyncio.get_running_loop()).nameservers
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from alembic.config import Config
-
 from mailsift.storage import schema
 
 REVISION = "9999"
@@ -32,15 +29,4 @@ def migrate_to_next(url: str, folder: Path, *, patience: float = 60.0) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     newest = schema.newest_revision()
     (folder / "next.py").write_text(_MIGRATION.format(revision=REVISION, newest=newest))
-    ours = schema._config
-
-    def config(url: str) -> Config:
-        found = ours(url)
-        places = (Path(found.get_main_option("script_location") or "") / "versions", folder)
-        found.set_main_option("path_separator", "os")
-        found.set_main_option("version_locations", ":".join(map(str, places)))
-        return found
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema, "_config", config)
-        return schema.migrate(url, patience=patience)
+    return schema.migrate(url, patience=patience, more=[folder])

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import polars as pl
@@ -136,15 +136,19 @@ async def work_until_ended(
 class Changed(Validator):
     """A validator of the product's own parts that a test gets in the way of."""
 
-    def __init__(self, sound: Validator) -> None:
+    def __init__(self) -> None:
+        """It gets its parts when an engine is opened with it."""
+
+    def __call__(self, sound: Validator) -> Self:
         self.__dict__.update(vars(sound))
+        return self
 
 
 class Gate(Changed):
     """Holds every frame until it is opened."""
 
-    def __init__(self, sound: Validator) -> None:
-        super().__init__(sound)
+    def __init__(self) -> None:
+        super().__init__()
         self.entered, self.opened = asyncio.Event(), asyncio.Event()
 
     @override
@@ -154,22 +158,18 @@ class Gate(Changed):
         return await super().validate(frame, request)
 
 
-async def caught(engine: Engine) -> tuple[Gate, asyncio.Task[bool]]:
+async def caught(engine: Engine, gate: Gate) -> asyncio.Task[bool]:
     """Let an engine with a gate drain; returns when the gate holds a frame."""
-    gate = engine._chunks._validator
-    assert isinstance(gate, Gate)
     draining = asyncio.create_task(engine.drain())
     await gate.entered.wait()
-    return gate, draining
+    return draining
 
 
 class Poisoned(Changed):
     """Breaks whenever one address is in the frame, or so many times."""
 
-    def __init__(
-        self, sound: Validator, *, address: str = "", times: int = 0, error: Exception | None = None
-    ) -> None:
-        super().__init__(sound)
+    def __init__(self, *, address: str = "", times: int = 0, error: Exception | None = None) -> None:
+        super().__init__()
         self._address, self.left, self._error = address, times, error or ValueError("poison")
         self.sizes: list[int] = []
 

@@ -53,7 +53,7 @@ async def test_whoever_has_no_processor_asks_nobody_twice(
         account, job = await planter.plant(given, options=JobOptions(mode=Mode.DEEP, max_age=0))
         sandbox.reset()
         patience: dict[str, object] = {"dns_s": PATIENCE, "brisk_s": PATIENCE, "budget_s": 2 * PATIENCE}
-        async with engine_on(settings, validator, work_plan=patience) as engine:
+        async with engine_on(settings, validator(), work_plan=patience) as engine:
             view = await work_until_ended(engine, service, account, job)
         asked[validator] = {"chunks": view.chunks, "rcpts": sandbox.counters()["rcpts"]}
         assert view.valid == HOSTS

@@ -52,8 +52,8 @@ async def test_work_whose_lease_was_lost_is_thrown_away(
 ) -> None:
     account, job = await planter.plant(ADDRESSES, chunk=4)
     await planter.sql("UPDATE chunk SET ready_at = 'infinity' WHERE n = 1")
-    async with engine_on(settings, Gate, heartbeat_s=60.0) as slow, engine_on(settings) as other:
-        gate, draining = await caught(slow)
+    async with engine_on(settings, gate := Gate(), heartbeat_s=60.0) as slow, engine_on(settings) as other:
+        draining = await caught(slow, gate)
         slow.stop()
         await draining  # what is in flight goes on
         await planter.sql("UPDATE chunk SET lease_until = now() - interval '1 s' WHERE state = 'leased'")
@@ -61,7 +61,7 @@ async def test_work_whose_lease_was_lost_is_thrown_away(
         view = await service.get(account, job)
         (before,) = await planter.sql("SELECT * FROM chunk WHERE n = 0")
         gate.opened.set()
-        await asyncio.gather(*slow._in_flight.values())
+        await slow.aclose(grace_s=60.0)
         assert await service.get(account, job) == view
         assert await planter.sql("SELECT * FROM chunk WHERE n = 0") == [before]
         await planter.sql("UPDATE chunk SET ready_at = now() WHERE n = 1")
@@ -74,8 +74,8 @@ async def test_a_heartbeat_stops_work_whose_lease_is_lost(
     settings: Settings, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
-    async with engine_on(settings, Gate, heartbeat_s=0.1) as engine:
-        _, draining = await caught(engine)
+    async with engine_on(settings, gate := Gate(), heartbeat_s=0.1) as engine:
+        draining = await caught(engine, gate)
         await service.cancel(account, job)
         await draining  # though nobody opens the gate
     assert (await service.get(account, job)).state is JobState.CANCELLED
@@ -85,8 +85,8 @@ async def test_heartbeats_keep_the_lease_of_work_that_takes_long(
     settings: Settings, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
-    async with engine_on(settings, Gate, **SHORT) as engine, engine_on(settings, **SHORT) as other:
-        gate, draining = await caught(engine)
+    async with engine_on(settings, gate := Gate(), **SHORT) as engine, engine_on(settings, **SHORT) as other:
+        draining = await caught(engine, gate)
         for _ in range(40):
             await other.drain()
             await asyncio.sleep(0.1)
@@ -101,7 +101,7 @@ async def test_a_chunk_whose_work_breaks_goes_back_and_is_tried_again(
     settings: Settings, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
-    async with engine_on(settings, lambda sound: Poisoned(sound, times=1)) as engine:
+    async with engine_on(settings, Poisoned(times=1)) as engine:
         await engine.drain()
         (wait,) = (await service.get(account, job)).waiting
         assert (wait.reason, wait.addresses) == ("error", 8)
@@ -117,11 +117,9 @@ async def test_a_poisonous_address_is_cornered_and_the_others_get_their_true_ver
     account, job = await planter.plant(given, options=JobOptions(mode=Mode.DEEP))
     async with engine_on(
         settings,
-        lambda sound: Poisoned(sound, address="known2@ordinary.sandbox.test"),
+        poisoned := Poisoned(address="known2@ordinary.sandbox.test"),
         work_plan={"max_attempts": 2},
     ) as engine:
-        poisoned = engine._chunks._validator
-        assert isinstance(poisoned, Poisoned)
         while (await service.get(account, job)).finished_at is None:
             await engine.drain()
             await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
@@ -137,9 +135,7 @@ async def test_a_blob_store_that_fails_is_not_the_addresses_fault(
 ) -> None:
     account, job = await planter.plant(ADDRESSES[:1])
     away = MailsiftError("blob_store_failed", "The blob store failed.", retryable=True)
-    async with engine_on(settings, lambda sound: Poisoned(sound, times=7, error=away)) as engine:
-        poisoned = engine._chunks._validator
-        assert isinstance(poisoned, Poisoned)
+    async with engine_on(settings, poisoned := Poisoned(times=7, error=away)) as engine:
         while (await service.get(account, job)).finished_at is None:
             await engine.drain()
             await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
@@ -151,8 +147,8 @@ async def test_an_engine_that_is_closed_gives_its_chunks_back_untried(
     settings: Settings, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES, chunk=4)
-    async with engine_on(settings, Gate) as engine:
-        _, draining = await caught(engine)
+    async with engine_on(settings, gate := Gate()) as engine:
+        draining = await caught(engine, gate)
         engine.stop()
         await asyncio.wait_for(draining, 5)
         await engine.aclose(grace_s=0.05)
@@ -323,9 +319,9 @@ async def test_a_finish_that_breaks_is_done_again_when_its_lease_is_over_however
     async with engine_on(settings, **SHORT) as engine:
         while finish_breaks:
             await engine.drain()
-    async with engine_on(settings, Gate, **SHORT) as engine:
+    async with engine_on(settings, gate := Gate(), **SHORT) as engine:
         await planter.plant(ADDRESSES)
-        gate, draining = await caught(engine)
+        draining = await caught(engine, gate)
 
         async def done() -> bool:
             return (await service.get(account, job)).state is JobState.COMPLETED
@@ -374,8 +370,8 @@ async def test_a_small_job_finds_a_slot_when_a_big_one_has_taken_all_others(
     settings: Settings, planter: Planter, service: JobService
 ) -> None:
     await planter.plant(ADDRESSES, chunk=1, small=False, account="big")
-    async with engine_on(settings, Gate, slots=2) as engine:
-        gate, draining = await caught(engine)
+    async with engine_on(settings, gate := Gate(), slots=2) as engine:
+        draining = await caught(engine, gate)
         account, job = await planter.plant(["a@example.com"])
 
         async def leased() -> bool:

@@ -82,7 +82,7 @@ async def test_a_chunk_that_fails_and_is_done_by_another_attempt(settings: Setti
     counts = Counted(*COUNTED)
     async with (
         open_service(settings) as service,
-        engine_on(settings, lambda sound: Poisoned(sound, times=1)) as engine,
+        engine_on(settings, Poisoned(times=1)) as engine,
     ):
         await engine.drain()
         await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() WHERE state = 'ready'")
@@ -111,8 +111,8 @@ async def test_leases_of_the_dead_and_work_that_was_stopped(settings: Settings, 
     planter = Planter(settings, tmp_path)
     await planter.plant(PEOPLE, chunk=30)
     counts = Counted(*COUNTED)
-    async with engine_on(settings, Gate, heartbeat_s=0.2, sweep_s=3_600.0) as engine:
-        _, draining = await caught(engine)
+    async with engine_on(settings, gate := Gate(), heartbeat_s=0.2, sweep_s=3_600.0) as engine:
+        draining = await caught(engine, gate)
         assert counts["worker_inflight", "survey"] == 1
         await planter.sql(  # a lease of somebody who is dead: nobody renews it
             """UPDATE chunk SET lease_token = gen_random_uuid(),
@@ -121,7 +121,7 @@ async def test_leases_of_the_dead_and_work_that_was_stopped(settings: Settings, 
         await draining  # a heartbeat finds the lease lost and stops the work
         assert counts["chunk_attempts_total", "stopped"] == 1
         assert counts["lease_expired_total", "chunk"] == 0
-    async with engine_on(settings, Gate, sweep_s=0.0) as engine:
+    async with engine_on(settings, Gate(), sweep_s=0.0) as engine:
         draining = asyncio.create_task(engine.drain())
 
         async def swept() -> bool:

@@ -66,8 +66,8 @@ async def test_what_a_worker_writes_after_its_job_was_deleted_goes_with_a_later_
     settings: Settings, planter: Planter, service: JobService, eraser: Eraser
 ) -> None:
     account, job_id = await planter.plant(ADDRESSES)
-    async with engine_on(settings, Gate) as engine:
-        gate, draining = await caught(engine)
+    async with engine_on(settings, gate := Gate()) as engine:
+        draining = await caught(engine, gate)
         await service.cancel(account, job_id)
         assert await eraser.job(job_id)
         assert files(settings) == []
@@ -133,8 +133,8 @@ async def test_a_job_that_runs_is_not_deleted_and_an_account_is_with_whatever_ru
     account, job_id = await planter.plant(ADDRESSES)
     other, kept = await planter.plant(ADDRESSES, account="other")
     assert not await eraser.job(job_id)
-    async with engine_on(settings, Gate, slots=1) as engine:
-        gate, draining = await caught(engine)
+    async with engine_on(settings, gate := Gate(), slots=1) as engine:
+        draining = await caught(engine, gate)
         await eraser.account(account)
         assert [row["id"] for row in await planter.sql("SELECT id FROM account")] == [other]
         gate.opened.set()

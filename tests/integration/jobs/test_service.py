@@ -137,8 +137,8 @@ async def test_what_is_being_worked_on_when_a_job_is_paused_is_finished(
     settings: Settings, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
-    async with engine_on(settings, Gate) as engine:
-        gate, draining = await caught(engine)
+    async with engine_on(settings, gate := Gate()) as engine:
+        draining = await caught(engine, gate)
         await service.pause(account, job)
         gate.opened.set()
         await draining

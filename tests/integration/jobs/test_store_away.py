@@ -92,7 +92,7 @@ async def test_a_job_waits_for_its_object_store_and_loses_no_attempt(
         line.cut = True
         await sound(*given)
 
-    async with open_service(settings) as service, engine_on(settings, Gate) as engine:
+    async with open_service(settings) as service, engine_on(settings, gate := Gate()) as engine:
         account = await service.account("tests")
         job = await service.submit(account, source, FAST)
 
@@ -106,7 +106,7 @@ async def test_a_job_waits_for_its_object_store_and_loses_no_attempt(
         line.cut = True
         await engine.drain()
         await waits(JobState.INTAKE)
-        gate, draining = await caught(engine)
+        draining = await caught(engine, gate)
         line.cut = True
         gate.opened.set()
         await draining

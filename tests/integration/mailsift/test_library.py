@@ -104,7 +104,7 @@ def test_deep_warns_once_and_knows_the_truth(one: mailsift.Checker, listed: Path
         for email, result in list(known.items())[:60]
         if result in {"deliverable", "mailbox_not_found"}
     }
-    checker._said_deep.clear()
+    checker.deep_was_said.clear()
     with pytest.warns(mailsift.DeepModeWarning, match="port 25"):
         found = one.check_many(list(some), mode="deep", deadline=30)
     with warnings.catch_warnings():

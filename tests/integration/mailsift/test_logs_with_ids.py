@@ -125,7 +125,7 @@ async def test_a_chunk_that_fails_tells_which_it_was(
     with our_logs():
         capsys.readouterr()
         error = ValueError(bad)
-        async with engine_on(settings, lambda sound: Poisoned(sound, address=bad, error=error)) as engine:
+        async with engine_on(settings, Poisoned(address=bad, error=error)) as engine:
             await engine.drain()
         told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     failed = [line for line in told if line["event"] == "chunk.error"]

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.runtime import installation as module
 from mailsift.runtime.installation import LocalWorker
 from mailsift.settings import Settings
 from mailsift.storage.database import Database
@@ -43,7 +42,6 @@ def settings(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch)
     script.write_text("#!/bin/sh\nexec sleep 60\n")
     script.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(script))
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
     return settings_for(tmp_path / "home", database_url=database_url, sandbox={})
 
 
@@ -55,10 +53,10 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 
 async def starts_one(settings: Settings) -> bool:
-    worker = LocalWorker(settings, spare=True)
+    worker = LocalWorker(settings, spare=True, look_s=0.0)
     worker.ensure()
     try:
-        return worker._process is not None
+        return worker.process is not None
     finally:
         worker.stop()
 

@@ -134,7 +134,7 @@ def fail_at_one_address(settings: Settings, address: str) -> None:
     error = ValueError(address)
 
     async def drain() -> None:
-        async with engine_on(settings, lambda sound: Poisoned(sound, address=address, error=error)) as engine:
+        async with engine_on(settings, Poisoned(address=address, error=error)) as engine:
             await engine.drain()
 
     with traced(settings, "worker"):

@@ -22,7 +22,7 @@ from tests.support.next_release import REVISION, migrate_to_next
 
 REVISIONS = [
     found.revision
-    for found in reversed(list(ScriptDirectory.from_config(schema._config("")).walk_revisions()))
+    for found in reversed(list(ScriptDirectory.from_config(schema.alembic_config("")).walk_revisions()))
 ]
 _COLUMNS = """
     SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
@@ -103,7 +103,7 @@ def faults(before: Catalog, after: Catalog) -> list[str]:
 
 
 def upgrade(url: str, to: str) -> None:
-    config = schema._config(url)
+    config = schema.alembic_config(url)
     engine = schema._connected(url)
     with engine, engine.begin():
         config.attributes["connection"] = engine

@@ -9,8 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.runtime import installation as module
-from mailsift.runtime.installation import LocalWorker, installation
+from mailsift.runtime.installation import MOST_YOUNG_DEATHS, LocalWorker, installation
 from mailsift.settings import Settings
 
 
@@ -36,7 +35,7 @@ def test_a_worker_gets_our_settings_and_none_of_the_environments(
 ) -> None:
     monkeypatch.setenv("MAILSIFT_BLOB_URL", "s3://elsewhere")
     monkeypatch.setenv("AWS_REGION", "eu-central-1")
-    environment = LocalWorker(settings)._environment
+    environment = LocalWorker(settings).environment
     assert environment["MAILSIFT_HOME"] == str(settings.home)
     assert environment["AWS_REGION"] == "eu-central-1"
     assert "MAILSIFT_BLOB_URL" not in environment
@@ -47,10 +46,10 @@ def test_a_worker_that_keeps_dying_is_given_up_with_where_it_says_why(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     worker = LocalWorker(settings)
-    for _ in range(module._MOST_YOUNG_DEATHS):
+    for _ in range(MOST_YOUNG_DEATHS):
         worker.ensure()
-        assert worker._process is not None
-        worker._process.wait()
+        assert worker.process is not None
+        worker.process.wait()
     with pytest.raises(MailsiftError, match=r"worker\.log says why") as failed:
         worker.ensure()
     assert failed.value.code == "worker_failed"
@@ -62,13 +61,12 @@ def test_a_worker_that_dies_now_and_then_is_replaced_for_ever(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    monkeypatch.setattr(module, "_YOUNG_SECONDS", 0.0)
-    worker, pids = LocalWorker(settings), set()
+    worker, pids = LocalWorker(settings, young_s=0.0), set()
     for _ in range(10):
         worker.ensure()
-        assert worker._process is not None
-        pids.add(worker._process.pid)
-        worker._process.wait()
+        assert worker.process is not None
+        pids.add(worker.process.pid)
+        worker.process.wait()
     assert len(pids) == 10
     worker.stop()
 
@@ -82,9 +80,9 @@ def test_a_worker_that_runs_is_left_alone_until_it_is_stopped(
     monkeypatch.setattr(sys, "executable", str(script))
     worker = LocalWorker(settings)
     worker.ensure()
-    process = worker._process
+    process = worker.process
     worker.ensure()
-    assert worker._process is process
+    assert worker.process is process
     assert process is not None
     worker.stop()
     worker.stop()

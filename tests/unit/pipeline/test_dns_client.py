@@ -253,7 +253,7 @@ async def test_a_server_that_is_no_address_is_refused_with_a_code(server: str) -
 
 
 async def test_source_ports_are_many_and_are_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nameserver, "_QUESTIONS_A_SOCKET", 5)
+    monkeypatch.setattr(nameserver, "QUESTIONS_A_SOCKET", 5)
     async with serving({}, lambda _n, _k: Says(["10 mx.x.test."])) as stub, client_of(stub.server) as client:
         for i in range(100):
             await ask(client, f"d{i}.test")
@@ -373,7 +373,7 @@ async def test_the_resolvers_of_another_network_are_noticed(monkeypatch: pytest.
     zone = {"x.test": {"MX": Says(["10 mx.x.test."])}}
     async with serving(zone) as stub:
         here = ["127.0.0.1:9"]
-        monkeypatch.setattr(nameserver, "_system_servers", lambda: here)
+        monkeypatch.setattr(nameserver, "system_servers", lambda: here)
         client = DnsClient(timeout=0.3, tries=2)
         assert (await ask(client, "x.test")).outcome is DnsOutcome.FAILED
         here[:] = [stub.server]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,6 +10,7 @@ import pytest
 
 from mailsift.container import open_engine
 from mailsift.jobs.admin.service import Operations
+from mailsift.jobs.engine.claim import Engine
 from mailsift.jobs.service import JobService
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
@@ -30,13 +30,17 @@ async def only(ops: Operations) -> Worker:
     return worker
 
 
+async def has_one_in_hand(ops: Operations) -> bool:
+    return (await only(ops)).in_hand == 1
+
+
 async def test_a_process_tells_of_itself_before_its_first_claim_and_says_goodbye(
     settings: Settings, ops: Operations, planter: Planter
 ) -> None:
     await planter.plant(ADDRESSES, chunk=8)
-    async with engine_on(settings, Gate) as engine:
-        gate, draining = await caught(engine)
-        await engine._beat()
+    async with engine_on(settings, gate := Gate(), **QUICK) as engine:
+        draining = await caught(engine, gate)
+        await until(lambda: has_one_in_hand(ops), within=10)
         worker = await only(ops)
         gate.opened.set()
         await draining
@@ -67,12 +71,12 @@ async def test_a_drained_process_claims_nothing_more_until_it_may_again(
     assert audit == [("olga", "worker.undrain", owner), ("olga", "worker.drain", owner)]
 
 
-async def is_draining(engine: Any) -> bool:
-    return bool(engine._heartbeat.draining)
+async def is_draining(engine: Engine) -> bool:
+    return engine.is_draining
 
 
-async def is_claiming(engine: Any) -> bool:
-    return not engine._heartbeat.draining
+async def is_claiming(engine: Engine) -> bool:
+    return not engine.is_draining
 
 
 async def test_who_takes_a_place_in_a_drained_pool_is_drained_from_the_start(
@@ -137,8 +141,8 @@ async def test_a_lease_that_was_taken_back_is_claimed_by_the_next_and_the_first_
     settings: Settings, ops: Operations, planter: Planter, service: JobService
 ) -> None:
     account, job = await planter.plant(ADDRESSES)
-    async with engine_on(settings, Gate, heartbeat_s=60.0) as slow, engine_on(settings) as other:
-        gate, draining = await caught(slow)
+    async with engine_on(settings, gate := Gate(), heartbeat_s=60.0) as slow, engine_on(settings) as other:
+        draining = await caught(slow, gate)
         slow.stop()
         await draining
         (lease,) = await ops.console.leases()
@@ -152,7 +156,7 @@ async def test_a_lease_that_was_taken_back_is_claimed_by_the_next_and_the_first_
         assert (row["state"], row["last_error"]) == ("ready", TAKEN_BACK)
         view = await work_until_ended(other, service, account, job)
         gate.opened.set()
-        await asyncio.gather(*slow._in_flight.values())
+        await slow.aclose(grace_s=60.0)
     assert (view.processed, view.valid) == (8, 8)
     assert await service.get(account, job) == view
     (line,) = [line for line in await ops.console.audit() if line.action == "lease.take_back"]
@@ -209,7 +213,7 @@ async def test_a_chunk_that_makes_trouble_is_shown_with_its_error_and_can_start_
     settings: Settings, ops: Operations, planter: Planter
 ) -> None:
     _, job = await planter.plant(ADDRESSES)
-    async with engine_on(settings, lambda sound: Poisoned(sound, address=ADDRESSES[0])) as engine:
+    async with engine_on(settings, Poisoned(address=ADDRESSES[0])) as engine:
         for _ in range(3):
             await planter.sql("UPDATE chunk SET ready_at = clock_timestamp()")
             await engine.drain()
