@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,7 +10,16 @@ from typing import Any, Final
 
 from mailsift.api.pages.charts import gauge
 from mailsift.api.pages.filters import date_time
-from mailsift.api.pages.words import ANSWERS, DOMAIN_STATES, MODES, result_name
+from mailsift.api.pages.words import (
+    ANSWERS,
+    DOMAIN_STATES,
+    MODES,
+    OPERATORS_DO,
+    TO_DO,
+    own_suggestion,
+    provider_name,
+    result_name,
+)
 from mailsift.pipeline.facts import Answer, Mode
 from mailsift.pipeline.judge.table import ROWS, syntax_reason
 from mailsift.pipeline.outcomes.history import STAGE
@@ -21,7 +31,7 @@ Fact = tuple[str, object]
 _POINTS: Final[Mapping[str, str]] = {
     **{row.id: row.reason for row in ROWS},
     "role": "A role address such as info@ or sales@",
-    "likely_slip": "The domain looks like a slip of a well-known one",
+    "likely_slip": "The domain looks like a typo of a well-known one",
     "look_alike": "Letters of other scripts make the address look like another one",
     "band": "Kept within the range of its status",
 }
@@ -42,9 +52,10 @@ _STAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Some facts under a heading; `quote` is what a server said, word for word."""
+    """One step: what came of it in a sentence, the facts, and what a server said, word for word."""
 
     title: str
+    said: str
     facts: tuple[Fact, ...]
     quote: str = ""
 
@@ -59,14 +70,31 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class VerdictDetail:
-    """A verdict with everything behind it, as pages show it; `chart` is SVG."""
+    """A verdict with everything behind it, as pages show it.
+
+    Attributes:
+        address: as it was typed.
+        verdict: its 13 fields.
+        result: the name of the result.
+        to_do, operators_do: what to do with the address, and what an operator can do about it, "" = nothing.
+        suggestion: the address that was probably meant, "" when none was.
+        chart: the score as SVG.
+        sections: what was found out, step by step.
+        points: the parts of the score.
+        json: all of it, to be copied.
+        seconds: how long it took, 0 when that was not measured.
+    """
 
     address: str
     verdict: dict[str, Any]
     result: str
+    to_do: str
+    operators_do: str
+    suggestion: str
     chart: str
     sections: list[Section]
     points: list[Points]
+    json: str
     seconds: float = 0.0
 
 
@@ -78,9 +106,13 @@ def verdict_detail(
         address=address,
         verdict=verdict,
         result=result_name(verdict["result"]),
+        to_do=TO_DO.get(verdict["result"], ""),
+        operators_do=OPERATORS_DO.get(verdict["result"], ""),
+        suggestion=own_suggestion(verdict["suggestion"]),
         chart=gauge(verdict["score"], Status(verdict["status"])),
         sections=sections(verdict, evidence, judged),
         points=points(evidence),
+        json=json.dumps({"address": address, **verdict, "evidence": evidence}, ensure_ascii=False, indent=2),
         seconds=seconds,
     )
 
@@ -95,17 +127,36 @@ def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: st
     """
     address: tuple[Fact, ...] = (("Judged as", judged),) if judged else ()
     if not evidence:
-        return [Section("Address", (*address, *_flags(verdict)))]
+        return [Section("Address", verdict["reason"], (*address, *_flags(verdict)))]
+    rule, domain = evidence["syntax_rule"], evidence["domain"]
     found = [
-        Section("Address", (*address, *_syntax(evidence), *_flags(verdict))),
-        Section("Domain", tuple(_domain(evidence["domain"], evidence["mode"]))),
+        Section(
+            "Address",
+            syntax_reason(rule) if rule else "The syntax is good.",
+            (*address, *_syntax(evidence), *_flags(verdict)),
+        ),
+        Section("Domain", _domain_said(domain, evidence["mode"]), tuple(_domain(domain))),
     ]
     if mailbox := evidence["mailbox"]:
-        told = _outcome if mailbox["stage"] == STAGE else _mailbox
-        found.append(Section("Mailbox", tuple(told(mailbox)), mailbox["text"]))
+        sent = mailbox["stage"] == STAGE
+        told = _outcome if sent else _mailbox
+        said = "" if sent else _mailbox_said(mailbox)
+        found.append(Section("Mailbox", said, tuple(told(mailbox)), mailbox["text"]))
     if probe := evidence["catch_all"]:
-        found.append(Section("Random probe", tuple(_probe(probe)), probe["text"]))
+        said = f"A mailbox that cannot exist was asked for, too: {_CATCH_ALL[probe['catch_all']]}."
+        found.append(Section("Random mailbox", said, tuple(_probe(probe)), probe["text"]))
     return found
+
+
+def _domain_said(fact: Mapping[str, Any] | None, mode: str) -> str:
+    if fact is None:
+        return "DNS was not asked in fast mode." if mode == Mode.FAST else "DNS was not asked."
+    return f"{fact['domain']} {DOMAIN_STATES.get(fact['state'], fact['state'])}."
+
+
+def _mailbox_said(fact: Mapping[str, Any]) -> str:
+    answer = ANSWERS.get(fact["answer"], fact["answer"])
+    return f"{fact['host']}: {answer}." if fact["host"] else f"{answer[:1].upper()}{answer[1:]}."
 
 
 def points(evidence: Mapping[str, Any]) -> list[Points]:
@@ -114,7 +165,7 @@ def points(evidence: Mapping[str, Any]) -> list[Points]:
 
 
 def _syntax(evidence: Mapping[str, Any]) -> Iterator[Fact]:
-    yield "Looked", f"{MODES[Mode(evidence['mode'])][0]} mode"
+    yield "Mode", f"{MODES[Mode(evidence['mode'])][0]}"
     rule = evidence["syntax_rule"]
     yield "Syntax", f"{syntax_reason(rule)} ({rule})" if rule else "good"
     if evidence["suggested_domain"]:
@@ -125,15 +176,14 @@ def _flags(verdict: Mapping[str, Any]) -> Iterator[Fact]:
     flags = {
         "Role address": "is_role_based",
         "Free provider": "is_free",
-        "Throw-away domain": "is_disposable",
+        "Throwaway domain": "is_disposable",
     }
     for label, name in flags.items():
         yield label, "yes" if verdict[name] else "no"
 
 
-def _domain(fact: Mapping[str, Any] | None, mode: str) -> Iterator[Fact]:
+def _domain(fact: Mapping[str, Any] | None) -> Iterator[Fact]:
     if fact is None:
-        yield "DNS", "not asked in fast mode" if mode == Mode.FAST else "not asked"
         return
     yield "Domain", fact["domain"]
     yield "DNS says", DOMAIN_STATES.get(fact["state"], fact["state"])
@@ -144,7 +194,7 @@ def _domain(fact: Mapping[str, Any] | None, mode: str) -> Iterator[Fact]:
     if fact["implicit"]:
         yield "Route", "the domain's own address, as it has no MX (RFC 5321 section 5.1)"
     if fact["provider"]:
-        yield "Mail provider", fact["provider"]
+        yield "Mail provider", provider_name(fact["provider"])
     yield from _learned(fact["learned_at"], fact["expires_at"])
 
 
@@ -166,7 +216,7 @@ def _mailbox(fact: Mapping[str, Any]) -> Iterator[Fact]:
         yield "But", "a mailbox that cannot exist got the very same refusal"
     yield from _learned(fact["asked_at"], fact["expires_at"], verb="Asked")
     if fact["cached"]:
-        yield "From memory", "an earlier probe, still fresh"
+        yield "Reused", "an earlier answer that is still fresh"
 
 
 def _outcome(fact: Mapping[str, Any]) -> Iterator[Fact]:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from jinja2 import pass_context
 from jinja2.runtime import Context
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from mailsift.jobs.admin.models import key_title
 
@@ -85,6 +85,12 @@ def size(count: float | None) -> str:
     return f"{count:.0f} {_SIZES[power]}" if power == 0 or count >= 99.95 else f"{count:.1f} {_SIZES[power]}"
 
 
+def breakable(address: str) -> Markup:
+    """Write an address so that a line may end before its @ sign, and nowhere else."""
+    local, at, domain = address.rpartition("@")
+    return Markup('{}<wbr><span class="domain">@{}</span>').format(local, domain) if at else escape(address)
+
+
 def code(text: str) -> Markup:
     """Write a sentence with `names` between backticks and *words* between stars, as documentation does."""
     parts = _MARKED.split(text)
@@ -107,6 +113,7 @@ FILTERS: Final[dict[str, Any]] = {
     "duration": duration,
     "size": size,
     "code": code,
+    "breakable": breakable,
 }
 
 

@@ -17,22 +17,28 @@ from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.evidence import verdict_detail
 from mailsift.api.pages.jobs import JobOnPage, job_on_page
 from mailsift.api.pages.page import now_of, render, see
+from mailsift.api.pages.tiers import tiers_of
 from mailsift.api.pages.visitor import Reader
-from mailsift.api.pages.words import result_choices, result_name
+from mailsift.api.pages.words import own_suggestion, provider_name, result_choices, result_name
 from mailsift.api.parts import parts_of
 from mailsift.jobs.results.diff import Diff
 from mailsift.jobs.results.export import ExportFormat
-from mailsift.jobs.results.pages import ResultsPage, RowFilter, canonical_domain
-from mailsift.jobs.views import AccountId, JobId
+from mailsift.jobs.results.pages import ResultsPage, RowFilter, SortBy, canonical_domain
+from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.verdict import Result, Status
 
 router = APIRouter(include_in_schema=False)
 
 _A_PAGE: Final = 50
+_SIZES: Final = (25, 50, 100)
+_COLUMNS: Final = 8  # of the customer's, beside the address
+_NARROWING: Final = ("status", "result", "domain", "provider", "q")
+_SORTED: Final = {"row": "Row", "email": "Address", "score": "Score", "result": "Reason"}
 _TEXT: Final = 320
 _YEAR: Final = 31_536_000
 _LAST: Final = 2**31
+_CUT: Final = 60  # characters shown of a cell in the table
 _CELL: Final = 2_000  # characters shown of a cell
 _COMPARED: Final = 200_000  # rows of a run that is compared without being asked
 _NAMED: Final = 200  # changed addresses on the page of runs
@@ -40,7 +46,10 @@ _NOT_COMPARABLE: Final = frozenset({"no_results_yet", "not_the_same_list", "job_
 
 
 class Asked(BaseModel):
-    """What the address of the page says; the page begins behind the row `after`, or with the row `row`."""
+    """What the address of the page says; the page begins behind the row `after`, or with the row `row`.
+
+    `column` names the customer's columns to be shown; with `columns` they were chosen, even if none is named.
+    """
 
     status: str = ""
     result: str = ""
@@ -48,13 +57,27 @@ class Asked(BaseModel):
     provider: str = Field(default="", max_length=_TEXT)
     q: str = Field(default="", max_length=_TEXT)
     at: str = ""
+    sort: str = ""
+    size: int = Field(default=_A_PAGE, ge=1, le=max(_SIZES))
+    columns: str = ""
+    column: list[str] = Field(default_factory=list, max_length=200)
     after: int = Field(default=-1, ge=-1, le=_LAST)
     row: str = Field(default="", max_length=12)
 
     @property
     def narrowed(self) -> bool:
         """Whether some rows are left out."""
-        return any((self.status, self.result, self.domain, self.provider, self.q))
+        return any(getattr(self, name) for name in _NARROWING)
+
+    @property
+    def order(self) -> SortBy:
+        """The order; a word that is none of ours is the list's."""
+        return SortBy(self.sort) if self.sort in set(SortBy) else SortBy.ROW
+
+    @property
+    def chosen(self) -> list[str] | None:
+        """The customer's columns that are shown, None where nobody has chosen."""
+        return self.column[:_COLUMNS] if self.columns or self.column else None
 
     def wanted(self) -> RowFilter:
         """Return which rows are meant; a word that is none of ours narrows nothing."""
@@ -67,14 +90,62 @@ class Asked(BaseModel):
             at_start=self.at == "start",
         )
 
-    def address(self, job_id: JobId, after: int | None) -> str:
-        """Return where the rows behind `after` are shown, "" for None."""
+    def address(self, job_id: JobId, after: int | None = -1, **changed: object) -> str:
+        """Return where the rows behind `after` are shown, "" for None; `changed`: what is asked otherwise."""
         if after is None:
             return ""
-        query = {name: value for name, value in self.model_dump(exclude={"after", "row"}).items() if value}
-        if after >= 0:
-            query["after"] = after
-        return f"/jobs/{job_id}/results" + (f"?{urlencode(query)}" if query else "")
+        query = {**self.query(), **changed, **({"after": str(after)} if after >= 0 else {})}
+        said = urlencode({name: value for name, value in query.items() if value}, doseq=True)
+        return f"/jobs/{job_id}/results" + (f"?{said}" if said else "")
+
+    def query(self) -> dict[str, object]:
+        """Return what the address has to say for these rows in this shape, from the start."""
+        said = self.model_dump(exclude={"after", "row"})
+        return {name: value for name, value in said.items() if value and (name, value) != ("size", _A_PAGE)}
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A filter that is set, and where the page is without it."""
+
+    words: str
+    href: str
+
+
+def chips_of(asked: Asked, job_id: JobId) -> list[Chip]:
+    """Return the filters that are set, beside the verdict, which has tabs of its own."""
+    said = {
+        "result": result_name(asked.result),
+        "domain": f"Domain: {asked.domain}",
+        "provider": f"Provider: {provider_name(asked.provider)}",
+        "q": f"{'Starts with' if asked.at == 'start' else 'Contains'}: {asked.q}",
+    }
+    return [
+        Chip(words, asked.address(job_id, **{name: ""}))
+        for name, words in said.items()
+        if getattr(asked, name)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class SortLink:
+    """A head of a column by which rows can be put in order; `state` is what aria-sort says."""
+
+    label: str
+    href: str
+    state: str
+
+
+def sort_links(asked: Asked, job_id: JobId) -> dict[str, SortLink]:
+    """Return the heads of the columns that sort; a second click turns the order round."""
+    links = {}
+    for name, label in _SORTED.items():
+        turned = SortBy.ROW if name == "row" else SortBy(f"-{name}")
+        up, down = asked.order == name, asked.order is turned and name != "row"
+        to = turned if up else SortBy(name)
+        state = "ascending" if up else "descending" if down else "none"
+        links[name] = SortLink(label, asked.address(job_id, sort="" if to is SortBy.ROW else to.value), state)
+    return links
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +172,26 @@ async def results(
         job=job_on_page(view, now_of(request)),
         page=page,
         asked=asked,
+        chips=chips_of(asked, job_id),
+        tabs=[
+            (word, label, count, asked.address(job_id, status=word))
+            for word, label, count in (("", "All", view.processed), *_tier_tabs(view))
+        ],
+        heads=sort_links(asked, job_id),
+        sizes=_SIZES,
+        most_columns=_COLUMNS,
+        cut=_CUT,
         results=result_choices(),
         result_name=result_name,
-        statuses=list(Status),
-        formats=list(ExportFormat),
+        own_suggestion=own_suggestion,
+        format=cookies.read(request, cookies.FORMAT),
         next_href=asked.address(job_id, page.next) if page else "",
         previous_href=asked.address(job_id, page.previous) if page else "",
     )
+
+
+def _tier_tabs(view: JobView) -> list[tuple[str, str, int]]:
+    return [(tier.status.value, tier.label, tier.rows) for tier in tiers_of(view)]
 
 
 class AskedFile(Asked):
@@ -149,7 +233,13 @@ async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: Asked)
     """Return the rows, None while there are none to be had."""
     try:
         return await parts_of(request).jobs.browser.page(
-            visitor.account_id, job_id, asked.wanted(), after=asked.after, limit=_A_PAGE
+            visitor.account_id,
+            job_id,
+            asked.wanted(),
+            after=asked.after,
+            limit=asked.size,
+            sort=asked.order,
+            columns=asked.chosen,
         )
     except MailsiftError as error:
         if error.code not in {"no_results_yet", "blob_not_found"}:

@@ -50,6 +50,44 @@ REASON_OF: Final[Mapping[str, str]] = {
 }
 """One sentence a result code."""
 
+TO_DO: Final[Mapping[str, str]] = {
+    Result.DELIVERABLE: "Send to it.",
+    Result.PASSED: "We found nothing wrong. Deep mode also finds out whether the mailbox exists.",
+    Result.CATCH_ALL: "Send only if you know this contact: mail to such domains may bounce later.",
+    Result.UNVERIFIABLE: "Send only if you know this contact: nobody can look this mailbox up.",
+    Result.DEFERRED: "Validate it again in a few hours.",
+    Result.NOT_ASKED: "Validate it again, and give it more time.",
+    Result.PROBE_BLOCKED: "Validate it again later. This says nothing about the mailbox.",
+    Result.UNREACHABLE: "Validate it again tomorrow. If the domain stays silent, leave it out.",
+    Result.DNS_UNAVAILABLE: "Validate it again in an hour.",
+    Result.PROBE_UNAVAILABLE: "Validate it again once mail servers can be reached from here.",
+    Result.MAILBOX_FULL: "Leave it out for now and validate it again in a week.",
+    Result.UNKNOWN_SUFFIX: "Check the ending for a typo.",
+    Result.DISPOSABLE: "Leave it out, or ask for a permanent address.",
+    Result.MAILBOX_DISABLED: "Remove it.",
+    Result.MAILBOX_NOT_FOUND: "Remove it.",
+    Result.NO_MAIL_SERVER: "Remove it, or check the domain for a typo.",
+    Result.NULL_MX: "Remove it.",
+    Result.UNROUTABLE: "Remove it, or check the domain for a typo.",
+    Result.DOMAIN_NOT_FOUND: "Remove it, or check the domain for a typo.",
+    Result.SYNTAX_ERROR: "Correct it or remove it.",
+}
+"""What to do with an address, by result."""
+
+OPERATORS_DO: Final[Mapping[str, str]] = {
+    Result.PROBE_BLOCKED: "check the reputation, reverse DNS and HELO name of the address you probe from.",
+    Result.PROBE_UNAVAILABLE: "run `mailsift doctor`, and open outbound port 25.",
+}
+"""What an operator can do about a result."""
+
+
+def own_suggestion(suggestion: str) -> str:
+    """Return what is suggested for this very address, "" for what is said of every such result."""
+    return "" if suggestion in _GENERAL else suggestion
+
+
+_GENERAL: Final = frozenset(row.suggestion for row in ROWS)
+
 ANSWERS: Final[Mapping[str, str]] = {
     Answer.NOT_ASKED: "not asked",
     Answer.ACCEPTED: "accepts the mailbox",

@@ -145,13 +145,18 @@
       const answer = await fetch(address, { headers: { Accept: "text/html" } });
       const fresh = answer.ok && parse(await answer.text()).getElementById(element.id);
       if (!fresh) { location.assign(address); return; }
-      const focused = document.activeElement?.id;
+      const before = document.activeElement, turned = before?.closest?.(".pager, .jump");
+      const focused = before?.id;
       if (push) history.pushState({ soft: element.id }, "", answer.url);
       element.replaceWith(fresh);
       start(fresh);
-      if (focused) document.getElementById(focused)?.focus();
-      const count = fresh.querySelector("header p");
-      if (count) say(count.textContent);
+      // Another page of rows is read from its top; whoever filters or sorts stays where they are.
+      if (turned) {
+        fresh.querySelector("#rows")?.focus({ preventScroll: true });
+        fresh.scrollIntoView({ block: "start" });
+      } else if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+      const said = fresh.querySelector("[data-said]");
+      if (said) say(said.textContent);
     } catch {
       location.assign(address);
     }

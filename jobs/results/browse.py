@@ -66,23 +66,26 @@ class Browser:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._taking = asyncio.Lock()
 
-    async def page(
-        self, account_id: AccountId, job_id: JobId, wanted: RowFilter, *, after: int = -1, limit: int = 50
+    async def page(  # noqa: PLR0913 - what a page can be asked for
+        self,
+        account_id: AccountId,
+        job_id: JobId,
+        wanted: RowFilter,
+        *,
+        after: int = -1,
+        limit: int = 50,
+        sort: SortBy = SortBy.ROW,
+        columns: Sequence[str] | None = (),
     ) -> ResultsPage:
-        """Return some of the rows that match, as they stand now.
-
-        Args:
-            account_id: whose job.
-            job_id: the job.
-            wanted: which rows.
-            after: those behind this row of the list; -1 for the first ones.
-            limit: at most so many.
+        """Return some of the rows that match, as they stand now (mailsift.jobs.results.pages.read_page).
 
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`.
         """
         return await self._ask(
-            account_id, job_id, lambda files: read_page(files, wanted, after=after, limit=limit)
+            account_id,
+            job_id,
+            lambda files: read_page(files, wanted, after=after, limit=limit, sort=sort, columns=columns),
         )
 
     async def whole_page(  # noqa: PLR0913 - what a page of an API can be asked for

@@ -44,6 +44,7 @@ from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.verdict import Status
 
 _WINDOW = 65_536  # rows looked through at a time: bounds the memory
+_AT_FIRST = 2  # of the customer's columns, where none was asked for
 _GAP = 4_096  # rows this near each other are read together
 _SHOWN = ("status", "result", "score", "reason", "suggestion", "smtp_code")
 _STATUS, _RESULT = f"{VERDICT_PREFIX}status", f"{VERDICT_PREFIX}result"
@@ -121,11 +122,13 @@ class ResultRow:
         address: the cell as the list has it.
         judged: the canonical address that was judged, "" for a cell that is none or where it was not kept.
         tier, tier_reason: what to do with it, and the rule that says so, "" for `send`.
+        cells: of the customer's columns that were asked for, as text.
     """
 
     row: int
     address: str
     judged: str
+    cells: tuple[str, ...]
     status: Status
     result: str
     score: int
@@ -141,10 +144,12 @@ class ResultsPage:
     """Some of the rows that match.
 
     Attributes:
-        rows: in the list's order.
+        rows: in the order that was asked for.
         matches: how many rows match in all.
         first: place of the first one among the matches, from 0.
         previous, next: pass one of them as `after` for the page before or after this; None where none is.
+        names: of the customer's columns beside the address.
+        columns: those of them that the rows show.
     """
 
     rows: tuple[ResultRow, ...]
@@ -152,6 +157,8 @@ class ResultsPage:
     first: int
     previous: int | None
     next: int | None
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,20 +202,59 @@ def column_of(rows: Path, name: str) -> int:
     return list(read_names(rows).values()).index(name)
 
 
-def read_page(files: Files, wanted: RowFilter, *, after: int, limit: int) -> ResultsPage:
-    """Return the matching rows behind row number `after` (-1: from the start), at most `limit`."""
-    found = matching_rows(files, wanted)
-    first = int(found.search_sorted(after, side="right"))
+def read_page(
+    files: Files,
+    wanted: RowFilter,
+    *,
+    after: int,
+    limit: int,
+    sort: SortBy = SortBy.ROW,
+    columns: Sequence[str] | None = (),
+) -> ResultsPage:
+    """Return the matching rows behind row number `after` (-1: from the start), at most `limit`.
+
+    Args:
+        files: where everything is.
+        wanted: which rows.
+        after: a row; in an order other than the list's one that is no match is the start.
+        limit: how many.
+        sort: the order.
+        columns: names of the customer's columns, unknown ones are left out; None: the first few.
+    """
+    ids = _own_columns(files)
+    shown = [name for name in columns if name in ids] if columns is not None else list(ids)[:_AT_FIRST]
+    found = _sorted(files, matching_rows(files, wanted), sort)
+    first = _behind(found, after, sort)
     numbers = found.slice(first, limit).to_list()
-    before = found.slice(max(0, first - limit - 1), 1).to_list() if first > limit else [-1]
+    before = found.slice(max(0, first - limit - 1), 1).to_list() if first > limit else [BEGINNING]
     more = first + limit < len(found)
+    rows = {row.row: row for row in _read(files, sorted(numbers), [ids[name] for name in shown])}
     return ResultsPage(
-        rows=tuple(_read(files, numbers)),
+        rows=tuple(rows[number] for number in numbers),
         matches=len(found),
         first=first,
         previous=before[0] if first else None,
         next=numbers[-1] if more else None,
+        names=tuple(ids),
+        columns=tuple(shown),
     )
+
+
+def _own_columns(files: Files) -> dict[str, str]:
+    """Return our ids of the customer's columns beside the address, the first of equal names."""
+    ids: dict[str, str] = {}
+    for id_, name in read_names(files.rows).items():
+        if id_ != column_id(files.column):
+            ids.setdefault(name, id_)
+    return ids
+
+
+def _behind(found: pl.Series, after: int, sort: SortBy) -> int:
+    """Return the place in `found` where what is behind a row begins."""
+    if sort is SortBy.ROW:
+        return int(found.search_sorted(after, side="right"))
+    seen = found.index_of(after) if after != BEGINNING else None
+    return 0 if seen is None else seen + 1
 
 
 def read_whole_page(
@@ -373,14 +419,14 @@ def _of_verdict(wanted: RowFilter, policy: TierPolicy) -> Iterator[pl.Expr]:
         yield tier_expression(policy, VERDICT_PREFIX).is_in(sorted(wanted.tiers))
 
 
-def _read(files: Files, numbers: list[int]) -> Iterator[ResultRow]:
-    """Read rows by their numbers, which ascend."""
+def _read(files: Files, numbers: list[int], columns: Sequence[str]) -> Iterator[ResultRow]:
+    """Read rows by their numbers, which ascend, with these of the customer's columns."""
     cell = column_id(files.column)
-    for row, values in _read_fields(files, numbers, [cell], _SHOWN):
+    for row, values in _read_fields(files, numbers, [cell, *columns], _SHOWN):
         verdict = {name: values[name] for name in _SHOWN} | {"status": Status(values["status"])}
-        yield ResultRow(
-            row=row, address=values[cell], judged=values["judged"], **verdict, **_tier(values, files.policy)
-        )
+        cells = tuple(values[id_] for id_ in columns)
+        shown = {"address": values[cell], "judged": values["judged"], "cells": cells}
+        yield ResultRow(row=row, **shown, **verdict, **_tier(values, files.policy))
 
 
 def _read_whole(files: Files, numbers: list[int], columns: dict[str, str]) -> Iterator[WholeRow]:

@@ -6,6 +6,7 @@ On the sandbox, with a worker that asks its mail servers.
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,20 +113,33 @@ async def _watch(page: Page) -> None:
 async def _filter(page: Page) -> None:
     await page.get_by_role("link", name="Results", exact=True).click()
     await page.evaluate("window.here = 'since the results'")
-    told = page.locator("#results header p")
+    told = page.locator("[data-said]")
     await expect(told).to_contain_text(f"1 – 50 of {ROWS}")
+    await page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
     await page.get_by_role("link", name="Next").click()
     await expect(told).to_contain_text(f"51 – 100 of {ROWS}")
+    assert await page.evaluate("document.activeElement.id") == "rows"  # read on from the top of the table
+    await expect(page.get_by_role("link", name="Safe to send")).to_be_in_viewport()
     await page.go_back()
     await expect(told).to_contain_text(f"1 – 50 of {ROWS}")
-    await page.get_by_label("Verdict", exact=True).select_option("invalid")
+    await page.get_by_role("link", name="Score").click()
+    await expect(page.locator("[aria-sort=ascending]")).to_have_text(re.compile("Score"))
+    assert await page.evaluate("document.activeElement.id") == "sort-score"
+    await page.get_by_role("link", name="To remove").click()
+    await expect(page.locator("#tab-invalid[aria-current]")).to_be_visible()
     await page.get_by_label("Address", exact=True).fill("@")
-    await page.get_by_role("button", name="Filter").click()
+    await page.get_by_role("button", name="Search").click()
     await expect(told).to_contain_text("matching rows")
     await expect(page).to_have_url(re.compile(r"status=invalid"))
+    await expect(page.get_by_role("link", name="Contains: @")).to_be_visible()
     assert set(await page.locator(".results-table .badge").all_inner_texts()) == {"Invalid"}
     assert await page.evaluate("window.here") == "since the results"
     await page.locator(".results-table tbody a").first.click()
+    await page.get_by_text("Evidence", exact=True).click()
+    await page.get_by_role("button", name="Copy as JSON").click()
+    copied = json.loads(await page.evaluate("navigator.clipboard.readText()"))
+    assert copied["status"] == "invalid"
+    assert copied["evidence"]["mode"] == "deep"
     await expect(page.get_by_role("heading", name="How the score adds up")).to_be_visible()
     await expect(page.locator("dt", has_text=HOSTILE)).to_be_visible()
 
@@ -196,6 +210,5 @@ async def test_everything_works_without_scripts(visits: Visits) -> None:
         await plain.wait_for_timeout(200)
         await plain.reload()
     await plain.get_by_role("link", name="Results", exact=True).click()
-    await plain.get_by_label("Verdict", exact=True).select_option("invalid")
-    await plain.get_by_role("button", name="Filter").click()
-    await expect(plain.locator("#results header p")).to_contain_text("1 – 1 of 1")
+    await plain.get_by_role("link", name="To remove").click()
+    await expect(plain.locator("[data-said]")).to_contain_text("1 – 1 of 1")

@@ -57,6 +57,7 @@ async def test_a_verdict_comes_without_a_new_page_and_hostile_words_are_text(vis
     await expect(verdict.get_by_role("paragraph").get_by_text("bob@shop.example")).to_be_visible(
         timeout=WITHIN
     )
+    await verdict.get_by_text("Evidence", exact=True).click()
     await expect(
         verdict.get_by_text("10 mx.shop.example")
         .or_(verdict.get_by_text("mx.shop.example (127.0.0.1)"))

@@ -182,6 +182,20 @@ def test_a_page_may_begin_anywhere(files: Files) -> None:
     assert (beyond.rows, beyond.next, beyond.matches) == ((), None, len(expected))
 
 
+@pytest.mark.parametrize("sort", list(SortBy))
+def test_pages_in_another_order_lead_forward_and_back_with_their_columns(files: Files, sort: SortBy) -> None:
+    whole = read_page(files, RowFilter(), after=BEGINNING, limit=100, sort=sort, columns=None)
+    assert (whole.names, whole.columns) == (("<b>",), ("<b>",))
+    assert {len(row.cells) for row in whole.rows} == {1}
+    assert {row.row: row.cells for row in whole.rows}[1] == ('{"k":1}',)  # the first of equal names
+    first = read_page(files, RowFilter(), after=BEGINNING, limit=2, sort=sort, columns=["none"])
+    assert first.next is not None
+    second = read_page(files, RowFilter(), after=first.next, limit=2, sort=sort)
+    assert [row.row for page in (first, second) for row in page.rows] == [row.row for row in whole.rows[:4]]
+    assert (second.first, second.previous, first.columns) == (2, BEGINNING, ())
+    assert read_page(files, RowFilter(), after=BEGINNING, limit=2, sort=sort, columns=[]) == first
+
+
 def test_a_whole_row_has_every_cell_as_text_and_its_evidence(files: Files) -> None:
     row = read_row(files, 1)
     assert isinstance(row, WholeRow)

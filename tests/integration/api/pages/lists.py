@@ -55,4 +55,5 @@ async def done(client: httpx.AsyncClient, data: bytes = CSV, name: str = "list.c
 
 def words(page: str) -> str:
     """Return what a page says, without its markup."""
-    return " ".join(re.sub(r"<[^>]*>", " ", page).split())
+    unbroken = re.sub(r'<wbr><span class="domain">([^<]*)</span>', r"\1", page)
+    return " ".join(re.sub(r"<[^>]*>", " ", unbroken).split())

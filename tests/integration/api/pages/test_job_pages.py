@@ -70,6 +70,12 @@ async def test_a_job_is_followed_to_its_end(api: Api) -> None:
         assert told in page.replace("&#39;", "'"), told
 
 
+def addresses(pages: list[str]) -> list[str]:
+    """Return the addresses on pages of results."""
+    cells = [cell for page in pages for cell in re.findall(r'class="address">(.*?)</th>', page)]
+    return [re.sub(r"<[^>]*>", "", cell) for cell in cells]
+
+
 @pytest.mark.usefixtures("worker")
 async def test_rows_are_filtered_searched_paged_and_looked_into(api: Api) -> None:
     rows = "".join(f"{n},user{n}@{'one' if n % 2 else 'two'}.example\n" for n in range(120))
@@ -78,8 +84,7 @@ async def test_rows_are_filtered_searched_paged_and_looked_into(api: Api) -> Non
         job = await done(client, data, evidence="on")
         pages = await onward(client, f"{job}/results?domain=ONE.example")
         assert all("60 matching rows" in words(page) for page in pages)
-        seen = [cell for page in pages for cell in re.findall(r'class="address">([^<]+)<', page)]
-        assert seen == [f"user{n}@one.example" for n in range(1, 120, 2)]
+        assert addresses(pages) == [f"user{n}@one.example" for n in range(1, 120, 2)]
         back = re.search(r'rel="prev" href="([^"]+)"', pages[-1])
         assert back is not None
         assert back[1] == f"{job}/results?domain=ONE.example"
@@ -95,10 +100,18 @@ async def test_rows_are_filtered_searched_paged_and_looked_into(api: Api) -> Non
             assert count in page, query
         for query, found in (("domain=ONE.example&q=user11", 6), ("q=user11%40&at=start", 1)):
             page = (await client.get(f"{job}/results?{query}")).text
-            form = page[page.index(f'action="{job}/download"') :]
+            form = page[page.index(f'action="{job}/download"') :].partition("</form>")[0]
+            assert f"Download {found} row" in form
             wanted = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
             file = await client.get(f"{job}/download", params={**wanted, "format": "jsonl"})
             assert len(file.text.splitlines()) == found, query
+        sorted_down = await onward(client, f"{job}/results?domain=one.example&sort=-email&size=25")
+        assert addresses(sorted_down) == sorted(addresses(pages), reverse=True)
+        assert len(sorted_down) == 3
+        chosen = (await client.get(f"{job}/results?q=user7%40&columns=chosen&column=id&column=none")).text
+        assert re.findall(r'<t[hd][^>]*class="own"[^>]*>([^<]*)<', chosen) == ["id", "7"]
+        assert "Contains: user7@" in chosen
+        assert 'class="own"' not in (await client.get(f"{job}/results?columns=chosen")).text
         assert "No row matches" in (await client.get(f"{job}/results?provider=nobody")).text
         jump = await client.get(f"{job}/results?row=1,00")
         assert jump.headers["location"] == f"{job}/results?after=98"

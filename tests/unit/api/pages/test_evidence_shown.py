@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from mailsift.api.pages.evidence import Points, points, sections
+from mailsift.api.pages.words import OPERATORS_DO, TO_DO, own_suggestion
 from mailsift.pipeline.facts import (
     Answer,
     CatchAllFact,
@@ -21,7 +22,9 @@ from mailsift.pipeline.facts import (
 )
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.judge.frame import Findings, judge_frame
+from mailsift.pipeline.judge.table import ROWS
 from mailsift.pipeline.outcomes.history import STAGE
+from mailsift.pipeline.verdict import Result
 from tests.unit.pipeline.test_verdicts import frame
 
 HOSTS = (MxHost("mx.a.test", 10, ("192.0.2.1", "2001:db8::1")), MxHost("mx2.a.test", 20, ("192.0.2.2",)))
@@ -77,18 +80,24 @@ def test_every_stage_is_told_with_its_facts() -> None:
     probe = CatchAllFact("a.test", Known.NO, 550, "No such user", learned_at=1e9, expires_at=1e9 + 60)
     verdict, evidence = explained(findings(domain=routed, mailbox=accepted, catch_all=probe), role=True)
     found = facts(verdict, evidence)
-    assert list(found) == ["Address", "Domain", "Mailbox", "Random probe"]
+    assert list(found) == ["Address", "Domain", "Mailbox", "Random mailbox"]
     assert found["Address"]["Role address"] == "yes"
     assert found["Domain"]["MX 10"] == "mx.a.test (192.0.2.1, 2001:db8::1)"
     assert found["Domain"]["MX 20"] == "mx2.a.test (192.0.2.2)"
     assert "RFC 5321" in found["Domain"]["Route"]
-    assert found["Domain"]["Mail provider"] == "google"
+    assert found["Domain"]["Mail provider"] == "Google"
     assert found["Mailbox"]["Code"] == "250 2.1.5"
     assert found["Mailbox"]["Took"] == "1,234 ms"
     assert found["Mailbox"]["Asked from"] == "this machine's default address"
     assert "2001-09-09" in found["Mailbox"]["Asked"]
-    assert found["Random probe"]["A mailbox that cannot exist"].startswith("refused")
+    assert found["Random mailbox"]["A mailbox that cannot exist"].startswith("refused")
     assert [section.quote for section in sections(verdict, evidence)] == ["", "", "Ok <b>", "No such user"]
+    assert [section.said for section in sections(verdict, evidence)] == [
+        "The syntax is good.",
+        "a.test takes mail.",
+        "mx.a.test: accepts the mailbox.",
+        "A mailbox that cannot exist was asked for, too: refused: the domain tells mailboxes apart.",
+    ]
     parts = points(evidence)
     assert parts[1] == Points("A role address such as info@ or sales@", -5)
     assert sum(part.points for part in parts) == verdict["score"] == 90
@@ -126,15 +135,29 @@ def test_every_state_of_a_domain_can_be_shown(state: DomainState) -> None:
 def test_what_was_not_asked_is_said() -> None:
     verdict, evidence = explained(findings(Mode.FAST), suggested_domain="b.test", domain_state="not_asked")
     found = facts(verdict, evidence)
-    assert found["Domain"] == {"DNS": "not asked in fast mode"}
+    assert found["Domain"] == {}
+    assert [section.said for section in sections(verdict, evidence)] == [
+        "The syntax is good.",
+        "DNS was not asked in fast mode.",
+    ]
     assert found["Address"]["Probably meant"] == "b.test"
     broken, evidence = explained(findings(), rule="no_at", domain_state="not_asked")
     assert facts(broken, evidence)["Address"]["Syntax"] == "The address has no @ sign. (no_at)"
 
 
+def test_every_result_comes_with_what_to_do_and_only_operators_with_their_own() -> None:
+    assert set(TO_DO) == set(Result)
+    assert set(OPERATORS_DO) < set(Result)
+    said = " ".join(TO_DO.values())
+    assert "port 25" not in said
+    assert "doctor" not in said
+    assert {own_suggestion(row.suggestion) for row in ROWS} == {""}
+    assert own_suggestion("Did you mean ann@gmail.com?") == "Did you mean ann@gmail.com?"
+
+
 def test_without_evidence_the_verdict_speaks_alone() -> None:
     verdict, _ = explained(findings(), free=True)
     assert facts(verdict, {}) == {
-        "Address": {"Role address": "no", "Free provider": "yes", "Throw-away domain": "no"}
+        "Address": {"Role address": "no", "Free provider": "yes", "Throwaway domain": "no"}
     }
     assert points({}) == []

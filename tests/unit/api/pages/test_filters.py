@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from jinja2 import Environment
 
-from mailsift.api.pages.filters import FILTERS, date_time, duration, number, percent, size
+from mailsift.api.pages.filters import FILTERS, breakable, date_time, duration, number, percent, size
 
 NOW = datetime(2026, 11, 21, 4, 31, 5, tzinfo=UTC)
 
@@ -105,3 +105,9 @@ def test_what_stands_for_no_time_is_escaped() -> None:
     environment.filters.update(FILTERS)
     shown = environment.from_string("{{ none|ago('<never>') }}{{ none|date_time('<b>') }}").render(now=NOW)
     assert shown == "&lt;never&gt;&lt;b&gt;"
+
+
+def test_an_address_breaks_before_its_at_sign_only() -> None:
+    assert breakable("a.b@x.test") == 'a.b<wbr><span class="domain">@x.test</span>'
+    assert breakable("<b>") == "&lt;b&gt;"
+    assert breakable("<b>@<i>") == '&lt;b&gt;<wbr><span class="domain">@&lt;i&gt;</span>'
