@@ -155,8 +155,8 @@ def live_fields(job: JobOnPage) -> dict[str, Any]:
         "sentence": job.sentence,
         "lines": "\n".join(job.lines),
         "waits": "\n".join(job.waits),
-        **{tier.status.value: number(tier.rows) for tier in job.tiers},
-        **{f"{tier.status.value}_share": tier.share for tier in job.tiers},
+        **{tier.tier.value: number(tier.rows) for tier in job.tiers},
+        **{f"{tier.tier.value}_share": tier.share for tier in job.tiers},
     }
 
 

@@ -17,7 +17,7 @@ from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.evidence import verdict_detail
 from mailsift.api.pages.jobs import JobOnPage, job_on_page
 from mailsift.api.pages.page import now_of, render, see
-from mailsift.api.pages.tiers import tiers_of
+from mailsift.api.pages.tiers import COLOURS, NAMES, REASONS, tiers_of
 from mailsift.api.pages.visitor import Reader
 from mailsift.api.pages.words import own_suggestion, provider_name, result_choices, result_name
 from mailsift.api.parts import parts_of
@@ -26,6 +26,7 @@ from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.pages import ResultsPage, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.judge.tiers import Tier, tier_of
 from mailsift.pipeline.verdict import Result, Status
 
 router = APIRouter(include_in_schema=False)
@@ -33,7 +34,7 @@ router = APIRouter(include_in_schema=False)
 _A_PAGE: Final = 50
 _SIZES: Final = (25, 50, 100)
 _COLUMNS: Final = 8  # of the customer's, beside the address
-_NARROWING: Final = ("status", "result", "domain", "provider", "q")
+_NARROWING: Final = ("tier", "status", "result", "domain", "provider", "q")
 _SORTED: Final = {"row": "Row", "email": "Address", "score": "Score", "result": "Reason"}
 _TEXT: Final = 320
 _YEAR: Final = 31_536_000
@@ -51,6 +52,7 @@ class Asked(BaseModel):
     `column` names the customer's columns to be shown; with `columns` they were chosen, even if none is named.
     """
 
+    tier: str = ""
     status: str = ""
     result: str = ""
     domain: str = Field(default="", max_length=_TEXT)
@@ -82,6 +84,7 @@ class Asked(BaseModel):
     def wanted(self) -> RowFilter:
         """Return which rows are meant; a word that is none of ours narrows nothing."""
         return RowFilter(
+            tiers=frozenset({Tier(self.tier)}) if self.tier in set(Tier) else frozenset(),
             statuses=frozenset({Status(self.status)}) if self.status in set(Status) else frozenset(),
             results=frozenset({self.result}) if self.result in set(Result) else frozenset(),
             domain=canonical_domain(self.domain),
@@ -90,13 +93,16 @@ class Asked(BaseModel):
             at_start=self.at == "start",
         )
 
-    def address(self, job_id: JobId, after: int | None = -1, **changed: object) -> str:
-        """Return where the rows behind `after` are shown, "" for None; `changed`: what is asked otherwise."""
+    def address(self, job_id: JobId, after: int | None = -1) -> str:
+        """Return where the rows behind `after` are shown, "" for None."""
         if after is None:
             return ""
-        query = {**self.query(), **changed, **({"after": str(after)} if after >= 0 else {})}
-        said = urlencode({name: value for name, value in query.items() if value}, doseq=True)
+        said = urlencode({**self.query(), **({"after": after} if after >= 0 else {})}, doseq=True)
         return f"/jobs/{job_id}/results" + (f"?{said}" if said else "")
+
+    def but(self, job_id: JobId, name: str, value: str = "") -> str:
+        """Return where the same is shown, from the start, with one field asked otherwise."""
+        return self.model_copy(update={name: value}).address(job_id)
 
     def query(self) -> dict[str, object]:
         """Return what the address has to say for these rows in this shape, from the start."""
@@ -115,16 +121,13 @@ class Chip:
 def chips_of(asked: Asked, job_id: JobId) -> list[Chip]:
     """Return the filters that are set, beside the verdict, which has tabs of its own."""
     said = {
+        "status": asked.status.capitalize(),
         "result": result_name(asked.result),
         "domain": f"Domain: {asked.domain}",
         "provider": f"Provider: {provider_name(asked.provider)}",
         "q": f"{'Starts with' if asked.at == 'start' else 'Contains'}: {asked.q}",
     }
-    return [
-        Chip(words, asked.address(job_id, **{name: ""}))
-        for name, words in said.items()
-        if getattr(asked, name)
-    ]
+    return [Chip(words, asked.but(job_id, name)) for name, words in said.items() if getattr(asked, name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,7 @@ def sort_links(asked: Asked, job_id: JobId) -> dict[str, SortLink]:
         up, down = asked.order == name, asked.order is turned and name != "row"
         to = turned if up else SortBy(name)
         state = "ascending" if up else "descending" if down else "none"
-        links[name] = SortLink(label, asked.address(job_id, sort="" if to is SortBy.ROW else to.value), state)
+        links[name] = SortLink(label, asked.but(job_id, "sort", "" if to is SortBy.ROW else to.value), state)
     return links
 
 
@@ -174,10 +177,13 @@ async def results(
         asked=asked,
         chips=chips_of(asked, job_id),
         tabs=[
-            (word, label, count, asked.address(job_id, status=word))
-            for word, label, count in (("", "All", view.processed), *_tier_tabs(view))
+            (word, colour, label, count, asked.but(job_id, "tier", word))
+            for word, colour, label, count in (("", "", "All", view.processed), *_tier_tabs(view))
         ],
         heads=sort_links(asked, job_id),
+        tier_names=NAMES,
+        tier_colours=COLOURS,
+        tier_reasons=REASONS,
         sizes=_SIZES,
         most_columns=_COLUMNS,
         cut=_CUT,
@@ -190,8 +196,8 @@ async def results(
     )
 
 
-def _tier_tabs(view: JobView) -> list[tuple[str, str, int]]:
-    return [(tier.status.value, tier.label, tier.rows) for tier in tiers_of(view)]
+def _tier_tabs(view: JobView) -> list[tuple[str, str, str, int]]:
+    return [(tier.tier.value, tier.colour.value, tier.label, tier.rows) for tier in tiers_of(view)]
 
 
 class AskedFile(Asked):
@@ -226,6 +232,7 @@ async def one_row(request: Request, visitor: Reader, job_id: JobId, number: int)
         number=number,
         cells=[(name, cell[:_CELL]) for name, cell in found.cells],
         detail=verdict_detail(found.address, found.verdict, found.evidence, judged=found.judged),
+        tier=(NAMES[found.tier], COLOURS[found.tier], REASONS.get(found.tier_reason, "")),
     )
 
 
@@ -273,6 +280,21 @@ async def runs(request: Request, visitor: Reader, job_id: JobId, against: str = 
         statuses=charts.STATUS_ORDER,
         result_name=result_name,
     )
+
+
+@router.get("/jobs/{job_id:uuid}/bounces")
+async def bounces(request: Request, visitor: Reader, job_id: JobId) -> HTMLResponse:
+    """Return what would come back of the list, for a page that asks for it once."""
+    parts = parts_of(request)
+    view = await parts.jobs.get(visitor.account_id, job_id)
+
+    def is_sent(status: str, result: str, score: int) -> bool:
+        known = {"status": status, "result": result, "score": score, "suggestion": ""}
+        flags = {"is_disposable": result == Result.DISPOSABLE, "is_role_based": False, "is_free": False}
+        return tier_of({**known, **flags}, view.policy) is Tier.SEND
+
+    found = await parts.accuracy.expected_bounces(visitor.account_id, job_id, is_sent=is_sent)
+    return render(request, "job_bounces.html", bounces=found)
 
 
 @router.get("/jobs/{job_id:uuid}/changes")

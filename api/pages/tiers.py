@@ -9,14 +9,33 @@ from typing import Final
 from mailsift.api.pages.filters import number, percent
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.verdict import Status
 from mailsift.storage.states import ENDED, JobState
 
 _TIERS: Final = (
-    (Status.VALID, "Safe to send", "We found nothing wrong with these."),
-    (Status.RISKY, "To review", "We could not tell for sure. Send with care, or check again later."),
-    (Status.INVALID, "To remove", "Mail to these would bounce."),
+    (Tier.SEND, Status.VALID, "Safe to send", "We found nothing wrong with these."),
+    (
+        Tier.REVIEW,
+        Status.RISKY,
+        "To review",
+        "We could not tell for sure. Send with care, or check again later.",
+    ),
+    (Tier.REMOVE, Status.INVALID, "To remove", "Mail to these would bounce, or is not wanted."),
 )
+NAMES: Final = {Tier.SEND: "Send", Tier.REVIEW: "Review", Tier.REMOVE: "Remove"}
+"""What to do, in a word."""
+COLOURS: Final = {tier: colour for tier, colour, _, _ in _TIERS}
+"""The status whose colour a tier has."""
+REASONS: Final = {
+    "complained": "A reader reported a message as spam.",
+    "unsubscribed": "This reader unsubscribed.",
+    "suppressed": "On your suppression list.",
+    "role": "Your policy holds back role addresses.",
+    "free": "Your policy holds back free providers.",
+    "low_score": "Below your minimum score.",
+}
+"""Why an address is held back that its verdict alone would not hold back."""
 _NOTES: Final = {
     Mode.FAST: "Fast mode does not ask mail servers, so some of these mailboxes may not exist.",
     Mode.MEDIUM: "Medium mode does not ask mail servers, so some of these mailboxes may not exist.",
@@ -30,13 +49,15 @@ class TierOnPage:
     """One thing to do with rows.
 
     Attributes:
-        status: the word that filters for these rows; also names the colour.
+        tier: the word that filters for these rows.
+        colour: the status whose colour they have.
         label, advice: for people.
         rows, share: how many, and which part of the rows with a verdict.
         change: how many more than in the run before, "" for as many, or when there was none.
     """
 
-    status: Status
+    tier: Tier
+    colour: Status
     label: str
     advice: str
     rows: int
@@ -48,20 +69,21 @@ def tiers_of(view: JobView, earlier: JobView | None = None) -> tuple[TierOnPage,
     """Return what to do with a job's rows; `earlier` is a completed run of the same list."""
     return tuple(
         TierOnPage(
-            status,
+            tier,
+            colour,
             label,
             advice,
-            rows := _rows(view, status),
+            rows := view.tiers[tier],
             percent(rows, view.processed) if view.processed else "",
-            _change(rows - _rows(earlier, status)) if earlier else "",
+            _change(rows - earlier.tiers[tier]) if earlier else "",
         )
-        for status, label, advice in _TIERS
+        for tier, colour, label, advice in _TIERS
     )
 
 
 def sentence_of(view: JobView) -> str:
     """Say in one sentence what a job has come to, "" when it has no verdicts."""
-    rows, safe = view.processed, _rows(view, Status.VALID)
+    rows, safe = view.processed, view.send
     if not rows:
         return ""
     if view.state in _CUT_SHORT:
@@ -83,7 +105,7 @@ def sentence_of(view: JobView) -> str:
 
 def note_of(view: JobView) -> str:
     """Return what the mode leaves open about the rows that are safe to send."""
-    return _NOTES[view.mode] if view.valid else ""
+    return _NOTES[view.mode] if view.send else ""
 
 
 def run_before(view: JobView, runs: Iterable[JobView]) -> JobView | None:
@@ -93,10 +115,6 @@ def run_before(view: JobView, runs: Iterable[JobView]) -> JobView | None:
     earlier = (run for run in runs if run.created_at < view.created_at)
     whole = (run for run in earlier if run.state is JobState.COMPLETED and not run.options.preview)
     return max(whole, key=lambda run: run.created_at, default=None)
-
-
-def _rows(view: JobView, status: Status) -> int:
-    return {Status.VALID: view.valid, Status.RISKY: view.risky, Status.INVALID: view.invalid}[status]
 
 
 def _change(rows: int) -> str:

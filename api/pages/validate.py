@@ -52,7 +52,7 @@ async def validate_one(request: Request, visitor: Member) -> HTMLResponse:
     judged, seconds = single.judged(email, repair=repair), time.monotonic() - started
     detail = verdict_detail(email, verdict, evidence, judged=judged, seconds=seconds)
     if FRAGMENT in request.headers:
-        return render(request, "verdict.html", detail=detail)
+        return render(request, "verdict.html", detail=detail, tier=None)
     return _page(request, await _drafts(request, visitor), mode=mode, repair=repair, detail=detail)
 
 
@@ -76,5 +76,6 @@ def _page(
         repair=repair,
         modes=MODES,
         detail=detail,
+        tier=None,
         max_bytes=parts_of(request).max_bytes,
     )

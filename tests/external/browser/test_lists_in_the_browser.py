@@ -126,19 +126,19 @@ async def _filter(page: Page) -> None:
     await expect(page.locator("[aria-sort=ascending]")).to_have_text(re.compile("Score"))
     assert await page.evaluate("document.activeElement.id") == "sort-score"
     await page.get_by_role("link", name="To remove").click()
-    await expect(page.locator("#tab-invalid[aria-current]")).to_be_visible()
+    await expect(page.locator("#tab-remove[aria-current]")).to_be_visible()
     await page.get_by_label("Address", exact=True).fill("@")
     await page.get_by_role("button", name="Search").click()
     await expect(told).to_contain_text("matching rows")
-    await expect(page).to_have_url(re.compile(r"status=invalid"))
+    await expect(page).to_have_url(re.compile(r"tier=remove"))
     await expect(page.get_by_role("link", name="Contains: @")).to_be_visible()
-    assert set(await page.locator(".results-table .badge").all_inner_texts()) == {"Invalid"}
+    assert set(await page.locator(".results-table .badge").all_inner_texts()) == {"Remove"}
     assert await page.evaluate("window.here") == "since the results"
     await page.locator(".results-table tbody a").first.click()
     await page.get_by_text("Evidence", exact=True).click()
     await page.get_by_role("button", name="Copy as JSON").click()
     copied = json.loads(await page.evaluate("navigator.clipboard.readText()"))
-    assert copied["status"] == "invalid"
+    assert copied["status"] in {"invalid", "risky"}
     assert copied["evidence"]["mode"] == "deep"
     await expect(page.get_by_role("heading", name="How the score adds up")).to_be_visible()
     await expect(page.locator("dt", has_text=HOSTILE)).to_be_visible()
@@ -146,7 +146,7 @@ async def _filter(page: Page) -> None:
 
 async def _take_along(page: Page, job: str) -> None:
     await page.goto(job)
-    invalid = await page.locator("[data-field=invalid]").inner_text()
+    removed = await page.locator("[data-field=remove]").inner_text()
     assert await page.locator(".btn.primary").count() == 1  # to download what is safe to send
     await page.get_by_label("File format").select_option("csv")
     async with page.expect_download() as coming:
@@ -154,8 +154,8 @@ async def _take_along(page: Page, job: str) -> None:
     file = await (await coming.value).path()
     header, *rows = file.read_text().splitlines()
     assert f'"{HOSTILE}"' in header or HOSTILE in header
-    assert len(rows) == int(invalid)
-    assert all(",invalid" in row for row in rows)
+    assert len(rows) == int(removed)
+    assert all(",remove," in row for row in rows)
 
 
 async def _run_again_and_compare(page: Page, job: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ async def browser(settings: Settings, blobs: Blobs, ticks: Ticks) -> AsyncIterat
 
 
 async def seen(
-    browser: Browser, account: AccountId, job_id: JobId, wanted: RowFilter = ALL, **how: int
+    browser: Browser, account: AccountId, job_id: JobId, wanted: RowFilter = ALL, **how: Any
 ) -> list[str]:
     page = await browser.page(account, job_id, wanted, **how)
     return [row.address for row in page.rows]

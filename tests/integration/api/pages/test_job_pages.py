@@ -51,7 +51,7 @@ async def test_a_job_is_followed_to_its_end(api: Api) -> None:
         assert [name for name, _ in events][-1] == "end"
         assert events[0][1]["stage"] != events[-1][1]["stage"]
         assert events[-1][1]["processed_text"] == "4 of 4"
-        assert events[-1][1]["valid"] == "3"
+        assert events[-1][1]["send"] == "3"
         assert events[-1][1]["sentence"] == "3 of 4 rows are safe to send."
         page = words((await client.get(job)).text)
     for told in (
@@ -90,6 +90,8 @@ async def test_rows_are_filtered_searched_paged_and_looked_into(api: Api) -> Non
         assert back[1] == f"{job}/results?domain=ONE.example"
         for query, count in (
             ("status=invalid", "1 – 1 of 1"),
+            ("tier=remove", "1 – 1 of 1"),
+            ("tier=send&status=invalid", "No row matches"),
             ("result=syntax_error", "1 – 1 of 1"),
             ("q=USER11", "1 – 11 of 11"),
             ("q=user11%40&at=start", "1 – 1 of 1"),
@@ -270,7 +272,8 @@ async def test_what_a_job_waits_for_is_said_in_a_sentence(api: Api, settings: Se
 async def test_another_accounts_job_is_not_there(api: Api) -> None:
     async with signed_in(api) as client, signed_in(api, account="bob") as bob:
         job = await started(client)
-        for page in ("", "/live", "/results", "/rows/1", "/runs", "/breakdown", "/download"):
+        own = f"/changes?against={job.rpartition(chr(47))[2]}"
+        for page in ("", "/live", "/results", "/rows/1", "/runs", "/breakdown", "/download", "/bounces", own):
             assert (await bob.get(f"{job}{page}")).status_code == 404, page
         for action in ("pause", "cancel", "rerun", "retry", "promote", "delete"):
             assert (await post(bob, f"{job}/{action}", page="/")).status_code == 404, action

@@ -17,22 +17,40 @@ NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 
 def job(
-    valid: int = 0,
-    risky: int = 0,
-    invalid: int = 0,
+    send: int = 0,
+    review: int = 0,
+    remove: int = 0,
     *,
     state: JobState = JobState.COMPLETED,
     total: int = 0,
     preview: int = 0,
     at: datetime = NOW,
 ) -> JobView:
-    processed = valid + risky + invalid
+    processed = send + review + remove
     return JobView(
-        id=JobId(uuid4()), account_id=AccountId(uuid4()), parent_id=None, name="", state=state,
-        total=total or processed, addresses=processed, processed=processed, valid=valid, invalid=invalid,
-        risky=risky, chunks=1, chunks_open=0, created_at=at, started_at=at, finished_at=at, error_code="",
-        error_detail="", options=JobOptions(preview=preview),
-    )  # fmt: skip
+        id=JobId(uuid4()),
+        account_id=AccountId(uuid4()),
+        parent_id=None,
+        name="",
+        state=state,
+        total=total or processed,
+        addresses=processed,
+        processed=processed,
+        valid=send,
+        invalid=remove,
+        risky=review,
+        send=send,
+        review=review,
+        remove=remove,
+        chunks=1,
+        chunks_open=0,
+        created_at=at,
+        started_at=at,
+        finished_at=at,
+        error_code="",
+        error_detail="",
+        options=JobOptions(preview=preview),
+    )
 
 
 @pytest.mark.parametrize(
