@@ -69,7 +69,7 @@ async def _serve(config: SandboxConfig, control_port: int, *, until_eof: bool) -
     async with AsyncExitStack() as stack:
         try:
             sandbox = await stack.enter_async_context(Sandbox(config))
-            control = ControlServer(sandbox.counters)
+            control = ControlServer(sandbox.counters, sandbox.deliveries.collect)
             await control.start(control_port)
         except OSError as error:
             typer.echo(f"mailsift: port_in_use: {_why(error, config, control_port)}", err=True)

@@ -105,6 +105,11 @@ class SandboxProcess:
         """Return what it saw (mailsift.sandbox.counters.Counters.snapshot)."""
         return self._ask("counters")
 
+    def reports(self) -> list[str]:
+        """Return the bounces and complaints that came since the last time, as messages."""
+        found: list[str] = self._ask("reports")["reports"]
+        return found
+
     def reset(self) -> None:
         """Set the counters back."""
         self._ask("reset")

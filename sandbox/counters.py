@@ -101,14 +101,19 @@ class Counters:
 
 
 class ControlServer:
-    """Answers `{"op": "counters"}` and `{"op": "reset"}` on 127.0.0.1.
+    """Answers `{"op": "counters"}`, `{"op": "reset"}` and `{"op": "reports"}` on 127.0.0.1.
+
+    Args:
+        counters: what the servers saw.
+        collect: returns the reports that servers wrote to senders since the last time.
 
     Attributes:
         port: the port in use, 0 before the start.
     """
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, counters: Counters, collect: Callable[[], list[bytes]] = list) -> None:
         self.port = 0
+        self._collect = collect
         self._counters = counters
         self._server: asyncio.Server | None = None
 
@@ -144,4 +149,6 @@ class ControlServer:
         if request == {"op": "reset"}:
             self._counters.reset()
             return {"ok": True}
+        if request == {"op": "reports"}:
+            return {"reports": [report.decode("utf-8", "surrogateescape") for report in self._collect()]}
         return {"error": "unknown op"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from mailsift.sandbox.counters import Counters
+from mailsift.sandbox.delivery import Deliveries
 from mailsift.sandbox.dns_server import DnsServer
 from mailsift.sandbox.smtp_commands import SmtpContext
 from mailsift.sandbox.smtp_replies import RecipientReplies
@@ -51,12 +52,14 @@ class Sandbox:
     Attributes:
         world: knows the truth about every address.
         counters: what the servers saw.
+        deliveries: takes messages, and has the reports that go back.
     """
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
         self.config = config = config or SandboxConfig()
         self.world = SandboxWorld(seed=config.seed, domains=config.domains, mix=config.mix)
         self.counters = Counters(time.monotonic)
+        self.deliveries = Deliveries(self.world, time.time)  # noqa: TID251 - a world has its own clock
         self._dns = DnsServer(SandboxZone(self.world, slow=config.slow_dns), self.counters)
         recipient_replies = RecipientReplies(
             self.world,
@@ -74,6 +77,7 @@ class Sandbox:
             drip=config.drip,
             tls=server_context(),
             dropped=set(),
+            deliveries=self.deliveries,
         )
         self._smtp = SmtpServer(context)
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 from mailsift.sandbox import smtp_replies
 from mailsift.sandbox.behaviours import HostileReply, MailHost, Starttls
 from mailsift.sandbox.counters import Counters
+from mailsift.sandbox.delivery import Deliveries
 from mailsift.sandbox.smtp_replies import WORDINGS, RcptCommand, RecipientReplies
 
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
@@ -29,6 +30,7 @@ class SmtpContext:
         drip: seconds a byte of ReplyPace.DRIP takes.
         tls: the certificate's context.
         dropped: addresses of the servers whose first session has been dropped.
+        deliveries: takes messages.
     """
 
     recipient_replies: RecipientReplies
@@ -39,6 +41,7 @@ class SmtpContext:
     drip: float
     tls: ssl.SSLContext
     dropped: set[str]
+    deliveries: Deliveries
 
 
 class AfterReply(StrEnum):
@@ -73,6 +76,8 @@ class SmtpDialogue:
         self._sender: str | None = None
         self._utf8 = False
         self._recipients = 0
+        self._accepted: list[RcptCommand] = []
+        self._in_message = False
 
     def banner(self) -> str:
         """Return the greeting."""
@@ -83,7 +88,9 @@ class SmtpDialogue:
         return self._context.recipient_replies.fill(text, self._host, self._client)
 
     def execute(self, line: bytes) -> ScriptedReply:
-        """Carry out one command line, its line feed cut off."""
+        """Carry out one command line, or take one of a message, its line feed cut off."""
+        if self._in_message:
+            return self._end_message() if line == b".\r" else ScriptedReply()
         if line[-1:] != b"\r" or _CONTROL.search(line, 0, len(line) - 1):
             self._context.counters.events["control_bytes"] += 1
         text = line.rstrip(b"\r").decode("utf-8", "replace")
@@ -175,7 +182,10 @@ class SmtpDialogue:
             return ScriptedReply(smtp_replies.UTF8_NOT_OFFERED)
         local, _, domain = path[1].lower().rpartition("@")
         recipient = RcptCommand(self._host, self._client, self._sender, local, domain)
-        return ScriptedReply(self._context.recipient_replies.rcpt(recipient))
+        reply = self._context.recipient_replies.rcpt(recipient)
+        if reply.startswith("250"):
+            self._accepted.append(recipient)
+        return ScriptedReply(reply)
 
     def _limit(self, rate: int) -> ScriptedReply | None:
         """Return the refusal when this server's limits are passed."""
@@ -197,12 +207,26 @@ class SmtpDialogue:
         self._context.dropped.add(self._host.address)
         return True
 
+    def _bdat(self, _text: str) -> ScriptedReply:
+        self._context.counters.events["data"] += 1
+        return ScriptedReply("503 5.5.1 Error: CHUNKING is not offered")
+
     def _data(self, _text: str) -> ScriptedReply:
         self._context.counters.events["data"] += 1
-        return ScriptedReply("554 5.5.1 Error: no valid recipients")
+        if not self._accepted:
+            return ScriptedReply("554 5.5.1 Error: no valid recipients")
+        self._in_message = True
+        return ScriptedReply("354 End data with <CR><LF>.<CR><LF>")
+
+    def _end_message(self) -> ScriptedReply:
+        """Take the message for all recipients; the last reply stands for all."""
+        replies = [self._context.deliveries.take(recipient) for recipient in self._accepted]
+        self._rset()
+        return ScriptedReply(replies[-1])
 
     def _rset(self, _text: str = "") -> ScriptedReply:
         self._sender, self._utf8, self._recipients = None, False, 0
+        self._accepted, self._in_message = [], False
         return _OK
 
     def _noop(self, _text: str) -> ScriptedReply:
@@ -221,7 +245,7 @@ class SmtpDialogue:
         "MAIL": _mail,
         "RCPT": _rcpt,
         "DATA": _data,
-        "BDAT": _data,
+        "BDAT": _bdat,
         "RSET": _rset,
         "NOOP": _noop,
         "VRFY": _vrfy,

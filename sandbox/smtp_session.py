@@ -82,7 +82,7 @@ class SmtpSession(asyncio.Protocol):
                 self._say(replies)
                 self._perform(reply)
                 return
-            replies.append(reply.text)
+            replies += [reply.text] if reply.text else []
         self._say(replies)
 
     def abort(self) -> None:

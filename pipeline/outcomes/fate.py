@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.outcomes.history import ARRIVED, DAY, GONE
+from mailsift.pipeline.outcomes.history import ARRIVED, DAY, GONE, told_at
 from mailsift.pipeline.outcomes.outcome import Outcome, OutcomeKind
 
 WINDOW_DAYS: Final = 90
@@ -37,7 +37,7 @@ def fates(judged_at: Sequence[float], outcomes: Iterable[Outcome]) -> list[Fate 
         judged_at: epoch seconds of the verdicts, rising.
         outcomes: of the address, in any order.
     """
-    told = [(one.happened_at, fate) for one in sorted(outcomes, key=_order) if (fate := _fate(one))]
+    told = [(told_at(one), fate) for one in sorted(outcomes, key=told_at) if (fate := _fate(one))]
     found: list[Fate | None] = []
     for place, begin in enumerate(judged_at):
         end = judged_at[place + 1] if place + 1 < len(judged_at) else float("inf")
@@ -50,10 +50,6 @@ def fates(judged_at: Sequence[float], outcomes: Iterable[Outcome]) -> list[Fate 
         found.append(spoken[-1][1])
         told = [one for one in told if one[0] > spoken[-1][0]]
     return found
-
-
-def _order(outcome: Outcome) -> tuple[float, bool]:
-    return outcome.happened_at, outcome.kind is OutcomeKind.BOUNCED
 
 
 def _fate(outcome: Outcome) -> Fate | None:

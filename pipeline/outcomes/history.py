@@ -13,6 +13,8 @@ STAGE: Final = "outcome"
 """The stage of a fact that a real message brought."""
 
 DAY: Final = 86_400.0
+CLOCKS_DIFFER: Final = 600.0
+"""So many seconds a mail server's clock may be behind."""
 GONE: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
 ARRIVED: Final = frozenset({OutcomeKind.DELIVERED, OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
 MOST_DAYS: Final = 730
@@ -65,7 +67,7 @@ def mailbox_fact(outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float)
         policy: how long they are believed.
         now: epoch seconds.
     """
-    for outcome in sorted(outcomes, key=lambda one: one.happened_at, reverse=True):
+    for outcome in sorted(outcomes, key=told_at, reverse=True):
         answer = _shown_by(outcome)
         if answer is None:
             continue
@@ -86,6 +88,16 @@ def mailbox_fact(outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float)
             cached=True,
         )
     return None
+
+
+def told_at(outcome: Outcome) -> float:
+    """Return when an outcome counts, in epoch seconds.
+
+    The report that a mailbox is not there comes from a clock of its own, often in whole seconds: it counts as
+    later than the delivery of the same message, which its sender's clock has put down.
+    """
+    is_gone = outcome.kind is OutcomeKind.BOUNCED and outcome.diagnosis.answer in GONE
+    return outcome.happened_at + (CLOCKS_DIFFER if is_gone else 0.0)
 
 
 def _shown_by(outcome: Outcome) -> Answer | None:

@@ -38,6 +38,7 @@ def told(day: float, kind: str, said: str = "") -> Outcome:
         ([0], [told(1, "delivered"), told(4, "bounced", _GONE)], [Fate.GONE]),  # late
         ([0], [told(1, "bounced", _BLOCKED), told(2, "delivered")], [Fate.DELIVERED]),  # tried again
         ([0], [told(1, "delivered"), told(30, "bounced", _GONE)], [Fate.DELIVERED]),  # another message
+        ([0], [told(1, "delivered"), told(0.999, "bounced", _GONE)], [Fate.GONE]),  # another clock
         ([0], [told(1, "bounced", _LATER)], [None]),
         ([0], [told(1, "deferred", _LATER), told(1, "delivered")], [Fate.DELIVERED]),
         ([0], [told(1, "bounced", _HELD)], [None]),  # never sent
