@@ -42,6 +42,7 @@ def main() -> None:
         environment = {
             **os.environ,  # noqa: TID251 - handed on to a child
             "MAILSIFT_HOME": f"{folder}/home",
+            "PYTHONDONTWRITEBYTECODE": "",  # as on a user's machine, where modules are compiled but once
         }
         run = ["run", str(source), "-o", f"{folder}/out.csv", "--mode", "fast"]
         print(f"    mailsift --help              {median(['--help'], environment)}")
