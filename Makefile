@@ -79,12 +79,14 @@ clients: $(READY) ## the clients in build/clients, made from what the API says o
 	@PYTHON=$(BIN)/python .ci/install-generators
 	@$(BIN)/python clients/generate.py build/clients
 	@cd build/clients/typescript && node_modules/.bin/tsc
+	@cd build/clients/n8n && PATH="$$PWD/node_modules/.bin:$$PATH" npm run --silent build
 
 dist: $(READY) $(if $(shell command -v npm),clients) ## wheels, sdists and the npm package in dist/
 	@rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
-	$(if $(shell command -v npm),$(BIN)/python -m build --no-isolation --outdir dist build/clients/python,@echo "no npm here: the clients are left out")
-	$(if $(shell command -v npm),cd build/clients/typescript && npm pack --silent --pack-destination ../../../dist)
+	$(if $(shell command -v npm),,@echo "no npm here: the clients are left out")
+	$(if $(shell command -v npm),for one in python listmonk; do $(BIN)/python -m build --no-isolation --outdir dist build/clients/$$one || exit 1; done)
+	$(if $(shell command -v npm),for one in typescript n8n; do (cd build/clients/$$one && npm pack --silent --pack-destination ../../../dist) || exit 1; done)
 
 # async-timeout: redis wants it on Python before 3.11.3, and pip-compile sees only the Python it runs on.
 lock: $(READY) ## write requirements.lock anew from pyproject.toml

@@ -1,7 +1,8 @@
 """Makes the clients: what is written here by hand, and what generators make of the API's description.
 
 `python clients/generate.py FOLDER` writes there the folders `python` and `typescript`, each a whole package,
-and the `openapi.json` they are made from. The generators come by .ci/install-generators.
+the `openapi.json` they are made from, and what is built upon them. The generators come by
+.ci/install-generators.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def generate(out: Path) -> None:
     description.write_text(json.dumps(create_app(parts).openapi(), indent=1))
     _python(description, out / "python/mailsift_client/generated")
     _typescript(description, out / "typescript")
+    (out / "n8n/node_modules").symlink_to(GENERATORS / "node_modules")
 
 
 def _python(description: Path, target: Path) -> None:

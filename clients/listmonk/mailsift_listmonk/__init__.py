@@ -1,0 +1,1 @@
+"""Mailsift beside listmonk: new subscribers are checked, bounces are told."""

@@ -1,0 +1,190 @@
+"""What stands between Mailsift and other programs: n8n's own engine runs the node; listmonk is asked."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from typing_extensions import override
+
+from tests.external.clients.conftest import Service, run
+
+pytestmark = [pytest.mark.needs("generators", "node", "npm"), pytest.mark.timeout(300)]
+
+EMAIL = "={{ $json.email }}"
+JOB = "={{ $json.job_id }}"
+PEOPLE: list[dict[str, Any]] = [
+    {"json": {"email": "jane@example.com", "n": 1}},
+    {"json": {"email": "joe@@example.com", "n": 2}},
+]
+FILE = {
+    "data": b64encode(b"name;mail\nJane;jane@example.com\nJoe;joe@@example.com\n").decode(),
+    "mimeType": "text/csv",
+    "fileName": "people.csv",
+}
+NAMES = ("MAILSIFT_URL", "MAILSIFT_KEY", "LISTMONK_URL", "LISTMONK_USER", "LISTMONK_TOKEN")
+NOT_FOUND = "There is nothing here."
+
+
+def workflow(items: list[dict[str, Any]], *steps: dict[str, Any]) -> dict[str, Any]:
+    return {"items": items, "steps": steps}
+
+
+def test_the_n8n_node_does_what_it_offers(service: Service, packages: Path, tmp_path: Path) -> None:
+    folder = packages / "n8n"
+    run(folder, folder / "node_modules/.bin/tsc")
+    followed: tuple[dict[str, Any], ...] = (
+        {"operation": "wait", "jobId": JOB},
+        {"operation": "results", "jobId": JOB},
+    )
+    missing: dict[str, Any] = {"operation": "results", "jobId": "nobody's"}
+    workflows = [
+        workflow(PEOPLE * 60, {"operation": "check", "mode": "fast", "email": EMAIL}),
+        workflow(PEOPLE, {"operation": "submit", "mode": "fast", "email": EMAIL}, *followed),
+        workflow(
+            [{"json": {}, "binary": {"upload": FILE}}],
+            {"operation": "submitFile", "mode": "fast", "binary": "upload"},
+            followed[0],
+            {**followed[1], "status": ["invalid"]},
+        ),
+        workflow([{"json": {}}], missing),
+        workflow([{"json": {"kept": 1}}], {**missing, "onError": "continueRegularOutput"}),
+    ]
+    said = run(
+        folder,
+        "node",
+        "tests/workflow.cjs",
+        service.url,
+        service.key("n8n"),
+        stdin=json.dumps(workflows),
+        N8N_USER_FOLDER=str(tmp_path),
+    )
+    checked, listed, filed, failed, went_on = json.loads(said.splitlines()[-1])
+    assert [one["mailsift"]["result"] for one in checked] == ["passed", "syntax_error"] * 60
+    assert [one["n"] for one in checked] == [1, 2] * 60  # what an item had, it keeps
+    assert [(row["email"], row["status"]) for row in listed] == [
+        ("jane@example.com", "valid"),
+        ("joe@@example.com", "invalid"),
+    ]
+    assert [(row["email"], row["result"]) for row in filed] == [("joe@@example.com", "syntax_error")]
+    assert failed["said"] == NOT_FOUND
+    assert [one["kept"] for one in went_on] == [1]
+    assert went_on[0]["error"]
+
+
+class Listmonk(BaseHTTPRequestHandler):
+    """As much of listmonk as its API says of these resources: newest first, in pages, JSON in `data`."""
+
+    rows: dict[str, list[dict[str, Any]]]
+    changes: list[tuple[str, Any]]
+
+    def do_GET(self) -> None:
+        place = urlsplit(self.path)
+        wanted = {name: value[0] for name, value in parse_qs(place.query).items()}
+        assert self.headers["authorization"] == "token mailsift:secret"
+        assert (wanted["order_by"], wanted["order"]) == ("created_at", "desc")
+        page, size = int(wanted["page"]), min(2, int(wanted["per_page"]))  # it may give fewer than asked for
+        newest = self.rows[place.path.removeprefix("/api/")][::-1]
+        self._answer({"results": newest[(page - 1) * size : page * size], "page": page})
+
+    def do_PUT(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.changes.append((self.path.removeprefix("/api"), body))
+        self._answer({})
+
+    def _answer(self, data: object) -> None:
+        body = json.dumps({"data": data}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def listmonk(**rows: list[dict[str, Any]]) -> Iterator[tuple[str, type[Listmonk]]]:
+    handler = type("Handler", (Listmonk,), {"rows": rows, "changes": []})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", handler
+        server.shutdown()
+        thread.join()
+
+
+def subscriber(number: int, email: str, status: str = "enabled") -> dict[str, Any]:
+    return {"id": number, "email": email, "status": status, "created_at": f"2026-01-0{number}T08:00:00+01:00"}
+
+
+def bounce(number: int, email: str, kind: str, **meta: str) -> dict[str, Any]:
+    when = f"2026-01-0{number}T08:00:00.123456+01:00"
+    return {"id": number, "email": email, "type": kind, "source": "api", "meta": meta, "created_at": when}
+
+
+def test_listmonks_new_subscribers_are_checked_and_its_bounces_told(
+    service: Service, packages: Path, tmp_path: Path
+) -> None:
+    subscribers = [
+        subscriber(1, "jane@example.com"),
+        subscriber(2, "joe@@example.com"),
+        subscriber(3, "gone@@example.com", "blocklisted"),
+        subscriber(4, "ada@example.com"),
+        subscriber(5, "broken@example..com"),
+    ]
+    bounces = [
+        bounce(1, "jane@example.com", "hard", message="550 5.1.1 User unknown"),
+        bounce(2, "ada@example.com", "soft"),
+        bounce(3, "joe@example.com", "complaint"),
+    ]
+    key = service.key("listmonk", test=False)
+    mypy = (
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        "pyproject.toml",
+        "--cache-dir",
+        tmp_path / "types",
+    )
+    run(packages / "listmonk", *mypy, "mailsift_listmonk", MYPYPATH=str(packages / "python"))
+    with listmonk(subscribers=subscribers, bounces=bounces) as (url, there):
+        places = dict(zip(NAMES, (service.url, key, url, "mailsift", "secret"), strict=True))
+
+        def work() -> list[tuple[str, Any]]:
+            there.changes.clear()
+            hook = (sys.executable, "-m", "mailsift_listmonk.hook", "--once", "--mode", "fast")
+            run(
+                tmp_path,
+                *hook,
+                *("--state", tmp_path / "state.json", "--valid-list", "7", "--blocklist", "invalid"),
+                PYTHONPATH=f"{packages / 'python'}:{packages / 'listmonk'}",
+                **places,
+            )
+            return sorted(there.changes, key=str)
+
+        added = {"ids": [1, 4], "action": "add", "target_list_ids": [7], "status": "confirmed"}
+        assert work() == [("/subscribers/blocklist", {"ids": [2, 5]}), ("/subscribers/lists", added)]
+        assert json.loads((tmp_path / "state.json").read_text()) == {"subscriber": 5, "bounce": 3}
+        subscribers.append(subscriber(6, "late@@example.com"))
+        assert work() == [("/subscribers/blocklist", {"ids": [6]})]
+    again = json.dumps({"email": "jane@example.com", "event": "hard", "message_id": "listmonk-bounce-1"})
+    told = {"timestamp": "2026-01-01T08:00:00.123456+01:00", "diagnostic": "550 5.1.1 User unknown"}
+    taken = httpx.post(
+        f"{service.url}/v1/outcomes",
+        headers={"authorization": f"Bearer {key}", "content-type": "application/jsonl"},
+        content=json.dumps({**json.loads(again), **told}),
+    )
+    assert taken.json()["data"] == {"taken": 0, "repeated": 1, "malformed": 0}
