@@ -192,6 +192,7 @@ class Links:
             MailsiftError: `link_gone`, `email_invalid`, `account_name_invalid`, `password_weak`.
         """
         email, account = checked_email(email), checked_name(account)
+        self._sessions.local.check(email)
         await self.find(secret)
         hashed = await self._hash(password, email)
         async with self._database.begin() as connection:
@@ -211,6 +212,7 @@ class Links:
             MailsiftError: `link_gone`, `password_weak`, `wrong_credentials`, `rate_limited`.
         """
         view = await self.find(secret)
+        self._sessions.local.check(view.email)
         hashed = ""
         if view.known:
             await self._sessions.authenticate(view.email, password, client=client)

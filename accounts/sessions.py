@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Final
@@ -18,10 +19,12 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.rate_limit import RateLimit, Zone
 from mailsift.storage.sql import people, sessions, sign_in_tries
-from mailsift.storage.sql.sessions import NewSession
+from mailsift.storage.sql.sessions import NewSession, SessionRow
 
 LIFETIME: Final = timedelta(days=14)
 IDLE: Final = timedelta(hours=24)
+RECHECK: Final = timedelta(seconds=45)
+"""How often a provider is asked about a session it has opened: who leaves a group is out within a minute."""
 _TOKEN_BYTES: Final = 32
 _TRIES_OF_A_CLIENT: Final = Zone("sign_in_address", quota=30, window=300)
 _TRIES_FOR_A_PERSON: Final = Zone("sign_in_person", quota=10, window=900)
@@ -77,8 +80,33 @@ class SignInLimiter:
         return max(1.0, (before.first + window - now).total_seconds())
 
 
+@dataclass(frozen=True, slots=True)
+class LocalSignIn:
+    """Who may sign in with a password: everybody, or where single sign-on is the only way these few."""
+
+    only: frozenset[str] | None = None
+
+    def check(self, email: str) -> None:
+        """Refuse whom a password does not open anything.
+
+        Raises:
+            MailsiftError: `sso_only`.
+        """
+        if not self.admits(email):
+            raise MailsiftError("sso_only", "Passwords open nothing here: use single sign-on.")
+
+    def admits(self, email: str) -> bool:
+        """Say whether a password opens this person's account."""
+        return self.only is None or normalized_email(email) in self.only
+
+
 class Sessions:
-    """The sessions of one installation; a session is named by a secret that only its cookie holds."""
+    """The sessions of one installation; a session is named by a secret that only its cookie holds.
+
+    `recheck`, where single sign-on is configured, is asked now and then whether a session of its goes on.
+    """
+
+    recheck: Callable[[bytes], Awaitable[bool]] | None = None
 
     def __init__(
         self,
@@ -88,7 +116,9 @@ class Sessions:
         limiter: SignInLimiter,
         clock: Clock,
         token: Callable[[int], bytes],
+        local: LocalSignIn = LocalSignIn(),
     ) -> None:
+        self.local = local
         self._database = database
         self._passwords = passwords
         self._limiter = limiter
@@ -122,9 +152,10 @@ class Sessions:
         """Return whose address and password these are.
 
         Raises:
-            MailsiftError: `wrong_credentials`, `rate_limited`.
+            MailsiftError: `wrong_credentials`, `rate_limited`, `sso_only`.
         """
         email = normalized_email(email)
+        self.local.check(email)
         await self._limiter.count_attempt(email, client)
         async with self._database.begin() as connection:
             person = await people.person_of(connection, email)
@@ -155,9 +186,13 @@ class Sessions:
 
     async def find(self, secret: str) -> Visitor | None:
         """Return whose session it is; None when it has ended, slept too long or never was."""
-        async with self._database.begin() as connection:
-            row = await sessions.find_session(connection, digest(secret), now=self._now(), idle=IDLE)
-        if row is None:
+        row = await self._row(secret)
+        if row is not None and row.sso_asked_at is not None and row.sso_asked_at <= self._now() - RECHECK:
+            if self.recheck is None or not await self.recheck(digest(secret)):
+                await self.sign_out(secret)
+                return None
+            row = await self._row(secret)  # another role perhaps, or none
+        if row is None or (row.sso_asked_at is None and not self.local.admits(row.email)):
             return None
         return Visitor(
             user_id=row.person_id,
@@ -167,6 +202,10 @@ class Sessions:
             role=Role(row.role),
             operator=row.operator,
         )
+
+    async def _row(self, secret: str) -> SessionRow | None:
+        async with self._database.begin() as connection:
+            return await sessions.find_session(connection, digest(secret), now=self._now(), idle=IDLE)
 
     async def sign_out(self, secret: str) -> None:
         """End the session."""

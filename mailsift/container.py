@@ -24,6 +24,8 @@ from mailsift.settings import Settings
 if TYPE_CHECKING:
     from mailsift.accounts.keys import KeyService
     from mailsift.accounts.service import People
+    from mailsift.accounts.sessions import Sessions
+    from mailsift.accounts.sso import SingleSignOn
     from mailsift.accounts.usage import UsageMeter
     from mailsift.api.parts import ApiParts
     from mailsift.events.delivery import Deliverer
@@ -409,7 +411,7 @@ class Container:
         from mailsift.accounts.passwords import Passwords
         from mailsift.accounts.people import Members
         from mailsift.accounts.service import People
-        from mailsift.accounts.sessions import Sessions, SignInLimiter
+        from mailsift.accounts.sessions import LocalSignIn, Sessions, SignInLimiter
 
         database, clock, token = self.database, self.clock, secrets.token_bytes
         passwords = Passwords(token)
@@ -419,13 +421,51 @@ class Container:
             limiter=SignInLimiter(self.rate_limit, database=self.database, clock=self.clock),
             clock=clock,
             token=token,
+            local=LocalSignIn(self._break_glass),
         )
+        sso = self._single_sign_on(sessions) if self.settings.oidc_issuer else None
+        sessions.recheck = sso.is_still_so if sso else None
         return People(
             sessions=sessions,
             links=Links(database=database, passwords=passwords, sessions=sessions, clock=clock, token=token),
             members=Members(database=database),
             limit=self.rate_limit,
             public_url=self.settings.public_url,
+            sso=sso,
+            sso_name=self.settings.oidc_name,
+        )
+
+    @property
+    def _break_glass(self) -> frozenset[str] | None:
+        """Who may sign in with a password where single sign-on is the only way; None: everybody."""
+        only = self.settings.oidc_only if self.settings.oidc_issuer else ()
+        return frozenset(email.lower() for email in only) or None
+
+    def _single_sign_on(self, sessions: Sessions) -> SingleSignOn:
+        import httpx
+
+        from mailsift.accounts.oidc import OidcClient, OidcProvider
+        from mailsift.accounts.sso import SingleSignOn, read_group_rule
+
+        settings = self.settings
+        secret = settings.oidc_client_secret
+        client = OidcClient(
+            issuer=settings.oidc_issuer,
+            client_id=settings.oidc_client_id,
+            client_secret=secret.get_secret_value() if secret else "",
+            scopes=settings.oidc_scopes,
+            algorithm=settings.oidc_algorithm,
+            groups_claim=settings.oidc_groups_claim,
+        )
+        http = httpx.AsyncClient()
+        self._closing.push_async_callback(http.aclose)
+        return SingleSignOn(
+            database=self.database,
+            provider=OidcProvider(client, http=http, clock=self.clock),
+            rules=[read_group_rule(text) for text in settings.oidc_groups],
+            sessions=sessions,
+            vault=self._vault,
+            clock=self.clock,
         )
 
     # Events.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import socket
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import platformdirs
 from pydantic import (
@@ -66,6 +67,12 @@ def _own_host(value: str) -> str:
     return value
 
 
+def _group_rule(value: str) -> str:
+    if not re.fullmatch(r"[^=]+=[^=:]+:(viewer|member|owner)", value):
+        raise ValueError("expected group=account:role")
+    return value
+
+
 def _relay(value: SecretStr) -> SecretStr:
     parse_relay(value.get_secret_value())
     return value
@@ -84,6 +91,10 @@ Endpoints = Annotated[
 ]
 Hosts = Annotated[tuple[Annotated[str, AfterValidator(_own_host)], ...], NoDecode, BeforeValidator(_split)]
 Doors = Annotated[tuple[Door, ...], NoDecode, BeforeValidator(_split)]
+_ISSUER: Final = r"^(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)[^?#\s]*)?$"
+GroupRules = Annotated[
+    tuple[Annotated[str, AfterValidator(_group_rule)], ...], NoDecode, BeforeValidator(_split)
+]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Delays = Annotated[
     tuple[Annotated[float, Field(gt=0)], ...], NoDecode, BeforeValidator(_split), Field(min_length=1)
@@ -199,6 +210,33 @@ class Settings(BaseSettings):
         default=1_000,
         ge=0,
         description="addresses a key may have checked over MCP in a day; 0: no tools for assistants",
+    )
+    oidc_issuer: Annotated[str, Field(pattern=_ISSUER)] = Field(
+        default="", description="OpenID Connect provider that people sign in with; unset: passwords alone"
+    )
+    oidc_client_id: str = Field(default="", description="what this installation is called at the provider")
+    oidc_client_secret: SecretStr | None = Field(
+        default=None, description="the secret that the provider gave this installation"
+    )
+    oidc_name: str = Field(default="single sign-on", description="what the provider is called on the button")
+    oidc_scopes: str = Field(
+        default="openid email profile",
+        description="what is asked for; with offline_access or groups where the provider wants these",
+    )
+    oidc_algorithm: Literal["RS256", "PS256", "ES256", "EdDSA"] = Field(
+        default="RS256", description="how the provider signs ID tokens; another way is refused"
+    )
+    oidc_groups_claim: str = Field(
+        default="groups", description="where the provider says who is in which group"
+    )
+    oidc_groups: GroupRules = Field(
+        default=(),
+        description="group=account:role, ...; roles are viewer, member and owner; unset: invitations decide",
+    )
+    oidc_only: Strings = Field(
+        default=(),
+        description="addresses that may still use a password (break glass); set: everybody else signs in "
+        "with the provider",
     )
     doors: Doors = Field(
         default=(),

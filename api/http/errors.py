@@ -54,6 +54,9 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "idempotency_key_reused": 422,
     # people and pages
     "sign_in_needed": 401,
+    "sso_only": 403,
+    "sso_refused": 403,
+    "sso_unavailable": 503,
     "wrong_credentials": 401,
     "csrf_failed": 403,
     "role_needed": 403,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+import base64
+import re
+import secrets
+from typing import TYPE_CHECKING, Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
 from starlette.datastructures import FormData
 
 from mailsift.accounts.links import LinkKind, LinkView
 from mailsift.accounts.sessions import LIFETIME
+from mailsift.accounts.sign_in_attempts import SignInAttempt
 from mailsift.api.http.errors import STATUS_OF, error_headers
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import read_form, secret_text, text
@@ -18,9 +22,14 @@ from mailsift.api.pages.visitor import look_for_visitor
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
 
+if TYPE_CHECKING:
+    from mailsift.accounts.sso import SingleSignOn
+
 router = APIRouter(include_in_schema=False)
 
 _HOME: Final = "/"
+_SSO_SECONDS: Final = 600
+_SSO_COOKIE: Final = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9_-]*={0,2})")
 _PAGE_OF: Final = {
     LinkKind.FIRST_OWNER: "/welcome",
     LinkKind.INVITE: "/invite",
@@ -48,6 +57,58 @@ async def sign_in(request: Request) -> Response:
     except MailsiftError as error:
         return _again(error, _login(request, goal, email=email, error=error))
     return let_in(secret, _inside(goal))
+
+
+@router.get("/login/sso")
+async def begin_single_sign_on(request: Request, next: str = "") -> Response:  # noqa: A002 - same
+    """Send the browser to the provider, with a secret of its own to come back with."""
+    if await look_for_visitor(request) is not None:
+        return see(_inside(next))
+    secret = secrets.token_bytes(32)
+    try:
+        place = await _sso(request).begin(SignInAttempt(secret), _callback(request))
+    except MailsiftError as error:
+        return _again(error, _login(request, next, error=error))
+    response = RedirectResponse(place, 303)
+    value = f"{secret.hex()}.{base64.urlsafe_b64encode(_inside(next).encode()).decode()}"
+    cookies.put(response, cookies.SSO, value, seconds=_SSO_SECONDS)
+    return response
+
+
+@router.get("/login/sso/callback")
+async def finish_single_sign_on(request: Request) -> Response:
+    """Sign in who has come back from the provider; the secret of the attempt works once."""
+    secret, goal = _attempt_of(request)
+    try:
+        session = await _sso(request).finish(
+            SignInAttempt(secret), dict(request.query_params), _callback(request)
+        )
+        response = let_in(session, goal)
+    except MailsiftError as error:
+        response = _again(error, _login(request, goal, error=error))
+    cookies.drop(response, cookies.SSO)
+    return response
+
+
+def _attempt_of(request: Request) -> tuple[bytes, str]:
+    """Return the secret this browser came with, a new one if it has none, and where it wanted to go."""
+    found = _SSO_COOKIE.fullmatch(cookies.read(request, cookies.SSO))
+    if found is None:
+        return secrets.token_bytes(32), _HOME
+    return bytes.fromhex(found[1]), _inside(base64.urlsafe_b64decode(found[2]).decode("ascii", "replace"))
+
+
+def _sso(request: Request) -> SingleSignOn:
+    sso = parts_of(request).people.sso
+    if sso is None:
+        raise MailsiftError("not_found", "There is no single sign-on here.")
+    return sso
+
+
+def _callback(request: Request) -> str:
+    """Return where the provider sends the browser back to; it must know this address."""
+    base = parts_of(request).people.public_url or str(request.base_url).rstrip("/")
+    return f"{base}/login/sso/callback"
 
 
 @router.post("/logout")
@@ -174,7 +235,16 @@ def _again(error: MailsiftError, page: Response) -> Response:
 
 
 def _login(request: Request, goal: str, *, email: str = "", error: MailsiftError | None = None) -> Response:
-    return _sign_in_page(request, "login.html", error, next=goal, email=email)
+    people = parts_of(request).people
+    return _sign_in_page(
+        request,
+        "login.html",
+        error,
+        next=goal,
+        email=email,
+        sso_name=people.sso_name if people.sso else "",
+        passwords=people.sessions.local.only is None,
+    )
 
 
 def _welcome(

@@ -54,6 +54,11 @@ async def person_of(connection: Connection, email: str) -> Row | None:
     return (await connection.execute(select(person).where(person.c.email == email))).mappings().one_or_none()
 
 
+async def get_person(connection: Connection, person_id: UUID) -> Row | None:
+    """Return the person."""
+    return (await connection.execute(select(person).where(person.c.id == person_id))).mappings().one_or_none()
+
+
 async def change_person(connection: Connection, person_id: UUID, **values: Any) -> None:
     """Set columns of the person."""
     await connection.execute(update(person).where(person.c.id == person_id).values(**values))

@@ -29,7 +29,7 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A living session, who it is of and what they may."""
+    """A living session, who it is of and what they may; `sso_asked_at`: None where a password opened it."""
 
     person_id: UUID
     email: str
@@ -38,6 +38,7 @@ class SessionRow:
     account_name: str
     role: str
     seen_at: datetime
+    sso_asked_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,9 @@ class NewLink:
 
 _FIND = text("""
     SELECT p.id AS person_id, p.email, p.operator, a.id AS account_id, a.name AS account_name,
-           m.role, s.seen_at
+           m.role, s.seen_at, sso.asked_at AS sso_asked_at
     FROM session s
+    LEFT JOIN sso_session sso ON sso.session_id = s.id
     JOIN person p ON p.id = s.person_id
     JOIN account a ON a.id = s.account_id
     JOIN member m ON m.account_id = s.account_id AND m.person_id = s.person_id

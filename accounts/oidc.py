@@ -1,0 +1,348 @@
+"""An OpenID Connect provider asked who somebody is: code flow with PKCE (OpenID Connect Core 1.0, RFC 7636).
+
+What is believed of an ID token is decided by `check_id_token`, a function without a network.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import httpx
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from mailsift.accounts.sign_in_attempts import SignInAttempt, base64url
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
+
+TIMEOUT_S: Final = 5.0
+_LEEWAY_S: Final = 60.0
+_METADATA_S, _KEYS_S, _KEYS_AGAIN_S = 3_600.0, 3_600.0, 60.0
+_MOST_BYTES: Final = 512 * 1024
+_WELL_KNOWN: Final = "/.well-known/openid-configuration"
+_ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class OidcClient:
+    """What we are at the provider.
+
+    Attributes:
+        issuer: the provider, exactly as it writes itself.
+        algorithm: the one with which it signs ID tokens; another one is refused.
+        groups_claim: where it says which groups somebody is in.
+    """
+
+    issuer: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scopes: str = "openid email profile"
+    algorithm: str = "RS256"
+    groups_claim: str = "groups"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who the provider says somebody is.
+
+    Attributes:
+        email: "" unless the provider has verified it.
+        tokens: what asks for news of them: a refresh token, else an access token.
+    """
+
+    subject: str
+    email: str
+    groups: frozenset[str]
+    tokens: Mapping[str, str] = field(repr=False)
+
+
+class DistrustError(MailsiftError):
+    """The provider, or what came from it, is not to be believed; `why` is one word for the log."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("sso_refused", "Single sign-on did not work. Try again, or ask your operator.")
+        self.why = why
+
+
+def check_id_token(
+    token: str, keys: KeySet, client: OidcClient, *, nonce: str | None, now: float
+) -> dict[str, Any]:
+    """Return the claims of an ID token (OpenID Connect Core, section 3.1.3.7).
+
+    Args:
+        token: as it came.
+        keys: the provider's.
+        client: for whom it must be, from whom, and signed how.
+        nonce: of the attempt; None: a refreshed token, which need not have one.
+        now: epoch seconds.
+
+    Raises:
+        DistrustError: naming the claim.
+    """
+    try:
+        found = jws.deserialize_compact(token, keys, algorithms=[client.algorithm])
+        claims = json.loads(found.payload)
+    except (JoseError, ValueError, TypeError, RecursionError):
+        raise DistrustError("signature") from None
+    if not isinstance(claims, dict):
+        raise DistrustError("signature")
+    wrong = next((name for name, is_right in _CLAIMS.items() if not is_right(claims, client, now)), None)
+    if wrong is not None:
+        raise DistrustError(wrong)
+    if nonce is not None and not _is_same(claims.get("nonce"), nonce):
+        raise DistrustError("nonce")
+    return claims
+
+
+def _audience(claims: Mapping[str, Any], client: OidcClient, _: float) -> bool:
+    """Say whether the token is for us; one that is for others too must have been asked for by us."""
+    audience = claims.get("aud")
+    names = [audience] if isinstance(audience, str) else audience
+    if not isinstance(names, list) or client.client_id not in names:
+        return False
+    return bool(claims.get("azp", client.client_id if len(names) == 1 else None) == client.client_id)
+
+
+def _time(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _ends_later(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
+    ends = _time(claims, "exp")
+    return ends is not None and now < ends + _LEEWAY_S
+
+
+def _was_made(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
+    made = _time(claims, "iat")
+    return made is not None and made <= now + _LEEWAY_S
+
+
+def _has_begun(claims: Mapping[str, Any], _: OidcClient, now: float) -> bool:
+    if "nbf" not in claims:
+        return True
+    begins = _time(claims, "nbf")
+    return begins is not None and begins <= now + _LEEWAY_S
+
+
+_CLAIMS: Final[Mapping[str, Callable[[Mapping[str, Any], OidcClient, float], bool]]] = {
+    "iss": lambda claims, client, _: claims.get("iss") == client.issuer,
+    "aud": _audience,
+    "exp": _ends_later,
+    "iat": _was_made,
+    "nbf": _has_begun,
+    "sub": lambda claims, _client, _now: _is_name(claims.get("sub")),
+}
+"""What must hold of each claim."""
+
+
+class OidcProvider:
+    """Asks one provider.
+
+    Args:
+        client: what we are there.
+        http: makes the requests; the caller closes it.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, client: OidcClient, *, http: httpx.AsyncClient, clock: Clock) -> None:
+        self.issuer = client.issuer
+        self._client = client
+        self._http = http
+        self._clock = clock
+        self._metadata: tuple[float, dict[str, Any]] | None = None
+        self._keys: tuple[float, KeySet] | None = None
+
+    async def address(self, attempt: SignInAttempt, redirect_uri: str) -> str:
+        """Return where a browser is sent to sign in.
+
+        Raises:
+            MailsiftError: `sso_unavailable`.
+        """
+        challenge = base64url(hashlib.sha256(attempt.verifier.encode()).digest())
+        query = {
+            "response_type": "code",
+            "client_id": self._client.client_id,
+            "redirect_uri": redirect_uri,
+            "scope": self._client.scopes,
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        place = (await self._known())["authorization_endpoint"]
+        return f"{place}{'&' if '?' in place else '?'}{urlencode(query)}"
+
+    async def identity(
+        self, attempt: SignInAttempt, answer: Mapping[str, str], redirect_uri: str
+    ) -> Identity:
+        """Return who has come back from the provider with this answer.
+
+        Raises:
+            MailsiftError: `sso_unavailable`; DistrustError.
+        """
+        if not _is_same(answer.get("state"), attempt.state):
+            raise DistrustError("state")
+        if answer.get("iss", self._client.issuer) != self._client.issuer:  # RFC 9207
+            raise DistrustError("iss")
+        if "error" in answer or not answer.get("code"):
+            raise DistrustError("denied")
+        tokens = await self._tokens(
+            grant_type="authorization_code",
+            code=answer["code"],
+            redirect_uri=redirect_uri,
+            code_verifier=attempt.verifier,
+        )
+        claims = await self._id_claims(tokens, nonce=attempt.nonce)
+        return await self._described(tokens, claims)
+
+    async def again(self, subject: str, kept: Mapping[str, str]) -> Identity:
+        """Return who somebody is now whom the provider signed in before.
+
+        Raises:
+            MailsiftError: `sso_unavailable`: nobody knows; DistrustError: not any more.
+        """
+        if "refresh_token" not in kept:
+            return await self._described(kept, {"sub": subject})
+        tokens = dict(kept) | await self._tokens(
+            grant_type="refresh_token", refresh_token=kept["refresh_token"]
+        )
+        claims: dict[str, Any] = {"sub": subject}
+        if tokens.get("id_token"):
+            claims = await self._id_claims(tokens, nonce=None)
+        if claims["sub"] != subject:
+            raise DistrustError("sub")
+        return await self._described(tokens, claims)
+
+    async def _id_claims(self, tokens: Mapping[str, str], *, nonce: str | None) -> dict[str, Any]:
+        token = tokens.get("id_token", "")
+        try:
+            return check_id_token(token, await self._key_set(), self._client, nonce=nonce, now=self._clock())
+        except DistrustError as error:
+            if error.why != "signature" or not self._may_fetch_keys():
+                raise
+        keys = await self._key_set(fresh=True)  # they may have been changed
+        return check_id_token(token, keys, self._client, nonce=nonce, now=self._clock())
+
+    async def _described(self, tokens: Mapping[str, str], claims: Mapping[str, Any]) -> Identity:
+        """Add what the provider tells of somebody now to what their ID token says."""
+        headers = {"Authorization": f"Bearer {tokens.get('access_token', '')}"}
+        told = await self._json("GET", (await self._known())["userinfo_endpoint"], headers=headers)
+        if told.get("sub") != claims["sub"]:  # section 5.3.2
+            raise DistrustError("sub")
+        known = {**claims, **told}
+        email = known.get("email")
+        is_verified = known.get("email_verified") is True and isinstance(email, str)
+        return Identity(
+            subject=claims["sub"],
+            email=str(email) if is_verified else "",
+            groups=_names(known.get(self._client.groups_claim)),
+            tokens={
+                name: value
+                for name in ("refresh_token", "access_token")
+                if isinstance(value := tokens.get(name), str)
+            },
+        )
+
+    async def _tokens(self, **form: str) -> dict[str, str]:
+        known = await self._known()
+        methods = known.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        client_id, secret = self._client.client_id, self._client.client_secret
+        headers = {}
+        if "client_secret_basic" in methods:  # RFC 6749, section 2.3.1
+            pair = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        else:
+            form |= {"client_id": client_id, "client_secret": secret}
+        told = await self._json("POST", known["token_endpoint"], headers=headers, data=form)
+        return {name: value for name, value in told.items() if isinstance(value, str)}
+
+    async def _known(self) -> dict[str, Any]:
+        """Return what the provider says of itself (OpenID Connect Discovery 1.0)."""
+        now = self._clock()
+        if self._metadata is None or self._metadata[0] <= now:
+            found = await self._json("GET", self._client.issuer.rstrip("/") + _WELL_KNOWN)
+            if found.get("issuer") != self._client.issuer:
+                raise DistrustError("iss")
+            if not all(_is_safe(found.get(name), self._client.issuer) for name in _ENDPOINTS):
+                raise DistrustError("discovery")
+            self._metadata = (now + _METADATA_S, found)
+        return self._metadata[1]
+
+    def _may_fetch_keys(self) -> bool:
+        """Say whether the keys are old enough to be fetched again: nobody may make us ask at will."""
+        return self._keys is None or self._keys[0] <= self._clock() - _KEYS_AGAIN_S
+
+    async def _key_set(self, *, fresh: bool = False) -> KeySet:
+        now = self._clock()
+        if fresh or self._keys is None or self._keys[0] <= now - _KEYS_S:
+            found = await self._json("GET", (await self._known())["jwks_uri"])
+            try:
+                self._keys = (now, KeySet.import_key_set(_public_keys(found)))
+            except (JoseError, ValueError, TypeError, KeyError):
+                raise DistrustError("keys") from None
+        return self._keys[1]
+
+    async def _json(self, method: str, place: str, **more: Any) -> dict[str, Any]:
+        """Ask; a 4xx is a refusal, everything else that is no answer an outage."""
+        try:
+            async with self._http.stream(method, place, timeout=TIMEOUT_S, **more) as answer:
+                status, body = answer.status_code, await _read(answer)
+            found = json.loads(body) if status < 300 else {}
+        except (httpx.HTTPError, ValueError, RecursionError):
+            raise unavailable() from None
+        if 400 <= status < 500 and status != 429:
+            raise DistrustError("denied")
+        if status >= 300 or not isinstance(found, dict):
+            raise unavailable()
+        return found
+
+
+async def _read(answer: httpx.Response) -> bytes:
+    body = b""
+    async for piece in answer.aiter_bytes():
+        body += piece
+        if len(body) > _MOST_BYTES:
+            raise ValueError("too long")
+    return body
+
+
+def unavailable() -> MailsiftError:
+    """Return the error of a provider nobody hears of."""
+    return MailsiftError("sso_unavailable", "The sign-in provider does not answer.", retryable=True)
+
+
+def _public_keys(found: dict[str, Any]) -> Any:
+    """Return keys that sign, without those nobody here can read: one of them would spoil all."""
+    keys = [key for key in found["keys"] if key.get("kty") in {"RSA", "EC", "OKP"}]
+    return {"keys": [key for key in keys if key.get("use", "sig") == "sig"]}
+
+
+def _is_safe(place: object, issuer: str) -> bool:
+    """Say whether a place may be asked: over TLS, unless the provider itself is on this machine."""
+    if not isinstance(place, str):
+        return False
+    return place.startswith("https://") or (issuer.startswith("http://") and place.startswith("http://"))
+
+
+def _names(found: object) -> frozenset[str]:
+    listed: Sequence[object] = found if isinstance(found, list) else [found]
+    return frozenset(one for one in listed if isinstance(one, str) and one)
+
+
+def _is_name(found: object) -> bool:
+    return isinstance(found, str) and 0 < len(found) <= 255
+
+
+def _is_same(given: object, wanted: str | None) -> bool:
+    if not isinstance(given, str) or wanted is None:
+        return False
+    return hmac.compare_digest(given.encode(), wanted.encode())

@@ -1,0 +1,218 @@
+"""Single sign-on: a provider's word makes people, gives roles by groups, and ends sessions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from mailsift.accounts.oidc import DistrustError, Identity, OidcProvider
+from mailsift.accounts.people import Role
+from mailsift.accounts.sessions import RECHECK, Sessions, digest, normalized_email
+from mailsift.accounts.sign_in_attempts import SignInAttempt
+from mailsift.events.signing import Vault
+from mailsift.pipeline.clock import Clock, utc_datetime
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.sql import accounts, people, sso
+from mailsift.storage.sql.sso import SsoSessionRow
+
+ACTOR: Final = "sso"
+"""Who changes roles by groups, in the audit log."""
+GRACE: Final = timedelta(minutes=10)
+"""How long a session lives on whose provider does not answer."""
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRule:
+    """Who is in this group has this role in this account."""
+
+    group: str
+    account: str
+    role: Role
+
+
+def roles_of(groups: frozenset[str], rules: Sequence[GroupRule]) -> dict[str, Role]:
+    """Return the role in each account that groups give: of several, the one that may most."""
+    found: dict[str, Role] = {}
+    for rule in rules:
+        if rule.group in groups and not (rule.account in found and found[rule.account].may(rule.role)):
+            found[rule.account] = rule.role
+    return found
+
+
+def read_group_rule(text: str) -> GroupRule:
+    """Read `group=account:role`, as settings have checked it."""
+    group, _, rest = text.partition("=")
+    account, _, role = rest.rpartition(":")
+    return GroupRule(group.strip(), account.strip(), Role(role))
+
+
+class SingleSignOn:
+    """Signs people in by one provider.
+
+    Args:
+        database: people and their sessions.
+        provider: asks it.
+        rules: what groups give; accounts no rule names are left to invitations.
+        sessions: opens sessions.
+        vault: seals the tokens that ask again.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        provider: OidcProvider,
+        rules: Sequence[GroupRule],
+        sessions: Sessions,
+        vault: Vault,
+        clock: Clock,
+    ) -> None:
+        self._database = database
+        self._provider = provider
+        self._issuer = provider.issuer
+        self._rules = rules
+        self._sessions = sessions
+        self._vault = vault
+        self._clock = clock
+
+    async def begin(self, attempt: SignInAttempt, redirect_uri: str) -> str:
+        """Return where the browser goes to sign in.
+
+        Raises:
+            MailsiftError: `sso_unavailable`, `sso_refused`.
+        """
+        return await self._provider.address(attempt, redirect_uri)
+
+    async def finish(self, attempt: SignInAttempt, answer: Mapping[str, str], redirect_uri: str) -> str:
+        """Return the secret of a session of who has come back from the provider.
+
+        Raises:
+            MailsiftError: `sso_unavailable`, `sso_refused`, `no_account`.
+        """
+        try:
+            identity = await self._provider.identity(attempt, answer, redirect_uri)
+        except DistrustError as error:
+            _log.warning("sso.refused", why=error.why)
+            raise
+        async with self._database.begin() as connection:
+            person_id, email = await self._person(connection, identity)
+            await self._apply_groups(connection, person_id, email, identity)
+            mine = await people.accounts_of(connection, person_id)
+            if mine:
+                return await self._open(connection, person_id, mine[0]["id"], email, identity)
+        raise MailsiftError("no_account", "No group of yours opens an account here: ask your operator.")
+
+    async def is_still_so(self, session_id: bytes) -> bool:
+        """Ask the provider about a session, apply what it says, and tell whether the session goes on.
+
+        While the provider does not answer it does, for a while.
+        """
+        now = self._now()
+        async with self._database.begin() as connection:
+            claimed = await sso.claim(connection, session_id, now=now, before=now - RECHECK)
+        if claimed is None:  # another request asks
+            return True
+        if claimed.issuer != self._issuer:
+            return False
+        try:
+            kept = json.loads(self._vault.open(claimed.person_id, claimed.tokens))
+            identity = await self._provider.again(claimed.subject, kept)
+        except DistrustError as error:
+            _log.info("sso.ended", why=error.why)
+            return False
+        except MailsiftError as error:
+            _log.warning("sso.unavailable", error=error.code)
+            return now - claimed.known_at < GRACE
+        async with self._database.begin() as connection:
+            person = await people.get_person(connection, claimed.person_id)
+            if person is None:
+                return False
+            await self._apply_groups(connection, claimed.person_id, person["email"], identity)
+            tokens = self._sealed(claimed.person_id, identity)
+            await sso.set_known(connection, session_id, tokens=tokens, now=now)
+        return True
+
+    async def _person(self, connection: Connection, identity: Identity) -> tuple[UUID, str]:
+        """Return whose identity it is, and their address; a verified address makes it somebody's.
+
+        Raises:
+            DistrustError: the address is not verified, or is somebody's with another identity.
+        """
+        known = await sso.person_of(connection, self._issuer, identity.subject)
+        if known is not None:
+            person = await people.get_person(connection, known)
+            if person is not None:
+                return known, person["email"]
+        email = normalized_email(identity.email)
+        if not email:
+            raise _refused("email")
+        found = await people.person_of(connection, email)
+        if found is None and not roles_of(identity.groups, self._rules):
+            raise MailsiftError("no_account", "No group of yours opens an account here: ask your operator.")
+        person_id = found["id"] if found else await people.add_person(connection, email=email, password="")
+        if not await sso.link(connection, self._issuer, identity.subject, person_id):
+            raise _refused("identity")
+        return person_id, email
+
+    async def _apply_groups(
+        self, connection: Connection, person_id: UUID, email: str, identity: Identity
+    ) -> None:
+        """Make memberships what groups say, in the accounts that rules name."""
+        wanted = roles_of(identity.groups, self._rules)
+        there = {row["name"]: row for row in await people.accounts_of(connection, person_id)}
+        for name in dict.fromkeys(rule.account for rule in self._rules):
+            role, had = wanted.get(name), there.get(name)
+            if role is None and had is not None:
+                await people.remove_member(connection, had["id"], person_id)
+                await self._note(connection, had["id"], "member.remove", email, role=had["role"])
+            elif role is not None and (had is None or had["role"] != role):
+                account_id = had["id"] if had else await accounts.ensure_account(connection, name)
+                await people.put_member(connection, account_id, person_id, role.value)
+                action = "member.role" if had else "member.join"
+                await self._note(connection, account_id, action, email, role=role.value)
+
+    async def _open(
+        self, connection: Connection, person_id: UUID, account_id: UUID, email: str, identity: Identity
+    ) -> str:
+        secret = await self._sessions.open(connection, person_id, account_id)
+        row = SsoSessionRow(
+            digest(secret),
+            person_id,
+            self._issuer,
+            identity.subject,
+            self._sealed(person_id, identity),
+            self._now(),
+        )
+        await sso.insert_session(connection, row)
+        detail = {"by": ACTOR}
+        await people.audit(
+            connection, account_id=account_id, actor=email, action="session.create", detail=detail
+        )
+        return secret
+
+    async def _note(
+        self, connection: Connection, account_id: UUID, action: str, subject: str, **detail: str
+    ) -> None:
+        await people.audit(
+            connection, account_id=account_id, actor=ACTOR, action=action, subject=subject, detail=detail
+        )
+
+    def _sealed(self, person_id: UUID, identity: Identity) -> bytes:
+        return self._vault.seal(person_id, json.dumps(dict(identity.tokens)).encode())
+
+    def _now(self) -> datetime:
+        return utc_datetime(self._clock())
+
+
+def _refused(why: str) -> DistrustError:
+    _log.warning("sso.refused", why=why)
+    return DistrustError(why)

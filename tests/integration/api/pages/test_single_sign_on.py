@@ -1,0 +1,216 @@
+"""Signing in with a provider that is not ours (oidc-provider-mock): who gets in, as what, and until when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import text
+
+from mailsift.accounts.people import Role
+from mailsift.container import open_container
+from mailsift.settings import Settings
+from tests.integration.api.conftest import Api, running
+from tests.support.ports import free_port
+from tests.support.serving import NO_TLS
+from tests.support.sessions import browser, cookie, person, sign_in
+
+OWNERS = "mail-admins=acme:owner"
+STAFF = "mail-staff=acme:member"
+GONE = "http://localhost:9"
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[str]:
+    """The provider, in a process of its own: what its libraries warn of is none of ours."""
+    port = free_port()
+    words = ["-W", "ignore", "-m", "oidc_provider_mock", "--port", str(port), "--require-nonce", "true"]
+    process = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        url, ends = f"http://localhost:{port}", time.monotonic() + 60
+        while not _answers(url):
+            assert process.poll() is None, "the provider ended"
+            assert time.monotonic() < ends, "the provider does not answer"
+            time.sleep(0.1)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/.well-known/openid-configuration", verify=NO_TLS).is_success
+    except httpx.TransportError:
+        return False
+
+
+@pytest.fixture
+async def api(settings: Settings, provider: str) -> AsyncIterator[Api]:
+    more = {
+        "oidc_issuer": provider,
+        "oidc_client_id": "mailsift",
+        "oidc_client_secret": SecretStr("secret of ours"),
+        "oidc_groups": (OWNERS, STAFF),
+        "oidc_name": "Example ID",
+    }
+    async with running(settings.model_copy(update=more)) as found:
+        yield found
+
+
+async def _somebody(provider: str, subject: str, **claims: object) -> None:
+    """Let the provider know somebody, or know something else of them from now on."""
+    known = {"email": f"{subject}@corp.example", "email_verified": True, "groups": [], **claims}
+    async with httpx.AsyncClient(verify=NO_TLS) as operator:
+        assert (await operator.put(f"{provider}/users/{subject}", json=known)).status_code == 204
+
+
+async def _way_back(client: httpx.AsyncClient, subject: str, start: str = "/login/sso") -> str:
+    """Go to the provider and say who we are; returns where it sends the browser."""
+    begun = await client.get(start)
+    assert begun.status_code == 303, begun.text
+    async with httpx.AsyncClient(verify=NO_TLS) as at_provider:
+        sent = await at_provider.post(begun.headers["location"], data={"sub": subject})
+    return str(sent.headers["location"])
+
+
+async def _signed_in(client: httpx.AsyncClient, subject: str) -> httpx.Response:
+    return await client.get(await _way_back(client, subject))
+
+
+async def _make_due(api: Api, change: str = "asked_at = asked_at - interval '1 minute'") -> None:
+    """Let a minute pass for the sessions there are."""
+    async with open_container(api.settings) as container, container.database.begin() as connection:
+        await connection.execute(text(f"UPDATE sso_session SET {change}"))  # noqa: S608 - text of this file
+
+
+def _with(api: Api, session: str) -> httpx.AsyncClient:
+    """Return a browser that holds this session already."""
+    headers = {"Accept": "text/html", "Cookie": f"__Host-mailsift={session}"}
+    return httpx.AsyncClient(base_url=api.url, headers=headers, verify=NO_TLS)
+
+
+async def test_a_member_of_a_group_gets_in_and_a_removed_one_is_out_with_the_next_page(
+    api: Api, provider: str
+) -> None:
+    await _somebody(provider, "jane", groups=["mail-staff", "other"])
+    async with browser(api) as client:
+        assert "Sign in with Example ID" in (await client.get("/login")).text
+        back = await _way_back(client, "jane", "/login/sso?next=/keys")
+        answer = await client.get(back)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/keys")
+        assert "jane@corp.example" in (await client.get("/account/you")).text
+        # the way back works once
+        assert (await client.get(back)).status_code == 403
+        # another role
+        await _somebody(provider, "jane", groups=["mail-admins"])
+        await _make_due(api)
+        log = (await client.get("/account/log")).text
+        assert "jane@corp.example" in log
+        assert "Invite" in (await client.get("/account")).text
+        # and none
+        await _somebody(provider, "jane", groups=["other"])
+        await _make_due(api)
+        assert (await client.get("/account/you")).status_code == 303
+        await _somebody(provider, "jane", groups=["mail-admins"])
+        assert (await client.get("/account/you")).status_code == 303  # what has ended stays so
+
+
+async def test_who_the_provider_forgets_is_out(api: Api, provider: str) -> None:
+    await _somebody(provider, "joe", groups=["mail-staff"])
+    async with browser(api) as client:
+        await _signed_in(client, "joe")
+        async with httpx.AsyncClient(verify=NO_TLS) as operator:
+            await operator.post(f"{provider}/users/joe/revoke-tokens")
+        await _make_due(api)
+        assert (await client.get("/account/you")).status_code == 303
+
+
+KEPT_OUT: Final[Mapping[str, Mapping[str, object]]] = {
+    "nobody": {},
+    "unverified": {"groups": ["mail-admins"], "email_verified": False},
+    "untold": {"groups": ["mail-admins"], "email_verified": "true"},
+    "nameless": {"groups": ["mail-admins"], "email": ""},
+    "other": {"groups": "mail-admins-not"},
+}
+
+
+async def test_who_has_no_group_or_no_verified_address_stays_out(api: Api, provider: str) -> None:
+    for subject, claims in KEPT_OUT.items():
+        await _somebody(provider, subject, **claims)
+        async with browser(api) as client:
+            assert (await _signed_in(client, subject)).status_code == 403, subject
+            assert cookie(client, "__Host-mailsift") == ""
+
+
+async def test_an_address_belongs_to_the_first_identity_that_proved_it(api: Api, provider: str) -> None:
+    owner = await person(api, Role.OWNER, account="acme")
+    await _somebody(provider, "real", email=owner, groups=["mail-admins"])
+    await _somebody(provider, "thief", email=owner, groups=["mail-admins"])
+    async with browser(api) as real, browser(api) as thief:
+        assert (await _signed_in(real, "real")).status_code == 303
+        assert (await _signed_in(thief, "thief")).status_code == 403
+
+
+async def test_a_way_back_that_this_browser_did_not_begin_is_refused(api: Api, provider: str) -> None:
+    await _somebody(provider, "mallory", groups=["mail-staff"])
+    async with browser(api) as mallory, browser(api) as victim:
+        back = await _way_back(mallory, "mallory")
+        assert (await victim.get(back)).status_code == 403  # no attempt at all
+        await victim.get("/login/sso")
+        assert (await victim.get(back)).status_code == 403  # another one: login CSRF
+        without_code = {"state": parse_qs(urlsplit(back).query)["state"][0]}
+        assert (await mallory.get("/login/sso/callback", params=without_code)).status_code == 403
+        assert cookie(victim, "__Host-mailsift") == ""
+
+
+async def test_with_single_sign_on_only_a_password_opens_nothing_but_the_break_glass_account(
+    settings: Settings, provider: str
+) -> None:
+    only = {
+        "oidc_issuer": provider,
+        "oidc_client_id": "mailsift",
+        "oidc_client_secret": SecretStr("secret of ours"),
+        "oidc_only": ("glass@people.test",),
+    }
+    plain = Api("", settings)
+    glass = await person(plain, Role.OWNER, account="acme", email="glass@people.test")
+    member = await person(plain, Role.OWNER, account="acme")
+    async with running(settings) as before, browser(before) as client:
+        assert (await sign_in(client, member)).status_code == 303
+        session = cookie(client, "__Host-mailsift")
+        assert session
+        async with _with(before, session) as same:
+            assert (await same.get("/account/you")).status_code == 200
+    async with running(settings.model_copy(update=only)) as api:
+        async with browser(api) as client:
+            assert (await sign_in(client, member)).status_code == 403
+        async with _with(api, session) as client:  # one that a password has opened before
+            assert (await client.get("/account/you")).status_code == 303
+        async with browser(api) as client:
+            assert (await sign_in(client, glass)).status_code == 303
+            assert (await client.get("/account/you")).status_code == 200
+
+
+async def test_a_provider_that_is_away_is_said_to_be_and_keeps_nobody_out_at_once(
+    api: Api, settings: Settings, provider: str
+) -> None:
+    await _somebody(provider, "ann", groups=["mail-staff"])
+    async with browser(api) as client:
+        await _signed_in(client, "ann")
+        session = cookie(client, "__Host-mailsift")
+    gone = {"oidc_issuer": GONE, "oidc_client_id": "mailsift", "oidc_groups": (STAFF,)}
+    async with running(settings.model_copy(update=gone)) as away, _with(away, session) as client:
+        assert (await client.get("/login/sso")).status_code == 303  # signed in: nothing to do
+        await _make_due(away, f"issuer = '{GONE}', asked_at = asked_at - interval '1 minute'")
+        assert (await client.get("/account/you")).status_code == 200
+        await _make_due(away, "asked_at = asked_at - interval '1 h', known_at = known_at - interval '11 min'")
+        assert (await client.get("/account/you")).status_code == 303
+        assert (await client.get("/login/sso")).status_code == 503
