@@ -210,8 +210,10 @@ async def mailing(mailer: Mailer, *, host: str = "127.0.0.1", port: int = 0) -> 
 class OpenDoors(Throttle):
     """Grants all that is asked for, up to `each` recipients a session; `denials` first says no so often."""
 
-    def __init__(self, *, each: int = 10_000, denials: int = 0, retry_after: float = 0.0) -> None:
-        self.each, self.denials, self.retry_after = each, denials, retry_after
+    def __init__(
+        self, *, each: int = 10_000, denials: int = 0, retry_after: float = 0.0, refill_s: float = 0.005
+    ) -> None:
+        self.each, self.denials, self.retry_after, self.refill_s = each, denials, retry_after, refill_s
         self.grants: list[Sequence[Ask]] = []
         self.reports: list[Sequence[Report]] = []
         self.open: set[str] = set()
@@ -237,7 +239,7 @@ class OpenDoors(Throttle):
             return Grant(0, retry_after=self.retry_after)
         lease = str(next(self._numbers))
         self.open.add(lease)
-        return Grant(min(ask.recipients, self.each), lease)
+        return Grant(min(ask.recipients, self.each), lease, refill_s=self.refill_s)
 
 
 class DictCache(FactCache):

@@ -198,7 +198,7 @@ async def test_a_small_grant_is_kept_to() -> None:
 async def test_when_the_pace_is_used_up_the_rest_comes_back_for_whole_sessions() -> None:
     mailer = Mailer(rcpt=knows(*USERS))
     async with mailing(mailer) as port:
-        bench = Bench(port, throttle=OpenDoors(each=10), providers=providers(recipients=50, rate=5.0))
+        bench = Bench(port, throttle=OpenDoors(each=10, refill_s=10.0))
         probed = await bench.probe(targets(FACT, *USERS))
     assert len(mailer.recipients) == 10
     assert len(probed.mailboxes) == 9
