@@ -23,6 +23,7 @@ from mailsift.jobs.eta import (
     time_left,
 )
 from mailsift.jobs.forecasts import MIXED_RATE_A_SLOT, TRIAGE_RATES, Forecasts, Picture
+from mailsift.jobs.intake.harvest import refusal
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import ask_child
 from mailsift.jobs.service import JobService
@@ -77,11 +78,17 @@ _BY_LABEL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DomainCounts:
-    """How many distinct addresses a list has, and at which domains; `others`: at those not named."""
+    """How many distinct addresses a list has, and at which domains.
+
+    Attributes:
+        others: at domains that are not named.
+        harvested: the sign by which they look made up (mailsift.pipeline.harvest), or "".
+    """
 
     addresses: int
     domains: Mapping[str, int]
     others: int
+    harvested: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,9 @@ class Planner:
         providers: Providers,
         limits: IntakeLimits,
         scratch: Path,
+        refuse_harvested: bool = False,
     ) -> None:
+        self._refuse_harvested = refuse_harvested
         self._jobs = jobs
         self._drafts = drafts
         self._blobs = blobs
@@ -191,6 +200,8 @@ class Planner:
         return DomainCounts(**counted)
 
     async def _of_counts(self, counts: DomainCounts, mode: Mode) -> ListPlan:
+        if mode is Mode.DEEP and counts.harvested and self._refuse_harvested:
+            raise refusal(counts.harvested)
         probes = await self._probes(counts) if mode is Mode.DEEP else {}
         load = load_of_list(counts.addresses, probes, await self._forecasts.picture(), mode)
         return ListPlan(counts.addresses, probes, time_left(load))

@@ -249,6 +249,7 @@ class Container:
             providers=self.providers,
             limits=self._intake_limits,
             scratch=self._scratch,
+            refuse_harvested=self.settings.refuse_harvested,
         )
 
     @cached_property
@@ -843,13 +844,18 @@ class Container:
         from mailsift.jobs.engine.chunk import ChunkWorker, WorkPlan
         from mailsift.jobs.engine.claim import Engine
         from mailsift.jobs.engine.step import StepWorker
+        from mailsift.pipeline.stop import StopRule
         from mailsift.storage.sql.chunks import LeaseTerms
 
         await self._learn_time()
 
         change = self._other.validator or (lambda usual: usual)
         validator = change((await self._validator_maker(edited=True))())
-        work_plan = WorkPlan(delays=self.settings.greylist_delays, sources=frozenset(self._own_identities))
+        work_plan = WorkPlan(
+            delays=self.settings.greylist_delays,
+            sources=frozenset(self._own_identities),
+            stop=StopRule(share=self.settings.stop_share, policy=self.settings.stop_policy),
+        )
         config = self._engine_config(worker_id)
         terms = LeaseTerms(config.owner, config.lease_s, config.sources)
         engine = Engine(
@@ -872,6 +878,7 @@ class Container:
                 scratch=self._scratch,
                 terms=terms,
                 places=self.places,
+                refuse_harvested=self.settings.refuse_harvested,
             ),
             maintenance=self.maintenance,
             waker=self.waker,

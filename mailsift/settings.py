@@ -25,6 +25,7 @@ from mailsift.accounts.doors import Door
 from mailsift.events.mail import parse_relay
 from mailsift.events.webhook_url import split_hosts
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.stop import StopPolicy
 
 PREFIX = "MAILSIFT_"
 
@@ -157,6 +158,21 @@ class Settings(BaseSettings):
     ramp: bool = Field(
         default=True,
         description="a source earns a faster pace at a provider while it is clean; false: the table's rates",
+    )
+    refuse_harvested: bool = Field(
+        default=True,
+        description="refuse a deep run to a list whose addresses at a domain look made up by a program",
+    )
+    stop_share: float = Field(
+        default=0.3,
+        ge=0,
+        le=1,
+        description="share of unknown recipients, of 200 or more, at which a list leaves a provider alone; "
+        "0: never",
+    )
+    stop_policy: StopPolicy = Field(
+        default=StopPolicy.LATER,
+        description="what becomes of its other addresses there: later (asked after an hour) or not_asked",
     )
     connections: Path | None = Field(
         default=None,

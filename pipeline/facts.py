@@ -50,6 +50,8 @@ class Answer(StrEnum):
     DOUBTED = "doubted"  # a refusal in the midst of too many: not believed (mailsift.pipeline.probe.breaker)
     UNREACHABLE = "unreachable"  # no MX answered in time
     NOT_ASKABLE = "not_askable"  # e.g. a non-ASCII local part at a server without SMTPUTF8
+    OPTED_OUT = "opted_out"  # the domain does not want to be asked
+    TOO_MANY_MISSING = "too_many_missing"  # the list stopped at this provider: too few of it were known
     PROBE_UNAVAILABLE = "probe_unavailable"  # this machine cannot reach port 25
 
 
@@ -147,6 +149,7 @@ class WaitReason(StrEnum):
     GREYLISTED = "greylisted"
     DEFERRED = "deferred"  # the server said "later" or hung up
     BLOCKED = "blocked"  # the provider refuses us again and again, so it is left alone for a while
+    TOO_MANY_MISSING = "too_many_missing"  # too few of the list's addresses are known at the provider
     OUR_NETWORK = "our_network"  # nothing can be reached from this machine now
     RESOLVER = "resolver"  # no resolver can be trusted now
     SLOW = "slow"  # the session took longer than it was given

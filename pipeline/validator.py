@@ -27,10 +27,12 @@ from mailsift.pipeline.frames import Schema
 from mailsift.pipeline.judge.frame import Findings, judge_frame
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
+from mailsift.pipeline.opt_outs import NOBODY, OptOuts
 from mailsift.pipeline.probe.prober import ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.probe.reading import OwnRule
 from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.stop import AskedCounts, ThrottleKey
 from mailsift.pipeline.suggest import TYPO_TRAPS
 
 
@@ -55,6 +57,7 @@ class ValidationRequest:
         sent: what messages that were really sent showed, by address; nobody is asked about these.
         unwanted: why the owner may not send there, by address; nobody is asked about these either.
         closed: identities of our sources that are not to be asked from while there are others.
+        stopped: providers that are not asked about this list any more.
         domains_found: gets what DNS said as soon as that is known, for a caller who may not wait for the mail
             servers.
         mailboxes_found: gets what mail servers said, session by session, for a caller who shows progress.
@@ -75,6 +78,7 @@ class ValidationRequest:
     sent: Mapping[str, MailboxFact] = field(default_factory=dict)
     unwanted: Mapping[str, str] = field(default_factory=dict)
     closed: Collection[str] = ()
+    stopped: Collection[str] = ()
     domains_found: dict[str, DomainFact] = field(default_factory=dict, compare=False)
     mailboxes_found: dict[str, MailboxFact] | None = field(default=None, compare=False)
 
@@ -104,12 +108,14 @@ class ValidationResult:
         waiting: frames.WAITING plus `throttle_key`, `reason`, `delay`.
         probes: mailboxes about which a mail server was asked now and answered.
         rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
+        asked: what was heard now about real recipients, by provider and identity.
     """
 
     finished: pl.DataFrame
     waiting: pl.DataFrame
     probes: int = 0
     rests: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    asked: Mapping[ThrottleKey, AskedCounts] = field(default_factory=dict)
 
 
 _Deferred = dict[str, tuple[str, str, float]]
@@ -178,9 +184,10 @@ class Validator:
         prober: SMTP.
         port25: whether this machine can reach mail servers; where it cannot, deep answers say so at once.
         policy: what the operator decides.
+        opt_outs: domains that do not want to be asked.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the stages, one argument each
         self,
         *,
         lists: Lists,
@@ -189,6 +196,7 @@ class Validator:
         prober: MailboxWitness,
         port25: NetworkWitness,
         policy: VerdictPolicy,
+        opt_outs: OptOuts = NOBODY,
     ) -> None:
         self._lists = lists
         self._providers = providers
@@ -196,6 +204,7 @@ class Validator:
         self._prober = prober
         self._port25 = port25
         self._policy = policy
+        self._opt_outs = opt_outs
 
     async def validate(self, frame: pl.DataFrame, request: ValidationRequest) -> ValidationResult:
         """Judge every address of the frame, or say what it waits for.
@@ -287,10 +296,29 @@ class Validator:
     async def _mailbox_facts(
         self, frame: pl.DataFrame, domains: Mapping[str, DomainFact], request: ValidationRequest
     ) -> tuple[ProbeResult, _Deferred]:
-        """Ask the mail servers, unless port 25 is closed or there are too many to ask in one sitting."""
         if request.mode is not Mode.DEEP:
             return ProbeResult(), {}
         askable = _askable(frame).filter(~pl.col("address").is_in([*request.sent, *request.unwanted]))
+        unasked = self._unasked(askable, request)
+        if unasked:
+            askable = askable.filter(~pl.col("address").is_in(list(unasked)))
+        probed, waits = await self._probe(askable, domains, request)
+        return replace(probed, mailboxes={**probed.mailboxes, **unasked}), waits
+
+    def _unasked(self, askable: pl.DataFrame, request: ValidationRequest) -> dict[str, MailboxFact]:
+        """Return what those get who are not asked for: their domain opted out, or the list stopped there."""
+        found = {}
+        for address, domain, key in askable.select("address", "domain", "throttle_key").iter_rows():
+            if self._opt_outs.covers(domain):
+                found[address] = MailboxFact(answer=Answer.OPTED_OUT)
+            elif key in request.stopped:
+                found[address] = MailboxFact(answer=Answer.TOO_MANY_MISSING)
+        return found
+
+    async def _probe(
+        self, askable: pl.DataFrame, domains: Mapping[str, DomainFact], request: ValidationRequest
+    ) -> tuple[ProbeResult, _Deferred]:
+        """Ask the mail servers, unless port 25 is closed or there are too many to ask in one sitting."""
         if not askable.is_empty() and not await self._port25.is_open():
             if self._port25.has_been_open and not request.final:
                 wait = Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS)
@@ -457,4 +485,4 @@ def _judge(
     done = frame.join(waits, on="address", how="anti") if deferred else frame
     finished = judge_frame(done, findings, evidence=request.evidence)
     columns = ["n", "rows", "address", "local", "domain", "rule", "tries", "known_by", *WAIT_COLUMNS]
-    return ValidationResult(finished, waiting.select(columns), rests=probed.rests)
+    return ValidationResult(finished, waiting.select(columns), rests=probed.rests, asked=probed.asked)

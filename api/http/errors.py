@@ -95,6 +95,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "empty_file": 422,
     "file_too_large": 413,
     "too_many_rows": 422,
+    "looks_harvested": 422,
     "too_many_columns": 422,
     "line_too_long": 422,
     "unsupported_format": 415,

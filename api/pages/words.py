@@ -102,6 +102,8 @@ ANSWERS: Final[Mapping[str, str]] = {
     Answer.DOUBTED: "a refusal among too many, not believed",
     Answer.UNREACHABLE: "no server answered in time",
     Answer.NOT_ASKABLE: "cannot be asked for this address",
+    Answer.OPTED_OUT: "the domain does not want to be asked",
+    Answer.TOO_MANY_MISSING: "too many of the list do not exist there",
     Answer.PROBE_UNAVAILABLE: "this machine cannot reach port 25",
 }
 
@@ -120,6 +122,7 @@ _WAITS: Final[Mapping[str, str]] = {
     WaitReason.GREYLISTED: "wait for greylisting",
     WaitReason.DEFERRED: "wait because the server said later",
     WaitReason.BLOCKED: "wait because the provider refuses us for now",
+    WaitReason.TOO_MANY_MISSING: "wait because too many of the list do not exist at their provider",
     WaitReason.OUR_NETWORK: "wait for our network",
     WaitReason.RESOLVER: "wait for a resolver that can be trusted",
     WaitReason.SLOW: "wait for slow servers",

@@ -52,6 +52,7 @@ _WAITS: Final[Mapping[str, str]] = {
     "deferred": "servers that said later",
     "blocked": "providers that refuse us",
     "resolver": "a resolver to trust",
+    "too_many_missing": "providers where too many do not exist",
     "our_network": "our network",
     "slow": "slow hosts",
     "budget": "their next turn",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -22,10 +22,12 @@ from mailsift.pipeline.frames import SEGMENT, WAITING
 from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
 from mailsift.pipeline.smtp.config import PATIENT_SECONDS
 from mailsift.pipeline.smtp.identity import subnet_of
+from mailsift.pipeline.stop import NO_STOP, StopPolicy, StopRule
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Database
+from mailsift.storage.sql import job_asked
 from mailsift.storage.sql.chunks import (
     MAX_ATTEMPTS,
     MIXED_KEY,
@@ -102,6 +104,7 @@ class WorkPlan:
         budget_s: seconds after which a chunk opens no new session.
         max_attempts: a chunk that workers gave up more often is split.
         sources: the identities this process asks from.
+        stop: when a job leaves a provider alone.
     """
 
     cut: ChunkSizes = field(default_factory=ChunkSizes)
@@ -112,6 +115,7 @@ class WorkPlan:
     budget_s: float = 15.0
     max_attempts: int = MAX_ATTEMPTS
     sources: frozenset[str] = frozenset()
+    stop: StopRule = NO_STOP
 
 
 class ChunkWorker:
@@ -187,8 +191,19 @@ class ChunkWorker:
         if chunk.attempt > self._plan.max_attempts:
             FAILING_CHUNKS.labels("given_up").inc()
             return validator.give_up(frame, options.mode, sent=known.sent, unwanted=known.unwanted)
-        request = replace(self._request(chunk, options), sent=known.sent, unwanted=known.unwanted)
+        stopped = await self._stopped(chunk, options)
+        request = replace(
+            self._request(chunk, options), sent=known.sent, unwanted=known.unwanted, stopped=stopped
+        )
         return await validator.validate(frame, request)
+
+    async def _stopped(self, chunk: ClaimedChunk, options: JobOptions) -> Collection[str]:
+        """Return the providers at which the job's addresses end as not asked."""
+        rule = self._plan.stop
+        if options.mode is not Mode.DEEP or not rule.share or rule.policy is StopPolicy.LATER:
+            return ()
+        async with self._database.begin() as connection:
+            return await job_asked.ever_stopped(connection, chunk.job_id)
 
     def _request(self, chunk: ClaimedChunk, options: JobOptions) -> ValidationRequest:
         return ValidationRequest(
@@ -251,6 +266,8 @@ class ChunkWorker:
                 warning=warning,
                 rests={} if result is None else result.rests,
                 terms=self._terms,
+                asked={} if result is None else result.asked,
+                rule=self._plan.stop,
             )
         )
 

@@ -11,8 +11,9 @@ import structlog
 
 from mailsift.events.payloads import JobEnd, envelope, job_event
 from mailsift.pipeline.facts import WaitReason
+from mailsift.pipeline.stop import NO_STOP, AskedCounts, StopPolicy, StopRule, ThrottleKey
 from mailsift.storage.database import Connection
-from mailsift.storage.sql import chunks, events, jobs, schedules, sources
+from mailsift.storage.sql import chunks, events, job_asked, jobs, schedules, sources
 from mailsift.storage.sql.chunks import SHARED_KEYS, ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.events import EventRow
 from mailsift.storage.sql.jobs import ClaimedStep, JobPlan, VerdictCounts
@@ -48,6 +49,8 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
     warning: str = "",
     rests: Mapping[tuple[str, str], float] | None = None,
     terms: LeaseTerms | None = None,
+    asked: Mapping[ThrottleKey, AskedCounts] | None = None,
+    rule: StopRule = NO_STOP,
 ) -> Closed:
     """Close a chunk: count its rows, point to its segment, insert what comes back later.
 
@@ -61,6 +64,8 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
         rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
         terms: on which the caller takes the finish of a small job at once, under the lease's token; None: it
             does not.
+        asked: what was heard about real recipients, by provider and source.
+        rule: when the job leaves a provider alone.
 
     Returns:
         What is to be done next.
@@ -85,6 +90,7 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
                 delay=delay,
                 waits_for=new.waits_for,
             )
+    await _stop(connection, chunk.job_id, asked or {}, rule)
     if still_open or not await jobs.close(connection, chunk.job_id):
         return Closed(last=False)
     if terms is None or not chunk.small:
@@ -93,6 +99,26 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
         connection, chunk.job_id, owner=terms.owner, lease=terms.lease_s, token=chunk.lease_token
     )
     return Closed(last=True, finish=finish)
+
+
+async def _stop(
+    connection: Connection, job_id: UUID, asked: Mapping[ThrottleKey, AskedCounts], rule: StopRule
+) -> None:
+    """Let the job leave providers alone where too few of its addresses are known, in all its chunks."""
+    if not rule.share:
+        return
+    for place in await job_asked.count(connection, job_id, asked, rule):
+        _log.warning("job.stopped", provider=place.provider, source=place.source, policy=rule.policy)
+    if rule.policy is not StopPolicy.LATER:
+        return
+    for provider, seconds in sorted((await job_asked.stopped(connection, job_id)).items()):
+        await chunks.hold(
+            connection,
+            job_id,
+            throttle_key=provider,
+            delay=seconds,
+            waits_for=WaitReason.TOO_MANY_MISSING,
+        )
 
 
 _OURS: Final = frozenset({WaitReason.THROTTLED.value, WaitReason.BLOCKED.value})

@@ -69,6 +69,7 @@ class StepWorker:
         scratch: for files that live as long as a step.
         places: where lists are fetched from and results put.
         terms: on which it takes the chunk of a small list with its intake; None: others take it.
+        refuse_harvested: whether a list that looks made up is refused a deep run.
     """
 
     def __init__(  # noqa: PLR0913 - what a step stands on
@@ -81,7 +82,9 @@ class StepWorker:
         scratch: Path,
         places: Places,
         terms: LeaseTerms | None = None,
+        refuse_harvested: bool = False,
     ) -> None:
+        self._refuse_harvested = refuse_harvested
         self._places = places
         self._database = database
         self._blobs = blobs
@@ -131,6 +134,7 @@ class StepWorker:
                     chunk_addresses=size,
                     repair=options.repair,
                     overrides=self._overrides,
+                    refuse_harvested=self._refuse_harvested and options.mode is Mode.DEEP,
                 ),
                 limits=self._limits,
                 reader=self._reader if small else None,

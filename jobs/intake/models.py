@@ -18,6 +18,7 @@ LIST_FAULTS: Final = (
     "empty_file",
     "file_too_large",
     "line_too_long",
+    "looks_harvested",
     "no_address_column",
     "too_many_columns",
     "too_many_rows",
@@ -36,12 +37,14 @@ class IntakeOptions:
         chunk_addresses: distinct addresses in one chunk.
         repair: judge the address that a cell clearly means which is none.
         overrides: the operator's lists (mailsift.pipeline.overrides), "" for none; repair minds them.
+        refuse_harvested: refuse a list whose addresses at a domain look made up.
     """
 
     column: str = ""
     chunk_addresses: int = 5_000
     repair: bool = False
     overrides: str = ""
+    refuse_harvested: bool = False
 
 
 @dataclass(frozen=True, slots=True)

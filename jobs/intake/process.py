@@ -73,8 +73,9 @@ async def take_in(
         MailsiftError: `empty_file`, `unsupported_format`, `binary_file`, `bad_encoding`, `bad_gzip`,
             `bad_json`, `bad_xlsx`, `bad_parquet`, `bad_csv`, `unclosed_quote`, `compression_bomb`,
             `file_too_large`, `too_many_rows`, `too_many_columns`, `line_too_long`, `no_address_column`,
-            `column_not_found`, `intake_timeout`, `intake_crashed`. Messages name lines and column names,
-            never the file's content. `intake_crashed` is retryable when the process was stopped from outside.
+            `column_not_found`, `looks_harvested`, `intake_timeout`, `intake_crashed`. Messages name lines and
+            column names, never the file's content. `intake_crashed` is retryable when the process was stopped
+            from outside.
     """
     request = {"source": str(source), "workdir": str(workdir), "options": asdict(options)}
     answer = await (reader.ask if reader else ask_child)("take_in", request, limits)

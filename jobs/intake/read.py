@@ -13,6 +13,7 @@ from polars.datatypes import DataTypeClass
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, column_id, names_metadata
 from mailsift.jobs.disk import check_room
+from mailsift.jobs.intake.harvest import find_harvest, refusal
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read_json import read_json
 from mailsift.jobs.intake.read_text import read_text
@@ -38,6 +39,7 @@ from mailsift.jobs.intake.table import (
 )
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES
+from mailsift.pipeline.harvest import LEAST
 from mailsift.pipeline.syntax.address import UNSEEN
 from mailsift.pipeline.syntax.column import is_plain, parse_column
 
@@ -53,7 +55,14 @@ def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: In
     check_size(source, limits)
     table = open_table(source, workdir, limits)
     with _blaming(table, workdir):
-        return _split(table, workdir, options=options, limits=limits)
+        intake = _split(table, workdir, options=options, limits=limits)
+        if (
+            options.refuse_harvested
+            and intake.addresses >= LEAST
+            and (sign := find_harvest(workdir / "addresses.parquet"))
+        ):
+            raise refusal(sign)
+        return intake
 
 
 @contextmanager
@@ -298,6 +307,7 @@ def count_domains(
         "addresses": int(addresses.select(pl.len()).collect().item()),
         "domains": dict(largest.iter_rows()),
         "others": int(counts["len"].sum()) - int(largest["len"].sum()),
+        "harvested": find_harvest(workdir / "addresses.parquet"),
     }
 
 

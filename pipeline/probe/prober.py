@@ -40,6 +40,7 @@ from mailsift.pipeline.smtp.config import (
     pick_source,
 )
 from mailsift.pipeline.smtp.session import ProbeSession
+from mailsift.pipeline.stop import AskedCounts, ThrottleKey, asked_of
 
 _MAX_ASKS: Final = 200
 """Sessions asked for in one call to the throttle."""
@@ -62,6 +63,7 @@ class ProbeResult:
         waits: addresses that are not finished.
         asked_from: identities of the sources the addresses fell to.
         rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
+        asked: what was heard now about real recipients, by provider and identity.
     """
 
     mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
@@ -69,6 +71,7 @@ class ProbeResult:
     waits: dict[str, Wait] = field(default_factory=dict)
     asked_from: dict[str, str] = field(default_factory=dict)
     rests: dict[tuple[str, str], float] = field(default_factory=dict)
+    asked: dict[ThrottleKey, AskedCounts] = field(default_factory=dict)
 
 
 class Prober:
@@ -172,7 +175,12 @@ class Prober:
         _keep_refusals_where_somebody_was_accepted(mailboxes, catch_alls, asked)
         await self._cache.remember(mailboxes, asked, collector.catch_alls, recalled, owner=owner)
         identities = {address: source.identity for address, source in asked_from.items()}
-        return ProbeResult(mailboxes, catch_alls, collector.waits, identities, collector.rests)
+        heard = asked_of(
+            (ThrottleKey(asked[who].fact.provider, identities[who]), fact.answer)
+            for who, fact in collector.mailboxes.items()
+            if fact.smtp_code
+        )
+        return ProbeResult(mailboxes, catch_alls, collector.waits, identities, collector.rests, heard)
 
     def _sources_for(self, asked: Mapping[str, ProbeTarget], closed: Collection[str]) -> dict[str, Source]:
         """Return the source for every target; who is known by a source goes back to it even if it rests."""

@@ -236,7 +236,8 @@ _RELEASE = text("""
 # What is already being claimed is left alone: its worker will hear the same from the throttle.
 _HOLD = text("""
     UPDATE chunk SET waits_for = :waits_for,
-        ready_at = greatest(ready_at, clock_timestamp() + make_interval(secs => :delay))
+        ready_at = greatest(ready_at, least(clock_timestamp() + make_interval(secs => :delay),
+            (SELECT deadline_at FROM job WHERE id = :job_id)))
     WHERE (job_id, n) IN (
         SELECT job_id, n FROM chunk
         WHERE job_id = :job_id AND state = 'ready' AND lane = :throttle_key FOR UPDATE SKIP LOCKED)
@@ -407,7 +408,7 @@ async def release(
 async def hold(
     connection: Connection, job_id: UUID, *, throttle_key: str, delay: float, waits_for: str
 ) -> None:
-    """Make the job's ready chunks of one throttle key wait at least `delay` seconds."""
+    """Make the job's ready chunks of one throttle key wait `delay` seconds or to the deadline."""
     values = {"job_id": job_id, "throttle_key": throttle_key, "delay": delay, "waits_for": waits_for}
     await connection.execute(_HOLD, values)
 

@@ -558,3 +558,34 @@ source_standing = Table(
     Column("stepped_at", _MOMENT, nullable=False),
     Column("asked_at", _MOMENT, nullable=False),
 )
+
+job_asked = Table(
+    "job_asked",
+    metadata,
+    Column("job_id", UUID, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True),
+    Column("provider", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("asked", BigInteger, nullable=False, server_default="0"),  # since the last stop
+    Column("missing", BigInteger, nullable=False, server_default="0"),
+    Column("stops", Integer, nullable=False, server_default="0"),
+    Column("stopped_until", _MOMENT),
+)
+
+opt_out = Table(
+    "opt_out",
+    metadata,
+    Column("domain", Text, primary_key=True),  # ASCII, lower case; its subdomains, too
+    Column("note", Text, nullable=False, server_default=""),
+    Column("added_by", Text, nullable=False, server_default=""),
+    Column("added_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
+)
+
+source_listing = Table(
+    "source_listing",
+    metadata,
+    Column("source", Text, primary_key=True),
+    Column("zone", Text, primary_key=True),
+    Column("listed_since", _MOMENT),  # none: it is not
+    Column("detail", Text, nullable=False, server_default=""),
+    Column("looked_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
+)

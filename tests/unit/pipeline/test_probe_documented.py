@@ -48,6 +48,8 @@ NO_REPLY: Final = {
     Answer.DOUBTED,
     Answer.UNREACHABLE,
     Answer.NOT_ASKABLE,
+    Answer.OPTED_OUT,
+    Answer.TOO_MANY_MISSING,
     Answer.PROBE_UNAVAILABLE,
 }
 SESSION_S: Final = 10.0
