@@ -34,6 +34,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "test_webhook": {"test_type": "test_webhook"},
     "create_schedule": CRON,
     "update_schedule": {"name": "mine now"},
+    "replay_job": {"policy": {"role": "send"}, "keep": True},
 }
 QUERIES: dict[str, dict[str, str]] = {"recover_webhook": {"since": "2026-01-01T00:00:00Z"}}
 # What an id is an id of, by its name wherever an operation takes it.
