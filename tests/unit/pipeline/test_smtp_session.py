@@ -244,8 +244,10 @@ async def test_goodbye_takes_no_long_time_and_who_was_asked_singly_is_believed_w
     async with raw_server(serve) as port:
         ann, patience = DomainRecipients("a.test", "", (ANN,)), 50.0
         async with asyncio.timeout(30):  # goodbye gets less than a reply
-            log = await talk(port, ann, within=60, reply_timeout=patience)
-            alone = await talk(port, ann, within=60, reply_timeout=patience, singly=True)
+            log, alone = await asyncio.gather(
+                talk(port, ann, within=60, reply_timeout=patience),
+                talk(port, ann, within=60, reply_timeout=patience, singly=True),
+            )
     assert (log.ending, codes(log)) == (Ending.UNTIED, {})
     assert (alone.ending, codes(alone)) == (Ending.DONE, {ANN: 250})
 
