@@ -35,6 +35,9 @@ _COMMAND = (
     "mailsift.jobs.intake.child",
 )  # -P: imports nothing from here
 
+_CSV_CHUNK = 2 << 20
+"""Bytes polars reads of a text at a time; by itself it holds 200 MB of cells before anybody wants them."""
+
 _ORDINARY_ERRORS = frozenset(
     {
         "empty_file",
@@ -144,6 +147,7 @@ def _environment(limits: IntakeLimits) -> Mapping[str, str]:
         "PYTHONPATH": str(_IMPORT_ROOT),
         "PYTHONUTF8": "1",
         "POLARS_MAX_THREADS": str(limits.threads),
+        "POLARS_CSV_CHUNK_SIZE": str(_CSV_CHUNK),
         **FREE_AT_ONCE,
         "RUST_BACKTRACE": "0",  # resolving symbols takes seconds, and nobody reads them
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, colum
 from mailsift.jobs.disk import check_room
 from mailsift.jobs.intake.harvest import find_harvest, refusal
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.numbering import BATCH, AddressBook, Spool
 from mailsift.jobs.intake.read_json import read_json
 from mailsift.jobs.intake.read_text import read_text
 from mailsift.jobs.intake.read_xlsx import read_xlsx
@@ -38,13 +39,11 @@ from mailsift.jobs.intake.table import (
     choose_column,
 )
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.harvest import LEAST
 from mailsift.pipeline.syntax.address import UNSEEN
 from mailsift.pipeline.syntax.column import is_plain, parse_column
 
 _ROW_GROUP = 65_536
-_SLICE = 250_000  # cells parsed at a time: bounds the parser's scratch memory
 _FIRST_ROWS = 8  # of an inspection
 _CELL = 120  # characters of a cell in it
 _NAME = 60  # of a column's name
@@ -146,26 +145,22 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
     """Write the table's distinct addresses and its rows."""
     choice = choose_column(first_rows(table), table.names, options.column)
     frame = table.frame.slice(1) if choice.header else table.frame
-    rows = int(frame.select(pl.len()).collect(engine="streaming").item())
-    if not rows:
+    cells = pl.col(column_id(choice.index)).cast(pl.String, strict=False).alias("cell")
+    batches = frame.select(cells).collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming")
+    first, second = next(batches, None), next(batches, None)
+    if first is None or not first.height:
         raise _no_rows()
-    if rows > limits.rows:
-        raise too_many_rows(limits.rows)
-    cells = frame.select(pl.col(column_id(choice.index)).cast(pl.String, strict=False))
-    texts = cells.collect(engine="streaming").to_series()
-    repaired = _repaired(texts, options) if options.repair else None
-    if repaired is not None:
-        texts = texts.zip_with(repaired == "", repaired)
-    numbers, addresses = number_addresses(texts)
-    del texts
+    spool = Spool(workdir if second is not None else None)
+    list_ = _List(spool, options)
+    for batch in chain((first,), () if second is None else (second,), batches):
+        list_.take(batch["cell"])
+        if list_.rows > limits.rows:
+            raise too_many_rows(limits.rows)
+    numbers, addresses = list_.book.number()
     chunks = _write_addresses(addresses, workdir, options.chunk_addresses)
-    distinct = addresses.height
-    ours = _judged(numbers, addresses)
-    if repaired is not None:
-        ours = ours.with_columns((repaired != "").alias(REPAIRED))
-    del addresses
+    distinct = sum(chunk.addresses for chunk in chunks)
     # The file is read a second time, in a stream: that takes less time than its rows take memory.
-    pl.concat([ours.lazy(), frame], how="horizontal").sink_parquet(
+    pl.concat([list_.judged(numbers), frame], how="horizontal").sink_parquet(
         workdir / "rows.parquet",
         row_group_size=_ROW_GROUP,
         compression_level=1,
@@ -173,8 +168,43 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
         metadata=names_metadata(choice.names),
         engine="streaming",
     )
-    name = choice.names[choice.index]
+    spool.clear()
+    name, rows = choice.names[choice.index], list_.rows
     return Intake(rows, distinct, rows - distinct, name, table.format, table.encoding, chunks)
+
+
+class _List:
+    """The cells of a list's address column, taken batch by batch.
+
+    Attributes:
+        rows: how many there have been.
+        book: their addresses.
+    """
+
+    def __init__(self, spool: Spool, options: IntakeOptions) -> None:
+        self.rows = 0
+        self.book = AddressBook(spool)
+        self._spool = spool
+        self._meant = _repairs(options) if options.repair else None
+        self._judged: list[pl.DataFrame | Path] = []
+
+    def take(self, cells: pl.Series) -> None:
+        """Take some rows more."""
+        ours = []
+        if self._meant is not None:
+            repaired = _repaired(cells, self._meant)
+            cells = cells.zip_with(repaired == "", repaired)
+            ours.append((repaired != "").alias(REPAIRED))
+        parsed = parse_column(cells)
+        judged = pl.when(pl.col("rule") == "").then("address").otherwise(pl.lit("")).alias(ADDRESS)
+        entries = self.book.take(parsed).alias("entry")
+        self._judged.append(self._spool.keep(pl.DataFrame([entries, *parsed.select(judged), *ours])))
+        self.rows += len(cells)
+
+    def judged(self, numbers: pl.Series) -> pl.LazyFrame:
+        """Return for each row the number of its address, the address, and whether its cell was repaired."""
+        number = pl.col("entry").map_batches(numbers.gather, return_dtype=pl.UInt32, is_elementwise=True)
+        return Spool.scan(self._judged).select(number.alias(ADDRESS_N), pl.exclude("entry"))
 
 
 def first_rows(table: SourceTable) -> pl.DataFrame:
@@ -189,34 +219,37 @@ def first_rows(table: SourceTable) -> pl.DataFrame:
     return sample
 
 
-def _write_addresses(addresses: pl.DataFrame, workdir: Path, size: int) -> tuple[ChunkSlice, ...]:
+def _write_addresses(kept: list[pl.DataFrame | Path], workdir: Path, size: int) -> tuple[ChunkSlice, ...]:
     """Write the addresses, a row group for each chunk, and return the chunks."""
-    addresses.lazy().sink_parquet(
-        workdir / "addresses.parquet", row_group_size=size, compression_level=1, statistics=False
+    addresses = Spool.scan(kept)
+    addresses.sink_parquet(
+        workdir / "addresses.parquet",
+        row_group_size=size,
+        compression_level=1,
+        statistics=False,
+        engine="streaming",
     )
+    chunk = (pl.col("n") // size).alias("chunk")
+    found = addresses.group_by(chunk).agg(pl.len(), pl.col("rows").sum())
     return tuple(
-        ChunkSlice(int(part["n"][0]), part.height, int(part["rows"].sum()))
-        for part in addresses.select("n", "rows").iter_slices(size)
+        ChunkSlice(int(number) * size, int(length), int(rows))
+        for number, length, rows in found.collect(engine="streaming").sort("chunk").iter_rows()
     )
 
 
-def _judged(numbers: pl.Series, addresses: pl.DataFrame) -> pl.DataFrame:
-    """Return for each row the number of its address and the address; rows share the text of equal ones."""
-    judged = addresses.select(pl.when(pl.col("rule") == "").then("address").otherwise(pl.lit("")))
-    return pl.DataFrame({ADDRESS_N: numbers, ADDRESS: judged.to_series().gather(numbers)})
-
-
-def _repaired(cells: pl.Series, options: IntakeOptions) -> pl.Series:
-    """Return the addresses that cells clearly mean which are none, "" for all other cells."""
+def _repairs(options: IntakeOptions) -> Callable[[str], str]:
+    """Return what says which address a cell clearly means."""
     from mailsift.pipeline.lists import Lists  # noqa: PLC0415 - nobody else here needs them, and they take time
 
-    meant = Lists.load(Path(options.overrides) if options.overrides else None).repaired
-    slices = cells.fill_null("").alias("cell").to_frame().iter_slices(_SLICE)
-    return pl.concat([_repaired_slice(piece, meant) for piece in slices])
+    return Lists.load(Path(options.overrides) if options.overrides else None).repaired
 
 
-def _repaired_slice(cells: pl.DataFrame, meant: Callable[[str], str]) -> pl.Series:
-    """Look at each distinct cell that is no plain address, some 50 µs each."""
+def _repaired(texts: pl.Series, meant: Callable[[str], str]) -> pl.Series:
+    """Return the addresses that cells clearly mean which are none, "" for all other cells.
+
+    Each distinct cell that is no plain address is looked at, some 50 µs each.
+    """
+    cells = texts.fill_null("").alias("cell").to_frame()
     odd = cells.filter(~is_plain(pl.col("cell").str.strip_chars(UNSEEN)))["cell"].unique()
     table = pl.DataFrame(
         [(cell, meant(cell)) for cell in odd],
@@ -229,66 +262,6 @@ def _repaired_slice(cells: pl.DataFrame, meant: Callable[[str], str]) -> pl.Seri
 
 def _no_rows() -> MailsiftError:
     return MailsiftError("empty_file", "The file has no rows.")
-
-
-def number_addresses(raw: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
-    """Parse the cells of the address column and number the distinct addresses.
-
-    Returns:
-        For each cell the number of its address, and the addresses (frames.ADDRESSES), sorted by domain;
-        within a domain they keep the list's order.
-    """
-    slices = raw.to_frame().iter_slices(_SLICE)
-    parsed = pl.concat(
-        (parse_column(cells.to_series()) for cells in slices), rechunk=True
-    )  # fast to gather from
-    del raw, slices
-    codes, bearers = _codes(parsed["address"])
-    firsts = bearers.sort()
-    ranks = _alphabetical(parsed["domain"].gather(firsts)).to_frame("rank")
-    order = firsts.gather(ranks.select(pl.arg_sort_by("rank", maintain_order=True)).to_series())
-    numbers = _placed(codes.gather(order), _range(len(order))).gather(codes)
-    addresses = parsed[order].with_columns(
-        _range(len(order)).alias("n"), numbers.sort().rle().struct.field("len").alias("rows")
-    )
-    return numbers, addresses.select(pl.col(name).cast(dtype) for name, dtype in ADDRESSES.items())
-
-
-def _codes(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Give equal texts equal codes, dense from 0 in no order; return them and the first row of each code.
-
-    Ranking hashes is several times faster than grouping texts. The rows that repeat a hash are compared with
-    its first; should two differ (once in some ten million lists of a million), another seed is tried.
-    """
-    rows = _range(len(texts))
-    for seed in count():
-        codes = (texts.hash(seed).rank("dense") - 1).cast(pl.UInt32)
-        firsts = _placed(codes.reverse(), rows.reverse())[: _greatest(codes) + 1]
-        again = (firsts.gather(codes) != rows).arg_true()
-        if (texts.gather(again) == texts.gather(firsts.gather(codes.gather(again)))).all():
-            return codes, firsts
-    raise AssertionError  # count() never ends
-
-
-def _alphabetical(texts: pl.Series) -> pl.Series:
-    """Rank equal texts equally, dense from 0 in alphabetical order, by sorting only the distinct ones."""
-    codes, firsts = _codes(texts)
-    order = texts.gather(firsts).arg_sort()
-    return _placed(order, _range(len(order))).gather(codes)
-
-
-def _placed(places: pl.Series, values: pl.Series) -> pl.Series:
-    """Return a series with each value at its place, the later value where places repeat."""
-    blank = pl.zeros(len(places), dtype=pl.UInt32, eager=True)
-    return blank.scatter(places, values)
-
-
-def _greatest(numbers: pl.Series) -> int:
-    return int(numbers.to_frame().select(pl.all().max()).item())
-
-
-def _range(length: int) -> pl.Series:
-    return pl.int_range(length, dtype=pl.UInt32, eager=True)
 
 
 def count_domains(

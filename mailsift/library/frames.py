@@ -13,7 +13,7 @@ from typing import Any, Final
 import polars as pl
 
 from mailsift.jobs.columns import column_id
-from mailsift.jobs.intake.read import number_addresses
+from mailsift.jobs.intake.numbering import number_addresses
 from mailsift.jobs.intake.table import SAMPLE_ROWS, as_text, choose_column
 from mailsift.library.result import writable
 from mailsift.pipeline.errors import MailsiftError

@@ -3,7 +3,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from mailsift.jobs.intake.read import number_addresses
+from mailsift.jobs.intake.numbering import number_addresses
 from mailsift.jobs.intake.sniff import Dialect, dialect_of, encoding_of, looks_like_json
 from mailsift.jobs.intake.table import Choice, choose_column
 from mailsift.pipeline.errors import MailsiftError
