@@ -1,4 +1,4 @@
-"""How the allocator of polars gives memory back; it has to be said before polars is loaded."""
+"""How far ahead polars reads, and how it gives memory back; it has to be said before polars is loaded."""
 
 from __future__ import annotations
 
@@ -7,3 +7,12 @@ from typing import Final
 
 FREE_AT_ONCE: Final[Mapping[str, str]] = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
 """The environment of processes that live on after their frames."""
+
+LITTLE_AHEAD: Final[Mapping[str, str]] = {
+    "POLARS_CSV_CHUNK_SIZE": str(2 << 20),  # bytes
+    "POLARS_IDEAL_MORSEL_SIZE": str(1 << 15),  # rows
+    "POLARS_INFLIGHT_SINK_MORSEL_LIMIT": "2",
+    "POLARS_ROW_GROUP_PREFETCH_SIZE": "2",
+}
+"""The environment of processes that stream files from a disk: by itself polars has hundreds of megabytes of them
+in memory before anybody wants them, and is no faster for it."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
-from mailsift.pipeline.allocator import FREE_AT_ONCE
+from mailsift.pipeline.allocator import FREE_AT_ONCE, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError
 
 _IMPORT_ROOT = Path(__file__).parents[2]
@@ -34,9 +34,6 @@ _COMMAND = (
     "-m",
     "mailsift.jobs.intake.child",
 )  # -P: imports nothing from here
-
-_CSV_CHUNK = 2 << 20
-"""Bytes polars reads of a text at a time; by itself it holds 200 MB of cells before anybody wants them."""
 
 _ORDINARY_ERRORS = frozenset(
     {
@@ -147,8 +144,8 @@ def _environment(limits: IntakeLimits) -> Mapping[str, str]:
         "PYTHONPATH": str(_IMPORT_ROOT),
         "PYTHONUTF8": "1",
         "POLARS_MAX_THREADS": str(limits.threads),
-        "POLARS_CSV_CHUNK_SIZE": str(_CSV_CHUNK),
         **FREE_AT_ONCE,
+        **LITTLE_AHEAD,
         "RUST_BACKTRACE": "0",  # resolving symbols takes seconds, and nobody reads them
     }
 

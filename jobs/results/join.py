@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -32,8 +33,8 @@ def join_results(
 
     The suggestion of a repaired row begins with what was validated in its cell's place.
 
-    Blocks for about a second a million rows. Memory holds the verdicts (some 25 bytes an address, more with
-    evidence); the rows stream through.
+    Blocks for about a second a million rows. Memory holds four bytes an address, and the verdicts of each
+    segment that differ (with evidence, all of them); the rows stream through.
 
     Args:
         rows: the job's `rows.parquet` (mailsift.jobs.intake); one of an older release may lack the addresses.
@@ -46,11 +47,10 @@ def join_results(
         MailsiftError: `results_incomplete` when an address has no verdict or more than one.
     """
     source = _address_last(pl.scan_parquet(rows, glob=False))
-    verdicts = _verdicts(segments, [*VERDICTS, "unwanted", *(["evidence"] if evidence else [])])
-    places = _places(source, verdicts["n"])
-    if not partial and (missing := places.null_count()):
+    told = _told(source, segments, [*VERDICTS, "unwanted", *(["evidence"] if evidence else [])])
+    if not partial and (missing := told.missing()):
         raise _incomplete(f"{missing:,} addresses have no verdict.")
-    _joined(source, verdicts.drop("n"), places).sink_parquet(
+    _joined(source, told).sink_parquet(
         out,
         row_group_size=_ROW_GROUP,
         compression_level=1,
@@ -67,46 +67,60 @@ def _address_last(rows: pl.LazyFrame) -> pl.LazyFrame:
     return rows.select(pl.exclude(ADDRESS), pl.col(ADDRESS).alias(JUDGED_ADDRESS))
 
 
-def _verdicts(segments: Sequence[Path], fields: list[str]) -> pl.DataFrame:
-    """Read all segments, sorted by address number; texts, which repeat, become categories.
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What segments say.
+
+    Attributes:
+        kinds: verdicts that differ; the first one is none.
+        places: for each address number the place of its verdict there, 0 when it has none.
+    """
+
+    kinds: pl.DataFrame
+    places: pl.Series
+
+    def missing(self) -> int:
+        """Return how many addresses have no verdict."""
+        return int((self.places == 0).sum())
+
+
+def _told(source: pl.LazyFrame, segments: Sequence[Path], fields: list[str]) -> _Told:
+    """Read all segments, and keep of each what differs: most verdicts are alike.
 
     Raises:
-        MailsiftError: `results_incomplete` when an address is there twice.
+        MailsiftError: `results_incomplete` when an address is there twice, or is none of the list.
     """
-    if not segments:
-        return pl.DataFrame(schema={name: SEGMENT[name] for name in ("n", *fields)})
-    text = pl.Categorical(pl.Categories.random())
-    repeating = [name for name, dtype in SEGMENT.items() if dtype == pl.String and name in fields]
-    repeating = [name for name in repeating if name != "evidence"]
-    scan = scan_segments(segments, {name: SEGMENT[name] for name in ("n", *fields)})
-    verdicts = scan.with_columns(pl.col(repeating).cast(text)).collect(engine="streaming").sort("n")
-    if (verdicts["n"].diff() == 0).any():
-        raise _incomplete("An address has more than one verdict.")
-    return verdicts.rechunk()  # gathering from many pieces is slow
-
-
-def _places(source: pl.LazyFrame, numbers: pl.Series) -> pl.Series:
-    """Return for each address number the place of its verdict, null when it has none."""
     greatest = source.select(pl.col(ADDRESS_N).max()).collect(engine="streaming").item()
-    places = pl.repeat(None, greatest + 1, dtype=pl.UInt32, eager=True)
-    if len(numbers) and numbers[-1] > greatest:
-        raise _incomplete("A verdict belongs to no address of the list.")
-    return places.scatter(numbers, pl.int_range(len(numbers), dtype=pl.UInt32, eager=True))
+    places = pl.zeros(greatest + 1, dtype=pl.UInt32, eager=True)
+    kinds = [pl.DataFrame({name: [None] for name in fields}, schema={name: SEGMENT[name] for name in fields})]
+    first, found = 1, 0
+    for segment in segments:
+        verdicts = scan_segments([segment], {name: SEGMENT[name] for name in ("n", *fields)})
+        told = verdicts.group_by(fields).agg("n").collect().with_row_index("place", first)
+        placed = told.select("place", "n").explode("n")
+        if int(placed.select(pl.col("n").max()).item() or 0) > greatest:
+            raise _incomplete("A verdict belongs to no address of the list.")
+        places = places.scatter(placed["n"], placed["place"])
+        kinds.append(told.select(fields))
+        first, found = first + told.height, found + placed.height
+    if found > int((places != 0).sum()):
+        raise _incomplete("An address has more than one verdict.")
+    return _Told(pl.concat(kinds, rechunk=True), places)  # gathering from many pieces is slow
 
 
-def _joined(source: pl.LazyFrame, verdicts: pl.DataFrame, places: pl.Series) -> pl.LazyFrame:
+def _joined(source: pl.LazyFrame, told: _Told) -> pl.LazyFrame:
     """Put each row's verdict behind its columns; rows without one are left out."""
 
     def attach(rows: pl.DataFrame) -> pl.DataFrame:
-        place = places.gather(rows[ADDRESS_N])
-        if place.null_count():
-            rows, place = rows.filter(place.is_not_null()), place.drop_nulls()
-        found = verdicts[place].cast({pl.Categorical: pl.String}).rename(_prefixed)
-        joined = pl.concat([rows.drop(ADDRESS_N), found], how="horizontal")
+        place = told.places.gather(rows[ADDRESS_N])
+        known = place != 0
+        if not known.all():
+            rows, place = rows.filter(known), place.filter(known)
+        joined = pl.concat([rows.drop(ADDRESS_N), told.kinds[place].rename(_prefixed)], how="horizontal")
         return _with_repairs(joined) if REPAIRED in joined.columns else joined
 
     schema = source.drop(ADDRESS_N, REPAIRED, strict=False).collect_schema()
-    for name in verdicts.columns:
+    for name in told.kinds.columns:
         schema[_prefixed(name)] = SEGMENT[name]()
     return source.map_batches(attach, schema=schema, streamable=True)
 

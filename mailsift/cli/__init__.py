@@ -16,7 +16,7 @@ from typer.main import get_command, get_group
 from typing_extensions import override
 
 from mailsift.lazy_import import import_lazily
-from mailsift.pipeline.allocator import FREE_AT_ONCE
+from mailsift.pipeline.allocator import FREE_AT_ONCE, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError
 
 EXIT_ERROR = 2
@@ -173,7 +173,7 @@ def main() -> None:
     Whatever it and the processes it starts create is for this user alone.
     """
     os.umask(0o077)
-    for name, value in FREE_AT_ONCE.items():
+    for name, value in {**FREE_AT_ONCE, **LITTLE_AHEAD}.items():
         os.environ.setdefault(name, value)  # noqa: TID251 - for a library
     import_lazily("polars")
     try:
