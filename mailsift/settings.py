@@ -298,7 +298,7 @@ class Settings(BaseSettings):
         pattern=r"^https?://[^/]",
         description="OTLP/HTTP collector for traces, http://host:4318; needs the extra otel; unset: none",
     )
-    max_rows: int = Field(default=1_000_000, ge=1, description="rows a list may have")
+    max_rows: int = Field(default=10_000_000, ge=1, description="rows a list may have")
     max_bytes: int = Field(default=250 * 1024**2, ge=1, description="bytes a list may have, unpacked")
     max_columns: int = Field(default=200, ge=1, description="columns a list may have")
 

@@ -14,5 +14,5 @@ LITTLE_AHEAD: Final[Mapping[str, str]] = {
     "POLARS_INFLIGHT_SINK_MORSEL_LIMIT": "2",
     "POLARS_ROW_GROUP_PREFETCH_SIZE": "2",
 }
-"""The environment of processes that stream files from a disk: by itself polars has hundreds of megabytes of them
-in memory before anybody wants them, and is no faster for it."""
+"""The environment of processes that stream files from a disk: by itself polars has hundreds of megabytes of
+them in memory before anybody wants them, and is no faster for it."""

@@ -57,7 +57,7 @@ ADDRESSES = PARSED.behind(
         }
     )
 )
-"""A job's distinct addresses, sorted by domain; a chunk is a slice of it."""
+"""A job's distinct addresses, those of a domain in a row; a chunk is a slice of it."""
 
 WAITING = ADDRESSES.and_(
     tries="UInt8",  # how often a mail server has been asked for this address and said "later"

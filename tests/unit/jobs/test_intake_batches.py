@@ -1,0 +1,87 @@
+"""A list that is read in batches comes to the same as one that is read at once."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from mailsift.jobs.columns import ADDRESS, ADDRESS_N
+from mailsift.jobs.intake import numbering, read
+from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
+from mailsift.pipeline.errors import MailsiftError
+
+_LARGE = "large.example"
+
+
+def _cells(seed: int) -> list[str]:
+    """Make a list with repeats across batches, a domain that is most of it, mistakes and blanks."""
+    rng = random.Random(seed)
+    domains = [_LARGE] * 12 + [f"d{n}.example" for n in range(9)]
+    cells = [f"u{rng.randrange(150)}@{rng.choice(domains)}" for _ in range(600)]
+    return [*cells, "no address", "", "U1@Large.example", "<u2@d1.example>", "no address"]
+
+
+def _take_in(
+    folder: Path, cells: list[str], *, rows: int = 10_000
+) -> tuple[Intake, pl.DataFrame, pl.DataFrame]:
+    folder.mkdir()
+    source = folder / "list.csv"
+    source.write_text("n,email\n" + "".join(f"{n},{cell}\n" for n, cell in enumerate(cells)))
+    options = IntakeOptions(chunk_addresses=37)
+    taken = read.read_list(source, folder, options=options, limits=IntakeLimits(rows=rows))
+    source.unlink()
+    assert {path.name for path in folder.iterdir()} == {"rows.parquet", "addresses.parquet"}
+    return taken, pl.read_parquet(folder / "rows.parquet"), pl.read_parquet(folder / "addresses.parquet")
+
+
+def _small_batches(monkeypatch: pytest.MonkeyPatch, *, together: int) -> None:
+    monkeypatch.setattr(read, "BATCH", 50)
+    monkeypatch.setattr(numbering, "_PART_ENTRIES", together)
+
+
+@pytest.mark.parametrize("together", [100_000, 40, 7])
+def test_batches_come_to_the_same_as_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    cells = _cells(together)
+    whole, rows, addresses = _take_in(tmp_path / "whole", cells)
+    _small_batches(monkeypatch, together=together)
+    taken, batched, parted = _take_in(tmp_path / "batched", cells)
+
+    assert batched.drop(ADDRESS_N).equals(rows.drop(ADDRESS_N))
+    same = ["address", "local", "domain", "rule", "rows"]
+    assert parted.select(same).sort("address").equals(addresses.select(same).sort("address"))
+    assert parted["n"].to_list() == list(range(parted.height))
+    judged = batched.join(parted, left_on=ADDRESS_N, right_on="n", maintain_order="left", suffix="_judged")
+    good = judged.filter(pl.col("rule") == "")
+    assert (good[ADDRESS] == good["address_judged"]).all()
+    # the numbers of a domain's addresses follow one another (results.breakdown), however large it is
+    assert parted["domain"].rle().len() == parted["domain"].n_unique()
+
+    assert (taken.rows, taken.addresses, taken.duplicates) == (whole.rows, whole.addresses, whole.duplicates)
+    assert [(chunk.offset, chunk.addresses) for chunk in taken.chunks] == [
+        (chunk.offset, chunk.addresses) for chunk in whole.chunks
+    ]
+    for chunk in taken.chunks:
+        assert chunk.rows == parted["rows"].slice(chunk.offset, chunk.addresses).sum()
+
+
+def test_addresses_of_a_domain_keep_the_order_of_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _small_batches(monkeypatch, together=100_000)
+    cells = _cells(1)
+    _, _, addresses = _take_in(tmp_path / "list", cells)
+    firsts = list(dict.fromkeys(cell for cell in cells if cell.endswith(f"@{_LARGE}")))
+    assert addresses.filter(pl.col("domain") == _LARGE)["address"].to_list() == firsts
+
+
+def test_too_many_rows_are_refused_in_whichever_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _small_batches(monkeypatch, together=100)
+    with pytest.raises(MailsiftError, match="more than 333 rows"):
+        _take_in(tmp_path / "list", _cells(1)[:334], rows=333)
