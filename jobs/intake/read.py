@@ -151,16 +151,16 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
     if first is None or not first.height:
         raise _no_rows()
     spool = Spool(workdir if second is not None else None)
-    list_ = _List(spool, options)
+    column = _AddressColumn(spool, options)
     for batch in chain((first,), () if second is None else (second,), batches):
-        list_.take(batch["cell"])
-        if list_.rows > limits.rows:
+        column.take(batch["cell"])
+        if column.rows > limits.rows:
             raise too_many_rows(limits.rows)
-    numbers, addresses = list_.book.number()
+    numbers, addresses = column.book.number()
     chunks = _write_addresses(addresses, workdir, options.chunk_addresses)
     distinct = sum(chunk.addresses for chunk in chunks)
     # The file is read a second time, in a stream: that takes less time than its rows take memory.
-    pl.concat([list_.judged(numbers), frame], how="horizontal").sink_parquet(
+    pl.concat([column.judged(numbers), frame], how="horizontal").sink_parquet(
         workdir / "rows.parquet",
         row_group_size=_ROW_GROUP,
         compression_level=1,
@@ -169,11 +169,11 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
         engine="streaming",
     )
     spool.clear()
-    name, rows = choice.names[choice.index], list_.rows
+    name, rows = choice.names[choice.index], column.rows
     return Intake(rows, distinct, rows - distinct, name, table.format, table.encoding, chunks)
 
 
-class _List:
+class _AddressColumn:
     """The cells of a list's address column, taken batch by batch.
 
     Attributes:
