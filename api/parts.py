@@ -21,6 +21,7 @@ from mailsift.jobs.drafts import Drafts
 from mailsift.jobs.outcomes.accuracy import AccuracyService
 from mailsift.jobs.outcomes.receivers import ReceiverService
 from mailsift.jobs.outcomes.service import OutcomeService
+from mailsift.jobs.outcomes.suppressions import SuppressionService
 from mailsift.jobs.plans import Planner
 from mailsift.jobs.policies import PolicyService
 from mailsift.jobs.schedules.service import ScheduleService
@@ -46,6 +47,7 @@ class ApiParts:
         operations: what operators see and do.
         outcomes: what became of messages that accounts sent.
         policies: what accounts want done with verdicts.
+        suppressions: to whom accounts may not send.
         receivers: where mail senders tell of it.
         accuracy: how verdicts held.
         usage: what accounts use.
@@ -71,6 +73,7 @@ class ApiParts:
     operations: Operations
     outcomes: OutcomeService
     policies: PolicyService
+    suppressions: SuppressionService
     receivers: ReceiverService
     accuracy: AccuracyService
     usage: UsageMeter

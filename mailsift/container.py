@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.outcomes.measure import Measurer
     from mailsift.jobs.outcomes.receivers import ReceiverService
     from mailsift.jobs.outcomes.service import OutcomeService
+    from mailsift.jobs.outcomes.suppressions import SuppressionService
     from mailsift.jobs.places.service import Places
     from mailsift.jobs.plans import Planner
     from mailsift.jobs.policies import PolicyService
@@ -308,6 +309,15 @@ class Container:
         from mailsift.jobs.policies import PolicyService
 
         return PolicyService(database=self.database)
+
+    @cached_property
+    def suppressions(self) -> SuppressionService:
+        """To whom accounts may not send."""
+        from mailsift.jobs.outcomes.suppressions import SuppressionService
+
+        return SuppressionService(
+            database=self.database, vault=self._vault, clock=self.clock, token=secrets.token_bytes
+        )
 
     @cached_property
     def receivers(self) -> ReceiverService:
@@ -813,6 +823,7 @@ class Container:
             operations=self.operations,
             outcomes=self.outcomes,
             policies=self.policies,
+            suppressions=self.suppressions,
             receivers=self.receivers,
             accuracy=self.accuracy,
             usage=usage,

@@ -56,6 +56,7 @@ _TAGS: Final = {
     "webhooks": "Where events are sent, and what came of it.",
     "events": "What happened, to look for what was missed.",
     "outcomes": "What became of messages that were really sent.",
+    "suppressions": "To whom the account may not send.",
     "policy": "What the account wants done with verdicts.",
     "usage": "What the account used.",
     "health": "Is it there, is it ready; without a key.",

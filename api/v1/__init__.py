@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from mailsift.api.v1 import email, events, jobs, outcomes, policy, schedules, usage, webhooks, widget
+from mailsift.api.v1 import (
+    email,
+    events,
+    jobs,
+    outcomes,
+    policy,
+    schedules,
+    suppressions,
+    usage,
+    webhooks,
+    widget,
+)
 
 ROUTERS: Final = (
     email.router,
@@ -17,6 +28,7 @@ ROUTERS: Final = (
     usage.router,
     outcomes.router,
     policy.router,
+    suppressions.router,
     outcomes.receiving_router,
     widget.router,
 )

@@ -102,7 +102,7 @@ class ReceiversResponse(BaseModel):
 
 
 _FILE: Final = {"type": "string", "format": "binary", "minLength": 1}
-_BODY: Final[dict[str, Any]] = {
+FILE_BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
         "content": {
@@ -123,6 +123,9 @@ _BODY: Final[dict[str, Any]] = {
 }
 
 
+"""How a file in a request is described."""
+
+
 @router.post(
     "",
     summary="Tell what happened",
@@ -130,17 +133,17 @@ _BODY: Final[dict[str, Any]] = {
     responses=error_responses(
         "unsupported_media_type", "empty_file", "unsupported_format", "no_address_column", "no_outcome_column"
     ),
-    openapi_extra=_BODY,
+    openapi_extra=FILE_BODY,
 )
 async def create_outcomes(request: Request, caller: Writer) -> JSONResponse:
     """Take a file of outcomes: CSV, JSON, JSON lines or Parquet with their columns recognised, or bounces."""
-    async with _file_of(request) as path:
+    async with file_of(request) as path:
         taken = await parts_of(request).outcomes.read(caller.account_id, path)
     return answer(TakenResponse.model_validate(taken), "The outcomes were taken.")
 
 
 @asynccontextmanager
-async def _file_of(request: Request) -> AsyncIterator[Path]:
+async def file_of(request: Request) -> AsyncIterator[Path]:
     """Give the body, or the file of a form, as a file of our own."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     with tempfile.NamedTemporaryFile(prefix="outcomes-") as held:

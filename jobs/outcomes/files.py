@@ -104,6 +104,60 @@ def read_outcomes(path: Path, *, origin: str = "file") -> Iterator[Read]:
     return _of_rows(names, rows, origin)
 
 
+def read_suppressed(path: Path) -> Iterator[tuple[str, str, float]]:
+    """Read a file of addresses not to send to: any table with a column of addresses.
+
+    Amazon SES's and SendGrid's lists are among them, as CSV or as JSON.
+
+    Args:
+        path: CSV, JSON, JSON lines, Parquet, or one address a line.
+
+    Yields:
+        The address as it stands, the kind of outcome it is there for ("" when the file does not say), and
+        since when (epoch seconds, 0 when it does not say).
+
+    Raises:
+        MailsiftError: `empty_file`, `unsupported_format`, `binary_file` or `no_address_column`.
+    """
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    if not head.strip():
+        raise MailsiftError("empty_file", "The file is empty.")
+    names, rows = _rows(path, head)
+    return _of_suppressed(names, rows)
+
+
+def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[_Row]) -> Iterator[tuple[str, str, float]]:
+    first = list(islice(rows, _SAMPLE))
+    if not first:
+        raise MailsiftError("empty_file", "The file has no rows.")
+    width = max(map(len, first))
+    sample = [(*row, *[""] * (width - len(row))) for row in first]
+    frame = pl.DataFrame(sample, schema=[f"c{place}" for place in range(width)], orient="row")
+    choice = choose_column(frame, names, "")
+    plain = [re.sub(r"[^a-z]", "", name.lower()) for name in choice.names]
+    when = next((plain.index(word) for word in _SINCE.split() if word in plain), None)
+    cells = frame.slice(1 if choice.header else 0)
+    kinds = [place for place, column in enumerate(cells) if _share(column, _is_reason) >= 0.5]
+    replies = any(_share(column, _is_reply) >= 0.3 for column in cells)
+    usual = OutcomeKind.BOUNCED.value if replies else ""
+    for row in chain(first[1:] if choice.header else first, rows):
+        kind = kind_of(_cell_at(row, kinds[0])) if kinds else None
+        if email := _cell_at(row, choice.index):
+            yield email, kind.value if kind else "" if kinds else usual, epoch(_cell_at(row, when))
+
+
+def _is_reason(cell: str) -> bool:
+    return _is_kind(cell) or cell.strip().lower() == "manual"
+
+
+_SINCE: Final = "since created createdat lastupdatetime suppressedat timestamp time date"
+
+
+def _cell_at(row: _Row, place: int | None) -> str:
+    return row[place].strip() if place is not None and place < len(row) else ""
+
+
 def _messages(path: Path) -> Iterator[bytes]:
     """Return the messages of an mbox (RFC 4155)."""
     box = mailbox.mbox(path, create=False)
@@ -163,7 +217,8 @@ def _records(text: str, shape: str) -> tuple[tuple[str, ...], Iterator[_Row]]:
     found = lines if shape == "jsonl" else _json_or_none(text)
     if found is None:
         raise MailsiftError("bad_json", "The file is not JSON.")
-    records = [_flat(record) if isinstance(record, dict) else {} for record in found]
+    listed = [found] if isinstance(found, dict) else found
+    records = [_record_of(one) for one in chain.from_iterable(map(_unfolded, listed))]
     names = tuple(dict.fromkeys(chain.from_iterable(islice(records, _SAMPLE))))
     if not names:
         raise MailsiftError("no_address_column", "The file holds no records with named fields.")
@@ -175,6 +230,18 @@ def _json_or_none(line: str) -> Any:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
+
+
+def _unfolded(found: Any) -> Sequence[Any]:
+    """Return what an envelope holds, which names no address itself; anything else is a record."""
+    if not isinstance(found, dict) or any("@" in held for held in found.values() if isinstance(held, str)):
+        return [found]
+    lists: list[list[Any]] = [held for held in found.values() if isinstance(held, list)]
+    return lists[0] if len(lists) == 1 else [found]
+
+
+def _record_of(one: Any) -> dict[str, str]:
+    return _flat(one) if isinstance(one, dict) else {"email": one} if isinstance(one, str) else {}
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, str]:
@@ -243,17 +310,16 @@ def _is_reply(cell: str) -> bool:
 
 
 def _of_row(row: _Row, columns: _Columns, origin: str) -> Read:
-    def cell(place: int | None) -> str:
-        return row[place].strip() if place is not None and place < len(row) else ""
-
-    words, status = cell(columns.words), cell(columns.status)
-    kind = kind_of(cell(columns.kind)) if columns.kind is not None else _kind_by(words, status)
-    if kind is None or "@" not in cell(columns.address):
+    words, status = _cell_at(row, columns.words), _cell_at(row, columns.status)
+    kind = kind_of(_cell_at(row, columns.kind)) if columns.kind is not None else _kind_by(words, status)
+    if kind is None or "@" not in _cell_at(row, columns.address):
         return None
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
-    at = epoch(cell(columns.when))
-    return Outcome(cell(columns.address), kind, at, diagnosis, origin, cell(columns.message_id)[:255])
+    at = epoch(_cell_at(row, columns.when))
+    return Outcome(
+        _cell_at(row, columns.address), kind, at, diagnosis, origin, _cell_at(row, columns.message_id)[:255]
+    )
 
 
 def _kind_by(words: str, status: str) -> OutcomeKind | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from uuid import UUID
 
 import structlog
 
-from mailsift.events.signing import KEY_BYTES, Vault
+from mailsift.events.signing import Vault
 from mailsift.jobs.outcomes.files import read_outcomes
+from mailsift.jobs.outcomes.hider import DIGEST_BYTES, AddressHider, hider_of
 from mailsift.jobs.policies import policy_of
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError, error_fields
@@ -31,7 +31,6 @@ from mailsift.storage.sql import accuracy, outcomes, suppressions
 from mailsift.storage.sql.outcomes import OutcomeRow
 
 _AT_ONCE: Final = 5_000
-_DIGEST_BYTES: Final = 16
 _log = structlog.get_logger()
 _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 
@@ -141,7 +140,7 @@ class OutcomeService:
             return (await self._hider(connection, account_id)).digest
 
     async def _record(self, account_id: UUID, found: Sequence[Outcome]) -> Taken:
-        canonical = {address: _canonical(address) for address in {one.address for one in found}}
+        canonical = {address: canonical_of(address) for address in {one.address for one in found}}
         good = [one for one in found if canonical[one.address]]
         if not good:
             return Taken(malformed=len(found))
@@ -154,7 +153,7 @@ class OutcomeService:
         return Taken(added, len(good) - added, len(found) - len(good))
 
     def _rows(
-        self, found: Iterable[Outcome], canonical: Mapping[str, str], hider: _Hider
+        self, found: Iterable[Outcome], canonical: Mapping[str, str], hider: AddressHider
     ) -> Iterable[OutcomeRow]:
         now = self._clock()
         for one in found:
@@ -175,34 +174,12 @@ class OutcomeService:
                 happened_at=datetime.fromtimestamp(at, UTC),
             )
 
-    async def _hider(self, connection: Connection, account_id: UUID) -> _Hider:
-        sealed = await outcomes.secret(connection, account_id)
-        if sealed is None:
-            await outcomes.keep_secret(
-                connection, account_id, self._vault.seal(account_id, self._token(KEY_BYTES))
-            )
-            sealed = await outcomes.secret(connection, account_id) or b""
-        return _Hider(account_id, self._vault.open(account_id, sealed), self._token)
+    async def _hider(self, connection: Connection, account_id: UUID) -> AddressHider:
+        return await hider_of(connection, account_id, self._vault, self._token)
 
 
-class _Hider:
-    """Hides the addresses of one account."""
-
-    def __init__(self, account_id: UUID, key: bytes, token: Callable[[int], bytes]) -> None:
-        self._account_id = account_id
-        self._key = key
-        self._vault = Vault({"": key}, token=token)
-
-    def digest(self, address: str) -> bytes:
-        """Return what an address is looked up by."""
-        return hmac.digest(self._key, address.encode(), hashlib.sha256)[:_DIGEST_BYTES]
-
-    def seal(self, address: str) -> bytes:
-        """Return an address that only this account's key opens."""
-        return self._vault.seal(self._account_id, address.encode())
-
-
-def _canonical(address: str) -> str:
+def canonical_of(address: str) -> str:
+    """Return what an address is looked up by, "" for what is none."""
     parsed = parse_cell(address)
     return "" if parsed.rule else parsed.address
 
@@ -211,7 +188,7 @@ def _report_digest(outcome: Outcome, address: bytes) -> bytes:
     """Return what two reports of the same thing have in common, whoever brings them and however often."""
     said = outcome.message_id or f"{outcome.happened_at:.0f}"
     named = f"{outcome.kind.value}\0{said}\0{outcome.diagnosis.rule}"
-    return hashlib.sha256(address + named.encode()).digest()[:_DIGEST_BYTES]
+    return hashlib.sha256(address + named.encode()).digest()[:DIGEST_BYTES]
 
 
 def read_row(row: OutcomeRow, address: str) -> Outcome:

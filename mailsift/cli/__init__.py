@@ -53,6 +53,9 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
     "users": CommandRow(
         "mailsift.cli.users:users_app", "Make, list and remove the people who sign in to the pages."
     ),
+    "suppressions": CommandRow(
+        "mailsift.cli.suppressions:suppressions_app", "To whom an account may not send."
+    ),
     "outcomes": CommandRow(
         "mailsift.cli.outcomes:outcomes_app", "Tell what became of messages that were really sent."
     ),

@@ -1,0 +1,172 @@
+"""/v1/suppressions: to whom the account may not send."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from mailsift.api.http.idempotency import OnceRoute
+from mailsift.api.http.inputs import Email
+from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.paging import Cursor, Limit, PageResponse
+from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.parts import parts_of
+from mailsift.api.v1.jobs import Reader, Writer
+from mailsift.api.v1.outcomes import FILE_BODY, TakenResponse, file_of
+from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
+
+router = APIRouter(
+    prefix="/v1/suppressions",
+    tags=["suppressions"],
+    route_class=OnceRoute,
+    generate_unique_id_function=operation_id,
+)
+
+_MOST: Final = 10_000
+_TYPES: Final = {
+    SuppressionFormat.CSV: ("text/csv; charset=utf-8", "csv"),
+    SuppressionFormat.SES: ("application/x-ndjson", "json"),
+    SuppressionFormat.SENDGRID: ("text/csv; charset=utf-8", "csv"),
+}
+
+
+class SuppressionResponse(ViewModel):
+    """An address the account may not send to."""
+
+    email: str
+    reason: SuppressionReason
+    origin: str = Field(description="who said so: `api`, `file`, `page`, or who reported the outcome")
+    since: UtcTime
+
+
+class SuppressionPageResponse(PageResponse):
+    """One page of the account's list."""
+
+    suppressions: list[SuppressionResponse]
+
+
+class SuppressionsRequest(BaseModel):
+    """Addresses not to send to."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    emails: list[Email] = Field(min_length=1, max_length=_MOST)
+    reason: SuppressionReason = SuppressionReason.MANUAL
+
+
+class RemovalRequest(BaseModel):
+    """Addresses that may be sent to again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    emails: list[Email] = Field(min_length=1, max_length=_MOST)
+
+
+class RemovedResponse(BaseModel):
+    """How many stood on the list."""
+
+    removed: int
+
+
+@router.get(
+    "",
+    summary="List whom not to send to",
+    response_model=Envelope[SuppressionPageResponse],
+    responses=error_responses("bad_cursor"),
+)
+async def list_suppressions(
+    request: Request,
+    caller: Reader,
+    email: Annotated[str, Query(max_length=1_000, description="only this address, in any spelling")] = "",
+    reason: Annotated[SuppressionReason | None, Query(description="only with this reason")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = "",
+) -> JSONResponse:
+    """List the addresses the account may not send to, or look one up."""
+    service = parts_of(request).suppressions
+    page = await service.page(
+        caller.account_id, limit=limit, cursor=cursor, email=email, reason=reason.value if reason else ""
+    )
+    listed = [_response(one) for one in page.suppressions]
+    return answer(
+        SuppressionPageResponse(suppressions=listed, next_cursor=page.next, has_more=bool(page.next))
+    )
+
+
+def _response(one: Suppression) -> SuppressionResponse:
+    since = datetime.fromtimestamp(one.since, UTC)
+    return SuppressionResponse(email=one.email, reason=one.reason, origin=one.origin, since=since)
+
+
+@router.post(
+    "",
+    summary="Add addresses not to send to",
+    response_model=Envelope[TakenResponse],
+    responses=error_responses(),
+)
+async def create_suppressions(request: Request, wanted: SuppressionsRequest, caller: Writer) -> JSONResponse:
+    """Put addresses on the list; those that are there stay as they are."""
+    found = [Suppression(email, wanted.reason, "api") for email in wanted.emails]
+    taken = await parts_of(request).suppressions.add(caller.account_id, found)
+    return answer(TakenResponse.model_validate(taken), "The addresses are on the list.")
+
+
+@router.post(
+    "/remove",
+    summary="Remove addresses from the list",
+    response_model=Envelope[RemovedResponse],
+    responses=error_responses(),
+)
+async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: Writer) -> JSONResponse:
+    """Take addresses off the list."""
+    removed = await parts_of(request).suppressions.remove(caller.account_id, wanted.emails)
+    return answer(RemovedResponse(removed=removed), "The addresses are off the list.")
+
+
+@router.post(
+    "/import",
+    summary="Add a file of addresses not to send to",
+    response_model=Envelope[TakenResponse],
+    responses=error_responses(
+        "unsupported_media_type", "empty_file", "unsupported_format", "no_address_column"
+    ),
+    openapi_extra=FILE_BODY,
+)
+async def import_suppressions(request: Request, caller: Writer) -> JSONResponse:
+    """Take a file: ours, Amazon SES's or SendGrid's, CSV or JSON; its columns are recognised."""
+    async with file_of(request) as path:
+        taken = await parts_of(request).suppressions.read(caller.account_id, path)
+    return answer(TakenResponse.model_validate(taken), "The addresses are on the list.")
+
+
+@router.get(
+    "/export",
+    summary="Fetch the list as a file",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "The whole list.",
+            "content": {
+                "text/csv": {"schema": {"type": "string"}},
+                "application/x-ndjson": {"schema": {"type": "string"}},
+            },
+        },
+        **error_responses(),
+    },
+)
+async def export_suppressions(
+    request: Request,
+    caller: Reader,
+    format: Annotated[  # noqa: A002 - the word for it
+        SuppressionFormat, Query(description="ours, or for Amazon SES's bulk import, or as SendGrid takes it")
+    ] = SuppressionFormat.CSV,
+) -> StreamingResponse:
+    """Fetch the whole list."""
+    kind, extension = _TYPES[format]
+    pieces = parts_of(request).suppressions.written(caller.account_id, format)
+    name = f'attachment; filename="suppressions.{extension}"'
+    return StreamingResponse(pieces, media_type=kind, headers={"Content-Disposition": name})

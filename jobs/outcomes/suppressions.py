@@ -1,0 +1,227 @@
+"""To whom an account may not send: listed, looked up, added, removed, read from files and written to them."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from mailsift.events.signing import Vault
+from mailsift.jobs.outcomes.files import read_suppressed
+from mailsift.jobs.outcomes.hider import AddressHider, hider_of
+from mailsift.jobs.outcomes.service import Taken, canonical_of
+from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.sql import suppressions
+from mailsift.storage.sql.suppressions import SuppressionRow
+
+_AT_ONCE: Final = 5_000
+_EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+
+
+class SuppressionReason(StrEnum):
+    """Why an account may not send to an address."""
+
+    COMPLAINED = "complained"
+    UNSUBSCRIBED = "unsubscribed"
+    BOUNCED = "bounced"
+    MANUAL = "manual"  # somebody said so, for no reason we know
+
+
+class SuppressionFormat(StrEnum):
+    """Whose format a list is written in."""
+
+    CSV = "csv"  # ours
+    SES = "ses"  # JSON lines for a bulk import to Amazon's account-level list
+    SENDGRID = "sendgrid"  # CSV, as SendGrid takes and gives it
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """One address an account may not send to, why, who said so and since when (epoch seconds; 0: unknown)."""
+
+    email: str
+    reason: SuppressionReason
+    origin: str = ""
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressionPage:
+    """Some of them, in an order that does not shift; `next` names the last one while there are more."""
+
+    suppressions: tuple[Suppression, ...]
+    next: str
+
+
+class SuppressionService:
+    """The suppression lists of one installation's accounts.
+
+    Args:
+        database: where they are.
+        vault: seals the accounts' keys.
+        clock: seconds since the epoch.
+        token: returns that many random bytes.
+    """
+
+    def __init__(
+        self, *, database: Database, vault: Vault, clock: Clock, token: Callable[[int], bytes]
+    ) -> None:
+        self._database = database
+        self._vault = vault
+        self._clock = clock
+        self._token = token
+
+    async def page(
+        self, account_id: UUID, *, limit: int, cursor: str = "", email: str = "", reason: str = ""
+    ) -> SuppressionPage:
+        """Return some of the account's list.
+
+        Args:
+            account_id: whose.
+            limit: how many.
+            cursor: `next` of the page before.
+            email: only this address, in any spelling; all, when "".
+            reason: only with this reason; all, when "".
+
+        Raises:
+            MailsiftError: `bad_cursor`, `secret_key_missing`.
+        """
+        after = _read_cursor(cursor)
+        address = canonical_of(email) if email else ""
+        if email and not address:
+            return SuppressionPage((), "")
+        async with self._database.begin() as connection:
+            hider = await self._hider(connection, account_id)
+            only = hider.digest(address) if address else None
+            rows = await suppressions.page(
+                connection, account_id, limit=limit + 1, after=after, only=only, reason=reason
+            )
+        shown = tuple(_opened(row, hider) for row in rows[:limit])
+        return SuppressionPage(shown, rows[limit - 1].address.hex() if len(rows) > limit else "")
+
+    async def count(self, account_id: UUID) -> Mapping[str, int]:
+        """Return how many there are by reason."""
+        async with self._database.begin() as connection:
+            return await suppressions.count(connection, account_id)
+
+    async def add(self, account_id: UUID, found: Sequence[Suppression]) -> Taken:
+        """Put addresses on the list; those that are there stay as they are; what is none is malformed."""
+        good = {address: one for one in found if (address := canonical_of(one.email))}
+        malformed = sum(1 for one in found if not canonical_of(one.email))
+        if not good:
+            return Taken(malformed=malformed)
+        async with self._database.begin() as connection:
+            hider = await self._hider(connection, account_id)
+            rows = [self._row(address, one, hider) for address, one in good.items()]
+            added = await suppressions.add(connection, account_id, rows)
+        return Taken(added, len(found) - malformed - added, malformed)
+
+    async def remove(self, account_id: UUID, emails: Iterable[str]) -> int:
+        """Take addresses off the list; returns how many stood on it."""
+        addresses = {canonical_of(email) for email in emails} - {""}
+        async with self._database.begin() as connection:
+            hider = await self._hider(connection, account_id)
+            return await suppressions.remove(connection, account_id, [*map(hider.digest, addresses)])
+
+    async def read(self, account_id: UUID, path: Path) -> Taken:
+        """Put the addresses of a file on the list (mailsift.jobs.outcomes.files.read_suppressed).
+
+        Raises:
+            MailsiftError: see `read_suppressed`.
+        """
+        total, reading = Taken(), await asyncio.to_thread(read_suppressed, path)
+        while batch := await asyncio.to_thread(lambda: list(islice(reading, _AT_ONCE))):
+            found = [
+                Suppression(email, _REASON_OF.get(kind, SuppressionReason.MANUAL), "file", since)
+                for email, kind, since in batch
+            ]
+            total += await self.add(account_id, found)
+        return total
+
+    async def written(self, account_id: UUID, format: SuppressionFormat) -> AsyncIterator[bytes]:  # noqa: A002 - the word for it
+        """Yield the whole list as a file.
+
+        Raises:
+            MailsiftError: `secret_key_missing`.
+        """
+        head, write = _WRITERS[format]
+        yield head
+        cursor, more = "", True
+        while more:
+            page = await self.page(account_id, limit=_AT_ONCE, cursor=cursor)
+            if page.suppressions:
+                yield write(page.suppressions)
+            cursor, more = page.next, bool(page.next)
+
+    def _row(self, address: str, one: Suppression, hider: AddressHider) -> SuppressionRow:
+        now = self._clock()
+        since = one.since if _EARLIEST < one.since <= now else now
+        return SuppressionRow(
+            hider.digest(address),
+            hider.seal(address),
+            one.reason.value,
+            one.origin,
+            datetime.fromtimestamp(since, UTC),
+        )
+
+    async def _hider(self, connection: Connection, account_id: UUID) -> AddressHider:
+        return await hider_of(connection, account_id, self._vault, self._token)
+
+
+_REASON_OF: Final = {reason.value: reason for reason in SuppressionReason}
+
+
+def _opened(row: SuppressionRow, hider: AddressHider) -> Suppression:
+    reason = _REASON_OF.get(row.reason, SuppressionReason.MANUAL)
+    return Suppression(hider.open(row.sealed), reason, row.origin, row.since.timestamp())
+
+
+def _read_cursor(cursor: str) -> bytes | None:
+    try:
+        return bytes.fromhex(cursor) if cursor else None
+    except ValueError:
+        raise MailsiftError("bad_cursor", "The cursor is not one of this list.") from None
+
+
+def _time(since: float) -> str:
+    return datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
+
+
+def _csv(rows: Iterable[Sequence[object]]) -> bytes:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue().encode()
+
+
+def _our_csv(found: Iterable[Suppression]) -> bytes:
+    return _csv((one.email, one.reason.value, one.origin, _time(one.since)) for one in found)
+
+
+def _ses(found: Iterable[Suppression]) -> bytes:
+    """Write JSON lines; Amazon knows two reasons, and takes what nobody complained about as bounced."""
+    reasons = {SuppressionReason.COMPLAINED: "COMPLAINT"}
+    lines = ({"emailAddress": one.email, "reason": reasons.get(one.reason, "BOUNCE")} for one in found)
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def _sendgrid(found: Iterable[Suppression]) -> bytes:
+    return _csv((one.email, int(one.since)) for one in found)
+
+
+_WRITERS: Final[Mapping[SuppressionFormat, tuple[bytes, Callable[[Iterable[Suppression]], bytes]]]] = {
+    SuppressionFormat.CSV: (b"email,reason,origin,since\n", _our_csv),
+    SuppressionFormat.SES: (b"", _ses),
+    SuppressionFormat.SENDGRID: (b"email,created\n", _sendgrid),
+}
+"""How a file begins, and how some are written."""

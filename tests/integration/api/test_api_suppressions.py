@@ -1,0 +1,97 @@
+"""To whom nobody is to send: listed, looked up, added, removed, imported, exported, and not asked about."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from mailsift.container import open_database
+from mailsift.settings import Settings
+
+if TYPE_CHECKING:
+    from tests.integration.api.conftest import Api
+
+LIST, JOBS, OUTCOMES = "/v1/suppressions", "/v1/bulk/jobs", "/v1/outcomes"
+CSV = {"content-type": "text/csv"}
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"requests_per_minute": 1_000})
+
+
+async def emails(client: httpx.AsyncClient, **asked: str) -> dict[str, str]:
+    answer = await client.get(LIST, params=asked)
+    assert answer.status_code == 200, answer.text
+    return {one["email"]: one["reason"] for one in answer.json()["data"]["suppressions"]}
+
+
+async def test_a_list_is_kept_by_hand_by_file_and_by_what_happened(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    added = await client.post(LIST, json={"emails": ["ANN@Example.com", "ann@example.com", "no"]})
+    assert added.json()["data"] == {"taken": 1, "repeated": 1, "malformed": 1}
+    file = b"EmailAddress,Reason\nbob@example.com,BOUNCE\ncy@example.com,COMPLAINT\n"
+    assert (await client.post(f"{LIST}/import", content=file, headers=CSV)).json()["data"]["taken"] == 2
+    told = b"email,event\nbob@example.com,unsubscribe\ndora@example.com,unsubscribe\n"
+    await client.post(OUTCOMES, content=told, headers=CSV)
+    whole = {
+        "ann@example.com": "manual",
+        "bob@example.com": "unsubscribed",  # a wish is told as one
+        "cy@example.com": "complained",
+        "dora@example.com": "unsubscribed",
+    }
+    assert await emails(client) == whole
+    assert await emails(client, email="Cy@EXAMPLE.com") == {"cy@example.com": "complained"}
+    assert await emails(client, reason="manual") == {"ann@example.com": "manual"}
+    pages, cursor = {}, ""
+    for _ in range(4):
+        page = (await client.get(LIST, params={"limit": 1, "cursor": cursor})).json()["data"]
+        pages |= {one["email"]: one["reason"] for one in page["suppressions"]}
+        cursor = page["next_cursor"]
+    assert (pages, cursor) == (whole, "")
+    assert (await client.get(LIST, params={"cursor": "zz"})).json()["code"] == "bad_cursor"
+
+    async with api.client(await api.key("bob")) as bob:  # nobody else's
+        assert await emails(bob) == {}
+        ours = await client.get(f"{LIST}/export")
+        assert (await bob.post(f"{LIST}/import", content=ours.content, headers=CSV)).json()["data"][
+            "taken"
+        ] == 4
+        assert await emails(bob) == whole
+        ses = (await bob.get(f"{LIST}/export", params={"format": "ses"})).text.splitlines()
+        assert {"emailAddress": "cy@example.com", "reason": "COMPLAINT"} in map(json.loads, ses)
+        assert "dora@example.com," in (await bob.get(f"{LIST}/export", params={"format": "sendgrid"})).text
+
+    gone = await client.post(f"{LIST}/remove", json={"emails": ["DORA@example.com", "nobody@example.com"]})
+    assert gone.json()["data"] == {"removed": 1}
+    await client.post(OUTCOMES, content=told, headers=CSV)  # what was known already puts nobody back
+    assert "dora@example.com" not in await emails(client)
+
+    database = open_database(api.settings)
+    async with database.begin() as connection:
+        rows = list((await connection.execute(text("SELECT * FROM suppression"))).mappings())
+    await database.aclose()
+    assert len(rows) == 7
+    assert not any(b"dora" in bytes(row[name]) for row in rows for name in ("address", "sealed"))
+
+
+@pytest.mark.usefixtures("worker")
+async def test_nobody_is_asked_about_whom_nobody_may_send_to(client: httpx.AsyncClient) -> None:
+    await client.post(LIST, json={"emails": ["ann@example.com"], "reason": "bounced"})
+    body = {"emails": ["ann@example.com", "bob@example.com"], "mode": "fast", "evidence": True}
+    job = (await client.post(JOBS, json=body)).json()["data"]["job_id"]
+    assert (await client.get(f"{JOBS}/{job}?wait=60")).json()["data"]["tiers"] == {
+        "send": 1,
+        "review": 0,
+        "remove": 1,
+    }
+    lines = (await client.get(f"{JOBS}/{job}/results", params={"format": "jsonl", "tier": "remove"})).text
+    (row,) = map(json.loads, lines.splitlines())
+    assert (row["email"], row["mailsift_tier_reason"]) == ("ann@example.com", "suppressed")
+    assert json.loads(row["mailsift_evidence"])["unwanted"] == "suppressed"
+    assert row["mailsift_status"] == "valid"  # the verdict says what is known, and not what is wanted

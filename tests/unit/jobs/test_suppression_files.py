@@ -1,0 +1,69 @@
+"""Lists of addresses not to send to, as others write them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mailsift.jobs.outcomes.files import read_suppressed
+from mailsift.pipeline.errors import MailsiftError
+
+SES = {
+    "SuppressedDestinationSummaries": [
+        {"EmailAddress": "ann@a.test", "Reason": "BOUNCE", "LastUpdateTime": "2026-10-02T10:00:00Z"},
+        {"EmailAddress": "bob@a.test", "Reason": "COMPLAINT", "LastUpdateTime": 1790000000},
+    ],
+    "NextToken": "abc",
+}
+OURS = """email,reason,origin,since
+ann@a.test,manual,api,2026-10-02T10:00:00+00:00
+bob@a.test,complained,ses,
+cy@a.test,manual,,
+"""
+TWO = [("ann@a.test", "bounced", 1790935200.0), ("bob@a.test", "complained", 1790000000.0)]
+SENDGRID = [
+    {"created": 1790000000, "email": "ann@a.test", "reason": "550 5.1.1 unknown user", "status": "5.1.1"}
+]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (
+            OURS,
+            [("ann@a.test", "", 1790935200.0), ("bob@a.test", "complained", 0.0), ("cy@a.test", "", 0.0)],
+        ),
+        (
+            json.dumps(SES),
+            [("ann@a.test", "bounced", 1790935200.0), ("bob@a.test", "complained", 1790000000.0)],
+        ),
+        ('{"emailAddress":"ann@a.test","reason":"BOUNCE"}\n', [("ann@a.test", "bounced", 0.0)]),
+        (
+            "ann@a.test,COMPLAINT\nbob@a.test,BOUNCE\n",
+            [("ann@a.test", "complained", 0.0), ("bob@a.test", "bounced", 0.0)],
+        ),
+        (json.dumps(SENDGRID), [("ann@a.test", "bounced", 1790000000.0)]),
+        (
+            "status,reason,email,created\n5.1.1,550 5.1.1 unknown user,ann@a.test,1790000000\n",
+            [("ann@a.test", "bounced", 1790000000.0)],
+        ),
+        ("email,created\nann@a.test,1790000000\n", [("ann@a.test", "", 1790000000.0)]),
+        ('["ann@a.test", "bob@a.test"]', [("ann@a.test", "", 0.0), ("bob@a.test", "", 0.0)]),
+        ("ann@a.test\nbob@a.test\n", [("ann@a.test", "", 0.0), ("bob@a.test", "", 0.0)]),
+    ],
+)
+def test_a_list_is_read_by_what_it_holds(
+    tmp_path: Path, written: str, read: list[tuple[str, str, float]]
+) -> None:
+    path = tmp_path / "list"
+    path.write_text(written)
+    assert list(read_suppressed(path)) == read
+
+
+def test_a_file_without_addresses_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    path.write_text("name,age\nAnn,7\n")
+    with pytest.raises(MailsiftError, match="no_address_column"):
+        list(read_suppressed(path))
