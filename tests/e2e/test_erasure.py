@@ -99,8 +99,7 @@ async def _live(client: httpx.AsyncClient, receiver: Receiver) -> None:
     csv = f"email,event,reason\n{bounced},bounce,550 5.1.1 <{bounced}> user unknown\n"
     outcome = await client.post(OUTCOMES, content=csv, headers={"Content-Type": "text/csv"})
     assert outcome.json()["data"]["taken"] == 1
-    file = csv.replace(b"bounce", b"manual") if isinstance(csv, bytes) else csv
-    listed = await client.post("/v1/suppressions/import", content=file, headers={"Content-Type": "text/csv"})
+    listed = await client.post("/v1/suppressions/import", content=csv, headers={"Content-Type": "text/csv"})
     assert listed.json()["data"]["taken"] == 1
     assert (await client.post(RECEIVERS, json={"sender": "brevo", "name": MARK})).status_code == 201
 
