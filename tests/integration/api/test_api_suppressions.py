@@ -48,7 +48,8 @@ async def test_a_list_is_kept_by_hand_by_file_and_by_what_happened(
     assert await emails(client) == whole
     assert await emails(client, email="Cy@EXAMPLE.com") == {"cy@example.com": "complained"}
     assert await emails(client, reason="manual") == {"ann@example.com": "manual"}
-    pages, cursor = {}, ""
+    pages: dict[str, str] = {}
+    cursor = ""
     for _ in range(4):
         page = (await client.get(LIST, params={"limit": 1, "cursor": cursor})).json()["data"]
         pages |= {one["email"]: one["reason"] for one in page["suppressions"]}
