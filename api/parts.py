@@ -31,6 +31,14 @@ from mailsift.pipeline.single import SingleValidator
 
 
 @dataclass(frozen=True, slots=True)
+class ProbingNotice:
+    """What mail servers' owners are told: the name that asks them, and whom to write to."""
+
+    helo_name: str
+    contact: str
+
+
+@dataclass(frozen=True, slots=True)
 class ApiParts:
     """Everything the operations use.
 
@@ -58,6 +66,7 @@ class ApiParts:
         clock: seconds since the epoch.
         max_bytes: what an uploaded list may have.
         doors: the doors that are open.
+        probing: what mail servers' owners are told.
     """
 
     authenticator: Authenticator
@@ -84,6 +93,7 @@ class ApiParts:
     clock: Clock
     max_bytes: int
     doors: tuple[Door, ...]
+    probing: ProbingNotice
 
 
 def parts_of(request: Request) -> ApiParts:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.engine.claim import Engine
     from mailsift.jobs.engine.claimer import EngineConfig
     from mailsift.jobs.engine.health import HealthWatch
+    from mailsift.jobs.engine.listing_watch import ListingWatch
     from mailsift.jobs.engine.maintenance import Maintenance, Tidier
     from mailsift.jobs.erasure import Eraser
     from mailsift.jobs.forecasts import Forecasts
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from mailsift.pipeline.guard import AddressGuard
     from mailsift.pipeline.judge.table import VerdictPolicy
     from mailsift.pipeline.lists import Lists
+    from mailsift.pipeline.opt_outs import OptOuts
     from mailsift.pipeline.ports import FactCache, Throttle
     from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
     from mailsift.pipeline.probe.prober import Prober
@@ -562,10 +564,24 @@ class Container:
                 "drafts.error": self.drafts.sweep,
                 "notice.error": self._notifier.send_due,
                 "ledger.error": self._purge_ledger,
+                "listing.error": self._listing_watch.sweep,
                 "attempts.error": self._deliverer.purge,
                 "health.error": self._health.look_again,
             },
             health=self._health.seen,
+        )
+
+    @cached_property
+    def _listing_watch(self) -> ListingWatch:
+        from mailsift.jobs.engine.listing_watch import ListingWatch
+
+        return ListingWatch(
+            database=self.database,
+            zones=self.settings.block_lists,
+            sources=self._own_identities,
+            ask=self._domains.addresses_of,
+            trusted=self.resolver_is_trusted,
+            wake=self.waker.wake,
         )
 
     async def _purge_ledger(self) -> None:
@@ -694,6 +710,7 @@ class Container:
 
         throttle = await self.throttle(edited=edited)
         prober = self._prober(throttle)
+        opt_outs = await self._opt_outs(learning=edited)
         port25 = Port25Status(self._port25_probe(throttle).probe, monotonic=time.monotonic)
         self._port25 = port25
 
@@ -707,9 +724,20 @@ class Container:
                 prober=prober,
                 port25=port25,
                 policy=self.policy,
+                opt_outs=opt_outs,
             )
 
         return make
+
+    async def _opt_outs(self, *, learning: bool) -> OptOuts:
+        """Return the domains that do not want to be asked: those of the file, and what operators add."""
+        from mailsift.pipeline.opt_outs import OptOuts, read_opt_outs
+        from mailsift.storage.sql.opt_outs import kept_known
+
+        known = OptOuts(read_opt_outs(self.settings.opt_outs) if self.settings.opt_outs else ())
+        if learning:
+            await self._closing.enter_async_context(kept_known(self.database, known))
+        return known
 
     @property
     def policy(self) -> VerdictPolicy:
@@ -791,7 +819,7 @@ class Container:
         from mailsift.accounts.widget import WidgetGate
         from mailsift.api.http.auth import Authenticator
         from mailsift.api.http.idempotency import AnswerStore
-        from mailsift.api.parts import ApiParts
+        from mailsift.api.parts import ApiParts, ProbingNotice
         from mailsift.key_files import read_key_peppers
         from mailsift.storage.repeating import repeating
         from mailsift.storage.sql.usage import Amounts
@@ -839,6 +867,9 @@ class Container:
             clock=self.clock,
             max_bytes=self.settings.max_bytes,
             doors=self.settings.doors,
+            probing=ProbingNotice(
+                self.settings.helo_name, self.settings.contact or f"postmaster@{self.settings.helo_name}"
+            ),
         )
 
     async def _check_schema(self) -> None:

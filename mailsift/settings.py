@@ -163,6 +163,18 @@ class Settings(BaseSettings):
         default=True,
         description="refuse a deep run to a list whose addresses at a domain look made up by a program",
     )
+    block_lists: Strings = Field(
+        default=("bl.spamcop.net", "psbl.surriel.com"),
+        description="DNS block lists in which our addresses are looked for, hourly; a listed one rests "
+        "until it is not; a single comma: none",
+    )
+    opt_outs: Path | None = Field(
+        default=None, description="file with domains that do not want to be asked, one a line"
+    )
+    contact: Annotated[str, Field(pattern=r"^([^@\s<>,;]+@[^@\s<>,;]+)?$")] = Field(
+        default="",
+        description="whom owners of mail servers write to, on the page /probing; unset: postmaster@HELO_NAME",
+    )
     stop_share: float = Field(
         default=0.3,
         ge=0,

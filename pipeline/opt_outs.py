@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.syntax.address import parse_address
 
 
 class OptOuts:
@@ -27,6 +31,23 @@ class OptOuts:
             return False
         labels = domain.split(".")
         return any(".".join(labels[start:]) in self._domains for start in range(len(labels)))
+
+
+def read_opt_outs(file: Path) -> list[str]:
+    """Return the domains of a file: one a line, what follows a # is for people.
+
+    Raises:
+        MailsiftError: `bad_opt_outs`.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise MailsiftError("bad_opt_outs", f"The file cannot be read ({type(error).__name__}).") from None
+    names = [name for line in lines if (name := line.partition("#")[0].strip().rstrip("."))]
+    parsed = [parse_address(f"postmaster@{name}").domain for name in names]
+    if not all(parsed):
+        raise MailsiftError("bad_opt_outs", f"Line with {names[parsed.index('')]!r} names no domain.")
+    return parsed
 
 
 NOBODY: Final = OptOuts()

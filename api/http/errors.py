@@ -177,6 +177,7 @@ INTERNAL: Final[frozenset[str]] = frozenset(
     {
         "bad_blob_key",
         "bad_connections",
+        "bad_opt_outs",
         "bad_overrides",
         "bad_peppers",
         "bad_reply",

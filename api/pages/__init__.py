@@ -9,6 +9,7 @@ from mailsift.api.pages import (
     jobs,
     keys,
     lists,
+    probing,
     results,
     schedules,
     sign_in,
@@ -21,6 +22,7 @@ from mailsift.api.pages import (
 ROUTERS: Final = (
     static.router,
     sign_in.router,
+    probing.router,
     validate.router,
     lists.router,
     what_if.router,  # before what takes any word behind a job

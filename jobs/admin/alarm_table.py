@@ -259,9 +259,16 @@ RULES: Final = (
         title="A source is held",
         page="/workers",
         check=of_database(sources_are_held),
-        cause="An operator holds an address of ours, because it is listed for instance.",
+        cause=(
+            "An address of ours is in a block list (`MAILSIFT_BLOCK_LISTS`), which holds it as long as that "
+            "lasts, or an operator holds it."
+        ),
         effect="The other sources do its part; where there is none, addresses wait for it.",
-        action="Let go of it (`mailsift ops throttles --let-go '*' --source`) once its reason is gone.",
+        action=(
+            "Listed: ask for delisting where the list has a form, and look at `/ops/ledger` for what got it "
+            "there; it goes on by itself within the hour after. Held by somebody: let go of it "
+            "(`mailsift ops throttles --let-go '*' --source`) once the reason is gone."
+        ),
     ),
     _warning(
         code="provider_closed",

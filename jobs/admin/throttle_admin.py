@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +13,8 @@ from mailsift.storage.database import Connection, Database
 from mailsift.storage.redis.connection import Client, ClientError
 from mailsift.storage.redis.facts import FactInspector
 from mailsift.storage.redis.throttle_view import ThrottleInspector
-from mailsift.storage.sql import people, sources, throttle_edits
+from mailsift.storage.sql import opt_outs, people, sources, throttle_edits
+from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.throttle_edits import (
     ANY_PROVIDER,
     ANY_SOURCE,
@@ -130,6 +132,36 @@ class ThrottleAdmin:
             raise _redis_gone() from None
         async with self._database.begin() as connection:
             await _audit(connection, actor, "facts.forget", domain, facts=gone)
+        return gone
+
+    async def opt_outs(self) -> Sequence[OptedOut]:
+        """Return the domains that do not want to be asked; those of the file are not among them."""
+        async with self._database.begin() as connection:
+            return await opt_outs.known(connection)
+
+    async def opt_out(self, actor: str, name: str, *, note: str = "") -> str:
+        """Ask a domain, and what is below it, nothing more; returns it as it is written down.
+
+        Raises:
+            MailsiftError: `bad_domain`.
+        """
+        domain, said = domain_of(name), note.strip()[:_LONGEST_NOTE]
+        async with self._database.begin() as connection:
+            await opt_outs.add(connection, domain, note=said, added_by=actor)
+            await _audit(connection, actor, "opt_out.add", domain, note=said)
+        return domain
+
+    async def opt_in(self, actor: str, name: str) -> bool:
+        """Let a domain be asked again. False: it had not opted out.
+
+        Raises:
+            MailsiftError: `bad_domain`.
+        """
+        domain = domain_of(name)
+        async with self._database.begin() as connection:
+            gone = await opt_outs.remove(connection, domain)
+            if gone:
+                await _audit(connection, actor, "opt_out.remove", domain)
         return gone
 
     async def _edit(self, actor: str, provider: str, source: str, note: str) -> ThrottleEdit:

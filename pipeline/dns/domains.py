@@ -186,6 +186,14 @@ class DomainFacts:
         """How many resolvers there are, and how many of them were looked at and are not believed."""
         return len(self._client.nameservers), self._trust.distrusted
 
+    async def addresses_of(self, name: str) -> DnsAnswer:
+        """Ask for the IPv4 addresses of a name, and of nothing that is remembered here."""
+        answer: asyncio.Future[DnsAnswer] = asyncio.get_running_loop().create_future()
+        self._client.ask(
+            name, RecordType.A, lambda found: None if answer.done() else answer.set_result(found), soon=True
+        )
+        return await answer
+
     @property
     def has_trusted_resolver(self) -> bool:
         """Whether there is a resolver whose canaries hold."""

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from mailsift.api.pages.ops import jobs, ledger, overview, throttles, workers
+from mailsift.api.pages.ops import jobs, ledger, opt_outs, overview, throttles, workers
 
-ROUTERS: Final = (overview.router, jobs.router, workers.router, throttles.router, ledger.router)
+ROUTERS: Final = (
+    overview.router,
+    jobs.router,
+    workers.router,
+    throttles.router,
+    ledger.router,
+    opt_outs.router,
+)

@@ -9,7 +9,7 @@ from string import ascii_lowercase
 
 import pytest
 
-from mailsift.container import OtherParts, open_engine, open_service
+from mailsift.container import OtherParts, open_container, open_engine, open_service
 from mailsift.jobs.engine.chunk import ChunkSizes
 from mailsift.jobs.results.breakdown import rows_by_result
 from mailsift.jobs.views import AccountId, JobId, JobOptions
@@ -17,6 +17,7 @@ from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.stop import StopPolicy, StopRule
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
+from mailsift.storage.sql import opt_outs
 from mailsift.storage.states import JobState
 from tests.support.installation import settings_for
 from tests.support.ready_jobs import work_until_ended
@@ -98,3 +99,21 @@ async def test_a_list_that_looks_made_up_is_refused_a_deep_run(
         view = await work_until_ended(engine, service, account, job_id)
     assert view.state is state
     assert (view.error_code == "looks_harvested") is (state is JobState.FAILED)
+
+
+async def test_domains_that_opted_out_are_not_asked(
+    settings: Settings, tmp_path: Path, sandbox: SandboxProcess
+) -> None:
+    file = tmp_path / "opt-outs.txt"
+    file.write_text(f"# asked by mail\n{AT.upper()}.  # their postmaster\n")
+    settings = settings.model_copy(update={"opt_outs": file})
+    async with open_container(settings) as container, container.database.begin() as connection:
+        await opt_outs.add(connection, "exim.sandbox.test", note="", added_by="tests")
+    sandbox.reset()
+    account, job_id = await submit(settings, tmp_path, [BAD[0], *GOOD, "known1@postfix-utf8.sandbox.test"])
+    async with open_service(settings) as service, open_engine(settings) as engine:
+        await work_until_ended(engine, service, account, job_id)
+        async with service.results(account, job_id) as results:
+            found = rows_by_result(results)
+    assert found["not_asked"] == len(GOOD) + 1
+    assert not {"ordinary-host.test", "exim-host.test"} & set(sandbox.counters()["rcpts_by_provider"])

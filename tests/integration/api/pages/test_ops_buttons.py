@@ -205,3 +205,18 @@ async def test_everything_that_was_done_is_in_the_log_with_who_did_it(
     assert "a50" not in words(first).split()
     assert "a50" in words((await operator.get(unescape(older))).text).split()
     assert (await operator.get("/ops/audit?before=x")).status_code == 422
+
+
+async def test_a_domain_opts_out_and_the_public_page_says_how(api: Api, operator: httpx.AsyncClient) -> None:
+    async with api.client("") as stranger:
+        page = await stranger.get("/probing")
+    assert page.status_code == 200
+    assert "postmaster@" in page.text
+    await post(operator, "/ops/opt-outs/add", domain="Shy.Example.", note="their postmaster wrote")
+    shown = words((await operator.get("/ops/opt-outs")).text)
+    assert "shy.example their postmaster wrote" in shown
+    assert (await post(operator, "/ops/opt-outs/add", domain="no domain")).status_code == 422
+    await post(operator, "/ops/opt-outs/remove", domain="shy.example")
+    await post(operator, "/ops/opt-outs/remove", domain="shy.example")
+    assert "Nobody has opted out" in words((await operator.get("/ops/opt-outs")).text)
+    assert [action for _, action in await actions(api)] == ["opt_out.add", "opt_out.remove"]

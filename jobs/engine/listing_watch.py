@@ -1,0 +1,84 @@
+"""Looks for our sources in block lists: at start and hourly; who is listed rests until it is not any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Final
+
+import structlog
+
+from mailsift.pipeline.listings import ListingState, Lookup, look, may_be_listed
+from mailsift.storage.database import Database
+from mailsift.storage.sql import listings
+
+LOOK_SECONDS: Final = 3_600.0
+_JUST_NOW: Final = 300.0  # another process looked, or nothing could be learned: look again then
+
+_log = structlog.get_logger()
+
+
+class ListingWatch:
+    """Watches the sources of one process; any number of them may watch the same ones.
+
+    Args:
+        database: where it is remembered who is listed.
+        zones: the block lists.
+        sources: the identities of our own.
+        ask: looks names up.
+        trusted: whether a resolver can be believed now.
+        wake: wakes workers, once a source may be asked from again.
+        steady: seconds that never jump.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a watch stands on, one argument each
+        self,
+        *,
+        database: Database,
+        zones: Sequence[str],
+        sources: Collection[str],
+        ask: Lookup,
+        trusted: Callable[[], Awaitable[bool]],
+        wake: Callable[[int], Awaitable[None]],
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._zones = tuple(zones)
+        self._sources = sorted(filter(may_be_listed, sources))
+        self._ask = ask
+        self._trusted = trusted
+        self._wake = wake
+        self._steady = steady
+        self._next_look = float("-inf")
+
+    async def sweep(self) -> None:
+        """Look when it is time; a look that fails is made up for by the next sweep."""
+        if not self._zones or not self._sources or self._steady() < self._next_look:
+            return
+        if not await self._trusted():
+            return
+        seen = []
+        for source in self._sources:
+            seen += [await self._look(source, zone) for zone in self._zones]
+            await self._settle(source)
+        again = _JUST_NOW if ListingState.UNKNOWN in seen else LOOK_SECONDS
+        self._next_look = self._steady() + again
+
+    async def _look(self, source: str, zone: str) -> ListingState:
+        """Look, unless another process just did: then nothing is known here yet."""
+        async with self._database.begin() as connection:
+            due = await listings.is_due(connection, source, zone, seconds=_JUST_NOW)
+        if not due:
+            return ListingState.UNKNOWN
+        seen = await look(source, zone, self._ask)
+        async with self._database.begin() as connection:
+            await listings.learn(connection, source, zone, seen)
+        return seen
+
+    async def _settle(self, source: str) -> None:
+        async with self._database.begin() as connection:
+            done = await listings.hold_while_listed(connection, source, self._zones)
+        if done:
+            _log.warning("source.listing", source=source, then=done)
+        if done == "let go":
+            await self._wake(1)
