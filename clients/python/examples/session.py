@@ -141,10 +141,11 @@ def webhook(mailsift: Mailsift, found: dict[str, Any]) -> None:
         (body, {"webhook-timestamp": "1"}),
         (body, {"webhook-signature": "v1,x"}),
     ]
-    found["forged"] = [_is_refused(hook.secret, {**headers, **other}, text) for text, other in forgeries]
+    found["forged"] = [is_refused(hook.secret, {**headers, **other}, text) for text, other in forgeries]
 
 
-def _is_refused(secret: str, headers: dict[str, str], body: bytes) -> bool:
+def is_refused(secret: str, headers: dict[str, str], body: bytes) -> bool:
+    """Say whether a webhook is not believed."""
     try:
         verify_webhook(secret, headers, body)
     except WebhookError:

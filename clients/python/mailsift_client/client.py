@@ -47,9 +47,9 @@ from mailsift_client.transport import PatientTransport
 
 ENDED: Final[frozenset[JobState]] = frozenset({"completed", "failed", "cancelled"})
 """States a job does not leave."""
-_WAIT: Final = 50.0
+WAIT: Final = 50.0
 """Seconds of one call that waits for a job."""
-_PAUSE: Final = 1.0
+PAUSE: Final = 1.0
 """Seconds before a stream that broke off is taken up again."""
 
 
@@ -168,7 +168,7 @@ class Mailsift:
         """
         until = time.monotonic() + timeout
         while True:
-            job = self.job(job_id, wait=max(0.0, min(_WAIT, until - time.monotonic())))
+            job = self.job(job_id, wait=max(0.0, min(WAIT, until - time.monotonic())))
             if job.status in ENDED:
                 return job
             if time.monotonic() >= until:
@@ -182,7 +182,7 @@ class Mailsift:
                     yield job
                     if job.status in ENDED:
                         return
-            self._sleep(_PAUSE)
+            self._sleep(PAUSE)
 
     def _stream(self, job_id: UUID) -> Iterator[JobResponse]:
         kwargs = follow_job._get_kwargs(job_id)  # noqa: SLF001 - what the generator gives to build on
@@ -212,7 +212,7 @@ class Mailsift:
     ) -> None:
         """Write the results of a job to a file: `csv`, `xlsx`, `jsonl` or `parquet`."""
         kwargs = get_results._get_kwargs(job_id, format_=kind, **rows)  # noqa: SLF001 - see _stream
-        kwargs["params"] = _of_files(kwargs["params"])
+        kwargs["params"] = of_files(kwargs["params"])
         with self.api.get_httpx_client().stream(**kwargs) as response:
             _check(response)
             for piece in response.iter_bytes():
@@ -238,16 +238,21 @@ class Mailsift:
                 return
 
 
-def _of_files(params: dict[str, Any]) -> dict[str, Any]:
+def of_files(params: dict[str, Any]) -> dict[str, Any]:
     """Leave out what goes with pages only: the generator writes the defaults, too."""
     return {name: value for name, value in params.items() if name not in {"sort", "limit", "cursor"}}
 
 
 def _check(response: httpx.Response) -> None:
-    """Raise a MailsiftError for an answer that is none."""
+    if not response.is_success:
+        response.read()
+    check_answer(response)
+
+
+def check_answer(response: httpx.Response) -> None:
+    """Raise a MailsiftError for an answer that is none; what it says has been read."""
     if response.is_success:
         return
-    response.read()
     try:
         found: object = Problem.from_dict(response.json())
     except (ValueError, KeyError, TypeError):

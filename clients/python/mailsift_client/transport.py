@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import httpx
@@ -40,6 +40,39 @@ class PatientTransport(httpx.BaseTransport):
     @override
     def close(self) -> None:
         self._inner.close()
+
+
+class PatientAsyncTransport(httpx.AsyncBaseTransport):
+    """The same for programs with an event loop.
+
+    Args:
+        inner: sends.
+        patience: seconds to wait in all for one answer.
+        sleep: waits so many seconds.
+    """
+
+    def __init__(
+        self, inner: httpx.AsyncBaseTransport, patience: float, sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
+        self._inner = inner
+        self._patience = patience
+        self._sleep = sleep
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        left = self._patience
+        while True:
+            response = await self._inner.handle_async_request(request)
+            wait = _wait_of(request, response)
+            if wait is None or wait > left:
+                return response
+            await response.aclose()
+            await self._sleep(wait)
+            left -= wait
+
+    @override
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 def _wait_of(request: httpx.Request, response: httpx.Response) -> float | None:

@@ -29,6 +29,8 @@ JOB: dict[str, Any] = {
     "priority": "normal",
     "metadata": {},
     "waiting": [],
+    "tiers": {"send": 0, "review": 0, "remove": 0},
+    "policy": {},
     "created_at": "2026-01-31T08:00:00.000Z",
 }
 NOW = 1_790_000_000
@@ -147,19 +149,16 @@ def test_the_python_client_fits_the_api_and_goes_through_its_session(
     run(folder, *build)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         wheel.extractall(tmp_path / "installed")  # noqa: S202 - we built it
-    words = (
-        sys.executable,
-        "-W",
-        "error",
-        folder / "examples/session.py",
-        service.url,
-        service.key("python"),
-    )
-    said = run(tmp_path, *words, PYTHONPATH=str(tmp_path / "installed"))
-    assert json.loads(said) == FOUND
-    script = (sys.executable, "-W", "error", folder / "tests/checks.py")
-    told = run(tmp_path, *script, stdin=json.dumps(given()), PYTHONPATH=str(tmp_path / "installed"))
-    assert json.loads(told) == CHECKED
+    python, installed = (sys.executable, "-W", "error"), str(tmp_path / "installed")
+    for session in ("session", "async_session"):
+        words = (folder / f"examples/{session}.py", service.url, service.key(session))
+        assert json.loads(run(tmp_path, *python, *words, PYTHONPATH=installed)) == FOUND, session
+    for checks in ("checks", "async_checks"):
+        told = run(
+            tmp_path, *python, folder / f"tests/{checks}.py", stdin=json.dumps(given()), PYTHONPATH=installed
+        )
+        expected = CHECKED if checks == "checks" else {**CHECKED, "webhooks": []}
+        assert json.loads(told) == expected, checks
 
 
 def test_the_typescript_client_fits_the_api_and_goes_through_its_session(

@@ -1,0 +1,48 @@
+"""What a session does not show of the awaited half: patience, a stream that breaks off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from mailsift_client import AsyncMailsift, MailsiftError
+from mailsift_client.transport import PatientAsyncTransport
+
+JOB_ID = UUID("7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11")
+
+
+async def main(found: dict[str, Any]) -> dict[str, Any]:
+    """Go through what the API may answer."""
+    waits: list[float] = []
+    asked: list[str] = []
+    answers = [
+        httpx.Response(one["status"], headers=one["headers"], text=one["body"]) for one in found["answers"]
+    ]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.method} {request.url.path}")
+        return answers.pop(0)
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    errors = []
+    async with AsyncMailsift("http://mailsift.test", "svc_test_x", sleep=sleep) as session:
+        transport = PatientAsyncTransport(httpx.MockTransport(answer), 10, sleep)
+        client = httpx.AsyncClient(base_url="http://mailsift.test", transport=transport)
+        session.api.set_async_httpx_client(client)
+        followed = [job.status async for job in session.follow(JOB_ID)]
+        for _ in range(2):
+            try:
+                await session.check("a@example.com")
+            except MailsiftError as error:
+                errors.append((error.status, error.code))
+    return {"followed": followed, "errors": errors, "asked": asked, "waits": len(waits), "webhooks": []}
+
+
+print(json.dumps(asyncio.run(main(json.loads(sys.stdin.read())))))  # noqa: T201 - a program
