@@ -44,7 +44,8 @@ def alone(source: Path, mode: str, environment: Mapping[str, str]) -> pl.DataFra
     """Return the verdicts of one process."""
     os.environ.update(environment)  # noqa: TID251 - as whoever uses the library does
     with mailsift.Checker() as checker:
-        return checker.check_many(pl.read_csv(source, infer_schema=False)["email"], mode=mode)
+        found: pl.DataFrame = checker.check_many(pl.read_csv(source, infer_schema=False)["email"], mode=mode)
+        return found
 
 
 def compare(engine: str, mode: str, source: Path, domains: int) -> None:
