@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.process import ask_child
 from mailsift.jobs.submissions import StoredList, new_job, store_list
-from mailsift.jobs.views import AccountId, JobId, JobOptions
+from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, view_of
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
@@ -69,6 +69,7 @@ class Inspection:
         columns: all of them, in its order.
         guess: place of the address column, from 0; None when no column looks like one.
         first: the cells of the first rows, as text, cut where they are long.
+        odd: the first cells of the address column that are no plain address.
     """
 
     rows: int
@@ -78,6 +79,7 @@ class Inspection:
     columns: tuple[ListColumn, ...]
     guess: int | None
     first: tuple[tuple[str, ...], ...]
+    odd: tuple[str, ...] = ()
 
 
 class Drafts:
@@ -154,7 +156,14 @@ class Drafts:
             known = await self._inspected(await self._blobs.fetch(keys.source))
             await self._blobs.put_bytes(keys.inspection, json.dumps(known).encode())
         columns = tuple(ListColumn(**column) for column in known["columns"])
-        return Inspection(**{**known, "columns": columns, "first": tuple(map(tuple, known["first"]))})
+        cells = {"first": tuple(map(tuple, known["first"])), "odd": tuple(known.get("odd", ()))}
+        return Inspection(**{**known, **cells, "columns": columns})
+
+    async def earlier(self, draft: Draft, account_id: AccountId, *, most: int) -> list[JobView]:
+        """Return the last jobs of the account over the very same file, newest first."""
+        same = {"id": draft.id, "parent_id": None, "source_sha256": draft.sha256, "account_id": account_id}
+        async with self._database.begin() as connection:
+            return [view_of(row) for row in await jobs.same_list(connection, same, most)]
 
     async def start(self, account_id: AccountId, draft_id: UUID, options: JobOptions) -> JobId:
         """Make the list a job; starting it twice makes one.

@@ -14,17 +14,19 @@ from starlette.datastructures import FormData, UploadFile
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.uploads import printable_name
+from mailsift.api.pages.filters import percent
 from mailsift.api.pages.forms import HEADER, check_token, choice, read_form, text
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.validate import FRAGMENT
 from mailsift.api.pages.visitor import Member, Reader
-from mailsift.api.pages.words import MODES
+from mailsift.api.pages.words import MODES, roughly, time_lines
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.drafts import Draft, Inspection
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.views import JobId, JobOptions, Priority
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
+from mailsift.storage.states import JobState
 
 router = APIRouter(include_in_schema=False)
 
@@ -36,6 +38,9 @@ _MOST: Final = 100_000
 _PLANNED: Final = (
     1_000_000  # rows; of a longer list to count the domains takes longer than one waits for a page
 )
+_LIKELY, _CERTAIN = 0.5, 0.8  # shares of a column: it is chosen for somebody; it needs no confirmation
+_EXAMPLES: Final = 3
+_EARLIER: Final = 10  # jobs over the same file that are looked at
 _HOUR: Final = 3_600.0
 _DAY: Final = 86_400.0
 _PRIORITIES: Final = {priority.value: priority for priority in Priority}
@@ -71,6 +76,13 @@ async def _from_form(request: Request, visitor: Visitor) -> Draft:
 @router.get("/lists/{draft_id:uuid}")
 async def inspect(request: Request, visitor: Reader, draft_id: UUID) -> HTMLResponse:
     """Show what is in a list, and ask what to do with it."""
+    return await _looked_at(request, visitor, draft_id)
+
+
+async def _looked_at(
+    request: Request, visitor: Visitor, draft_id: UUID, *, column: str = "", doubt: str = ""
+) -> HTMLResponse:
+    """Return the page of a list; with a `doubt` about a column, the page that asks whether it is meant."""
     drafts = parts_of(request).drafts
     draft = await drafts.get(visitor.account_id, draft_id)
     try:
@@ -79,39 +91,88 @@ async def inspect(request: Request, visitor: Reader, draft_id: UUID) -> HTMLResp
         if error.code == "draft_not_found":
             raise
         return render(request, "list.html", draft=draft, inspection=None, error=error)
+    plans = await _plans(request, visitor, draft_id, found)
     return render(
         request,
         "list.html",
+        status=422 if doubt else 200,
         draft=draft,
         inspection=found,
         error=None,
-        plan=await _plan(request, visitor, draft_id, found),
+        plan=plans.get(Mode.DEEP),
+        times={mode: plan.left.seconds for mode, plan in plans.items()},
+        lines=time_lines(plans[Mode.DEEP].left.lines, 4) if plans else [],
+        roughly=roughly,
+        earlier=[
+            job
+            for job in await drafts.earlier(draft, visitor.account_id, most=_EARLIER)
+            if job.state is JobState.COMPLETED
+        ][:1],
+        repairs=_repairs(request, found),
         columns=_columns(found),
+        column=column,
+        guess=found.guess if _is_sure(found) else None,
+        doubt=doubt,
         modes=MODES,
         sample=min(_SAMPLE, max(1, found.rows // 2)),
         most=_MOST,
     )
 
 
-async def _plan(request: Request, visitor: Visitor, draft_id: UUID, found: Inspection) -> ListPlan | None:
-    """Return what the list would take in mode deep, None when no column looks like one with addresses."""
-    if found.guess is None or found.rows > _PLANNED:
-        return None
+async def _plans(
+    request: Request, visitor: Visitor, draft_id: UUID, found: Inspection
+) -> dict[Mode, ListPlan]:
+    """Return what the list would take in each mode; nothing when no column looks like one with addresses."""
+    if not _is_sure(found) or found.rows > _PLANNED:
+        return {}
+    plans = parts_of(request).plans
     try:
-        return await parts_of(request).plans.plan(visitor.account_id, JobId(draft_id))
+        return {mode: await plans.plan(visitor.account_id, JobId(draft_id), mode) for mode in Mode}
     except MailsiftError:
-        return None  # the job will say why, and so does this page where it matters
+        return {}  # the job will say why, and so does this page where it matters
+
+
+def _is_sure(found: Inspection) -> bool:
+    """Tell whether the guessed column may be chosen for somebody: half of it looks like addresses."""
+    return found.guess is not None and found.columns[found.guess].share >= _LIKELY
+
+
+def _repairs(request: Request, found: Inspection) -> list[tuple[str, str]]:
+    """Return some cells that would be repaired, each with the address it would be validated as."""
+    judged = parts_of(request).single.judged
+    meant = ((cell, judged(cell, repair=True)) for cell in found.odd if not judged(cell, repair=False))
+    return [(cell, address) for cell, address in meant if address][:_EXAMPLES]
 
 
 @router.post("/lists/{draft_id:uuid}/start")
 async def start(request: Request, visitor: Member, draft_id: UUID) -> Response:
-    """Make the list a job."""
+    """Make the list a job; a column of which much does not look like addresses has to be confirmed."""
     form, parts = await read_form(request), parts_of(request)
-    draft = await _known(parts, visitor, draft_id)
-    job_id = await parts.drafts.start(visitor.account_id, draft_id, _options(form))
+    draft, options = await _known(parts, visitor, draft_id), _options(form)
+    if draft is not None and form.get("sure") != "on":
+        doubt = await _doubt(parts, visitor, draft_id, options.column)
+        if doubt:
+            return await _looked_at(request, visitor, draft_id, column=options.column, doubt=doubt)
+    job_id = await parts.drafts.start(visitor.account_id, draft_id, options)
     if draft is not None:
         await parts.people.members.note(visitor, "job.create", subject=str(job_id))
     return see(f"/jobs/{job_id}")
+
+
+async def _doubt(parts: ApiParts, visitor: Visitor, draft_id: UUID, column: str) -> str:
+    """Say what speaks against a column, "" when nothing does."""
+    try:
+        found = await parts.drafts.inspect(visitor.account_id, draft_id)
+    except MailsiftError:
+        return ""  # the job says what is wrong with the list
+    at = found.guess if not column and _is_sure(found) else None
+    chosen = [one for n, one in enumerate(found.columns) if n == at or (column and one.key == column)]
+    if not chosen:
+        return "Choose the column with the addresses."
+    if chosen[0].share >= _CERTAIN:
+        return ""
+    share = percent(chosen[0].share)
+    return f"Only {share} of the column “{chosen[0].name}” looks like addresses. Is it the right one?"
 
 
 @router.post("/lists/{draft_id:uuid}/discard")
@@ -158,14 +219,18 @@ def _number(form: FormData, name: str, *, most: int) -> float:
     return float(given)
 
 
-def _columns(inspection: Inspection) -> list[tuple[str, str]]:
-    """Return value and label of the columns that can be chosen; the guess is what intake finds by itself."""
+def _columns(inspection: Inspection) -> list[tuple[str, str, bool]]:
+    """Return value and label of the columns that can be chosen, and whether they need no confirmation.
+
+    The guess is what intake finds by itself.
+    """
     choices = []
     for place, column in enumerate(inspection.columns):
-        guessed = place == inspection.guess
+        guessed = place == inspection.guess and _is_sure(inspection)
         share = f" ({column.share:.0%} look like addresses)" if column.share else ""
         if guessed or column.key:
-            choices.append(("" if guessed else column.key, f"{column.name or f'Column {place + 1}'}{share}"))
+            label = f"{column.name or f'Column {place + 1}'}{share}"
+            choices.append(("" if guessed else column.key, label, column.share >= _CERTAIN))
     return choices
 
 

@@ -19,9 +19,12 @@ from mailsift.storage.sql.people import AuditRow
 from mailsift.storage.states import JobState
 
 MODES: Final[Mapping[Mode, tuple[str, str]]] = {
-    Mode.FAST: ("Fast", "Syntax, throw-away, free and role lists. Asks nobody; a million rows in seconds."),
-    Mode.MEDIUM: ("Medium", "And DNS: does the domain exist, and who takes its mail?"),
-    Mode.DEEP: ("Deep", "And the mail server: does this mailbox exist? No mail is sent."),
+    Mode.FAST: ("Fast", "Finds typos, broken addresses, throwaway domains and role addresses. Asks nobody."),
+    Mode.MEDIUM: ("Medium", "Also finds domains that do not exist or take no mail, by asking DNS."),
+    Mode.DEEP: (
+        "Deep",
+        "Also finds mailboxes that do not exist, by asking their mail servers. No mail is sent.",
+    ),
 }
 """Name and explanation."""
 
@@ -169,7 +172,7 @@ def time_lines(lines: Sequence[EtaLine], most: int = 3) -> list[str]:
 
 def _time_line(line: EtaLine) -> str:
     count = f"{number(line.addresses)} {'address' if line.addresses == 1 else 'addresses'}"
-    about = "" if line.seconds is None else f", about {_about(line.seconds)}"
+    about = "" if line.seconds is None else f", about {roughly(line.seconds)}"
     if line.key == TRIAGE_LINE:
         return f"Not looked at yet: {count}{about}."
     if line.key == MIXED_LINE:
@@ -181,7 +184,7 @@ def _time_line(line: EtaLine) -> str:
     return f"{name} takes {_pace(line.rate)} from us{shared}: {count}{about}."
 
 
-def _about(seconds: float) -> str:
+def roughly(seconds: float) -> str:
     """Write a forecast as exactly as one can mean it."""
     step = 60 if seconds >= 600 else 10 if seconds >= 60 else 1
     return duration(max(1, step * round(seconds / step)))

@@ -182,6 +182,18 @@
     if (element) soft(element, location.href, { push: false });
   });
 
+  // ---- select[data-sure="id"]: what its option is not certain of has to be confirmed in the element with this id ----
+  function askWhetherSure(select) {
+    const place = document.getElementById(select.dataset.sure);
+    const unsure = select.selectedOptions[0]?.dataset.certain === undefined;
+    place.hidden = !unsure;
+    for (const box of place.querySelectorAll("input")) box.required = unsure;
+  }
+  for (const select of document.querySelectorAll("[data-sure]")) {
+    select.addEventListener("change", () => askWhetherSure(select));
+    askWhetherSure(select);
+  }
+
   function begin() {
     for (const root of document.querySelectorAll("[data-job]")) follow(root);
   }

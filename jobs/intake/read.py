@@ -44,7 +44,9 @@ from mailsift.pipeline.syntax.address import UNSEEN
 from mailsift.pipeline.syntax.column import is_plain, parse_column
 
 _ROW_GROUP = 65_536
-_FIRST_ROWS = 8  # of an inspection
+_FIRST_ROWS = 5  # of an inspection
+_ODD_CELLS = 50  # of an inspection
+_PLAIN_ADDRESS = r"^\s*[^\s@<>()\[\]\",;:]+@[\w.-]+\.[\w-]{2,}\s*$"
 _CELL = 120  # characters of a cell in it
 _NAME = 60  # of a column's name
 
@@ -318,8 +320,15 @@ def inspect_list(source: Path, workdir: Path, limits: IntakeLimits) -> dict[str,
             )
         ],
         "guess": guess,
+        "odd": [] if guess is None else _odd_cells(texts.to_series(guess)),
         "first": [list(row) for row in cells.iter_rows()],
     }
+
+
+def _odd_cells(texts: pl.Series) -> list[str]:
+    """Return the first filled cells that are more, or less, than a plain address."""
+    odd = texts.filter(texts.str.contains(r"\S") & ~texts.str.contains(_PLAIN_ADDRESS))
+    return odd.str.slice(0, _CELL).unique(maintain_order=True).head(_ODD_CELLS).to_list()
 
 
 def _choice(sample: pl.DataFrame, names: Sequence[str] | None) -> tuple[Choice, int | None]:

@@ -112,7 +112,9 @@ async def _shoot(page: Page, path: str, file: Path, watch: Watch) -> None:
     tall = await page.evaluate("document.documentElement.scrollHeight")
     size = page.viewport_size or {"width": WIDE, "height": _TALLEST}
     clip: FloatRect = {"x": 0, "y": 0, "width": size["width"], "height": min(tall, _TALLEST)}
+    await page.set_viewport_size({"width": size["width"], "height": max(size["height"], tall)})
     await page.screenshot(path=file, full_page=True, clip=clip)
+    await page.set_viewport_size(size)
 
 
 @asynccontextmanager

@@ -82,7 +82,7 @@ async def _drop_and_look(page: Page, source: bytes) -> None:
     await expect(page.get_by_role("heading", level=1)).to_have_text(f"{HOSTILE}.csv")
     await expect(page.get_by_role("columnheader", name=HOSTILE)).to_be_visible()
     await expect(page.get_by_role("columnheader", name="email Addresses")).to_be_visible()
-    await expect(page.locator(".stat", has_text="Rows")).to_contain_text(str(ROWS))
+    await expect(page.get_by_text(f"{ROWS} rows ·")).to_be_visible()
     assert await page.locator("img[src=x]").count() == 0
 
 
@@ -185,6 +185,24 @@ async def test_an_upload_that_is_refused_says_why_and_can_be_tried_again(visits:
     await expect(page.get_by_role("status").first).to_have_text("The list is discarded.")
 
 
+async def test_a_column_with_much_else_is_confirmed_before_it_starts(visits: Visits) -> None:
+    page = await visits.as_role(Role.MEMBER)
+    await page.goto("/")
+    odd = b"who,mail\nJane,Jane <jane@example.com>\nBo,bo@example.com\nCy,cy@example.com\n"
+    await page.set_input_files("#file", {"name": "odd.csv", "mimeType": "text/csv", "buffer": odd})
+    await page.wait_for_url("**/lists/*", timeout=WITHIN)
+    sure = page.get_by_label("Validate this column although")
+    await expect(sure).to_be_visible()
+    await expect(page.locator(".repairs")).to_have_text(["Jane <jane@example.com> → jane@example.com"])
+    start = page.get_by_role("button", name="Start")
+    await expect(start).to_be_in_viewport()
+    await start.click()  # the browser asks for the tick
+    assert "/lists/" in page.url
+    await sure.check()
+    await start.click()
+    await page.wait_for_url("**/jobs/*")
+
+
 @pytest.mark.usefixtures("worker")
 async def test_everything_works_without_scripts(visits: Visits) -> None:
     page = await visits.as_role(Role.MEMBER)
@@ -201,6 +219,9 @@ async def test_everything_works_without_scripts(visits: Visits) -> None:
     file = {"name": "plain.csv", "mimeType": "text/csv", "buffer": b"email\nann@example.com\nbroken\n"}
     await plain.set_input_files("#file", file)  # type: ignore[arg-type]  # a dict as good as the typed one
     await plain.get_by_role("button", name="Upload and look").click()
+    await plain.get_by_label("Fast").check()
+    await plain.get_by_role("button", name="Start").click()
+    await plain.get_by_label("Validate this column although").check()  # half of it is no address
     await plain.get_by_label("Fast").check()
     await plain.get_by_role("button", name="Start").click()
     badge = plain.locator("h1 .badge")

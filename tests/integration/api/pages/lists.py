@@ -31,7 +31,7 @@ async def uploaded(client: httpx.AsyncClient, data: bytes = CSV, name: str = "li
 async def started(client: httpx.AsyncClient, data: bytes = CSV, name: str = "list.csv", **fields: str) -> str:
     """Upload a list and start it; returns where its job is shown."""
     href = await uploaded(client, data, name)
-    chosen = {"mode": "fast", "what": "all", "priority": "normal", **fields}
+    chosen = {"mode": "fast", "what": "all", "priority": "normal", "sure": "on", **fields}
     answer = await post(client, f"{href}/start", page="/", **chosen)
     assert answer.status_code == 303, answer.text
     return answer.headers["location"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mailsift.accounts.people import Role
@@ -21,21 +23,29 @@ async def test_a_list_is_looked_at_before_it_starts(api: Api, settings: Settings
         href = await uploaded(client)
         page = (await client.get(href)).text
         told = words(page)
-        assert "Rows 4 Columns 3 Format CSV utf-8" in told
+        assert "4 rows · 3 columns · CSV, utf-8" in told
         assert "email Addresses" in told
         assert "2 Bob BOB@example.com" in told
-        assert "How long it takes" in told
-        assert "many small providers: 2 addresses" in told  # as far as anybody knows before DNS was asked
+        assert "2 mailboxes to ask about" in told
+        assert "Many small providers: 2 addresses" in told  # as far as anybody knows before DNS was asked
+        assert re.search(r"Fast about 1 s .* Deep about \d+ s", told)
         assert '<option value="" selected>email (75% look like addresses)</option>' in page
         assert "Uploaded, not started" in (await client.get("/")).text
         assert "No list yet" in (await client.get("/jobs")).text
         fields = {"name": "Spring", "mode": "fast", "what": "all", "priority": "high", "evidence": "on"}
+        doubted = await post(client, f"{href}/start", page="/", **fields)
+        assert doubted.status_code == 422
+        assert "Only 75.0 % of the column “email” looks like addresses." in doubted.text
+        fields["sure"] = "on"
         answer = await post(client, f"{href}/start", page="/", **fields)
         again = await post(client, f"{href}/start", page="/", **fields)  # an impatient second click
         assert answer.headers["location"] == again.headers["location"] == href.replace("lists", "jobs")
         page = await ended(client, answer.headers["location"])
         assert "Spring" in page
         assert "4 of 4" in words(page)
+        same = await uploaded(client)
+        assert "You validated this very file" in (await client.get(same)).text
+        await post(client, f"{same}/discard", page="/")
         assert "Uploaded, not started" not in (await client.get("/")).text
         assert (await client.get(href)).status_code == 404
     job_id = href.rpartition("/")[2]
@@ -59,7 +69,7 @@ async def test_names_of_files_columns_and_cells_are_shown_as_text(api: Api) -> N
     async with signed_in(api, Role.MEMBER) as client:
         href = await uploaded(client, HOSTILE, name=f"{IMAGE}{ATTRIBUTE}{TEMPLATE}.csv")
         look = (await client.get(href)).text
-        start = {"mode": "fast", "what": "all", "priority": "normal"}
+        start = {"mode": "fast", "what": "all", "priority": "normal", "sure": "on"}
         answer = await post(client, f"{href}/start", page="/", **start)
         job = answer.headers["location"]
         pages = [look, await ended(client, job)]
@@ -99,7 +109,7 @@ async def test_lists_need_the_role_the_token_and_the_account(api: Api) -> None:
     ):
         href = await uploaded(client)
         seen = (await viewer.get(href)).text
-        assert "The first rows" in seen
+        assert "First rows" in seen
         assert "/start" not in seen
         start = {"mode": "fast", "what": "all", "priority": "normal"}
         assert (await post(viewer, f"{href}/start", page="/", **start)).status_code == 403
@@ -109,6 +119,32 @@ async def test_lists_need_the_role_the_token_and_the_account(api: Api) -> None:
         kind = {"Content-Type": "application/octet-stream", "X-CSRF-Token": "0" * 64}
         assert (await client.post("/lists", content=CSV, headers=kind)).status_code == 403
         assert (await client.get(href)).status_code == 200
+
+
+async def test_a_column_is_not_chosen_for_somebody_when_it_is_hardly_addresses(api: Api) -> None:
+    rows = "".join(f"{n},{'a' + str(n) + '@example.com' if n % 5 < 2 else 'none'}\n" for n in range(50))
+    async with signed_in(api, Role.MEMBER) as client:
+        for data in (b"name,country\nAda,GB\nGrace,US\n", f"id,email\n{rows}".encode()):
+            href = await uploaded(client, data)
+            page = (await client.get(href)).text
+            assert "No column is mostly addresses." in page
+            assert "selected>" not in page.partition('id="column"')[2].partition("</select>")[0]
+            start = {"mode": "fast", "what": "all", "priority": "normal"}
+            refused = await post(client, f"{href}/start", page="/", **start)
+            assert (refused.status_code, "Choose the column" in refused.text) == (422, True)
+            name = re.findall(r'<option value="(\w+)"', page.partition('id="column"')[2])[1]
+            chosen = await post(client, f"{href}/start", page="/", **start, column=name)
+            assert (chosen.status_code, "Is it the right one?" in chosen.text) == (422, True)
+
+
+async def test_what_would_be_repaired_is_shown(api: Api) -> None:
+    odd = '"Jane Doe <jane@example.com>"\nbob at gmail.com\nnobody knows\n'
+    plain = "".join(f"a{n}@example.com\n" for n in range(20))
+    async with signed_in(api, Role.MEMBER) as client:
+        page = words((await client.get(await uploaded(client, f"email\n{odd}{plain}".encode()))).text)
+        assert "Jane Doe &lt;jane@example.com&gt; → jane@example.com bob at gmail.com → bob@gmail.com" in page
+        clean = words((await client.get(await uploaded(client, f"email\n{plain}".encode()))).text)
+        assert "→" not in clean
 
 
 NO_OPTIONS: list[dict[str, str]] = [
@@ -126,7 +162,7 @@ async def test_options_that_are_none_start_nothing(api: Api) -> None:
     async with signed_in(api, Role.MEMBER) as client:
         href = await uploaded(client)
         for fields in NO_OPTIONS:
-            chosen = {"mode": "fast", "what": "all", "priority": "normal", **fields}
+            chosen = {"mode": "fast", "what": "all", "priority": "normal", "sure": "on", **fields}
             answer = await post(client, f"{href}/start", page="/", **chosen)
             assert answer.status_code == 422, fields
             assert (await client.get(href)).status_code == 200, fields
