@@ -518,12 +518,12 @@ _EVENTS_OF_JOB = text("""
 """)
 
 
-async def same_list(connection: Connection, of: Row, limit: int) -> Sequence[Row]:
+async def same_list(connection: Connection, of: Row | Mapping[str, Any], limit: int) -> Sequence[Row]:
     """Return other jobs of the account over the same list, newest first.
 
     Args:
         connection: an open transaction.
-        of: the job's row.
+        of: the job's row, or its id, parent_id, source_sha256 and account_id.
         limit: how many.
     """
     family: list[UUID] = [of["id"], *([of["parent_id"]] if of["parent_id"] else [])]
