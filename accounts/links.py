@@ -215,7 +215,9 @@ class Links:
         self._sessions.local.check(view.email)
         hashed = ""
         if view.known:
-            await self._sessions.authenticate(view.email, password, client=client)
+            person_id = await self._sessions.authenticate(view.email, password, client=client)
+            if (await self._sessions.factors.view(person_id)).on:
+                raise MailsiftError("sign_in_first", "Sign in with your code first, then open this again.")
         else:
             hashed = await self._hash(password, view.email)
         async with self._database.begin() as connection:

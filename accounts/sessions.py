@@ -13,6 +13,7 @@ from uuid import UUID
 
 from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Membership, Role, Visitor, note
+from mailsift.accounts.second_factors import CodeNeededError, SecondFactors
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
@@ -103,10 +104,12 @@ class LocalSignIn:
 class Sessions:
     """The sessions of one installation; a session is named by a secret that only its cookie holds.
 
-    `recheck`, where single sign-on is configured, is asked now and then whether a session of its goes on.
+    `recheck`, where single sign-on is configured, is asked now and then whether a session of its goes on;
+    `local` says whom a password opens anything.
     """
 
     recheck: Callable[[bytes], Awaitable[bool]] | None = None
+    local = LocalSignIn()
 
     def __init__(
         self,
@@ -116,9 +119,9 @@ class Sessions:
         limiter: SignInLimiter,
         clock: Clock,
         token: Callable[[int], bytes],
-        local: LocalSignIn = LocalSignIn(),
+        factors: SecondFactors,
     ) -> None:
-        self.local = local
+        self.factors = factors
         self._database = database
         self._passwords = passwords
         self._limiter = limiter
@@ -135,18 +138,66 @@ class Sessions:
 
         Raises:
             MailsiftError: `wrong_credentials`, the same for an unknown person and a wrong password;
-                `rate_limited`, `no_account`.
+                `rate_limited`, `no_account`, `sso_only`; CodeNeededError.
         """
         person_id = await self.authenticate(email, password, client=client)
+        if (await self.factors.view(person_id)).on:
+            raise CodeNeededError(self.factors.pending(person_id))
         async with self._database.begin() as connection:
-            accounts = await people.accounts_of(connection, person_id)
-            if not accounts:
-                raise MailsiftError("no_account", "You are not a member of any account: ask an owner of one.")
-            account_id = accounts[0]["id"]
-            await people.audit(
-                connection, account_id=account_id, actor=normalized_email(email), action="session.create"
-            )
-            return await self.open(connection, person_id, account_id)
+            return await self._enter(connection, person_id, normalized_email(email))
+
+    async def sign_in_with_code(self, pending: str, code: str, *, client: str) -> str:
+        """Return the secret of a new session of somebody whose password was right.
+
+        Args:
+            pending: of the CodeNeededError.
+            code: as typed: of an authenticator, or a recovery code.
+            client: address of who asks.
+
+        Raises:
+            MailsiftError: `wrong_code`, `sign_in_again`, `rate_limited`, `no_account`.
+        """
+        person_id = self.factors.person_of(pending)
+        await self._limiter.count_attempt(f"code {person_id}", client)
+        async with self._database.begin() as connection:
+            person = await people.get_person(connection, person_id)
+            if person is None:
+                raise MailsiftError("sign_in_again", "Sign in once more.")
+            self.local.check(person["email"])
+            by = "recovery code" if await self.factors.use(connection, person_id, code) else "code"
+            return await self._enter(connection, person_id, person["email"], by=by)
+
+    async def _enter(self, connection: Connection, person_id: UUID, email: str, **detail: str) -> str:
+        """Begin a session in the person's first account."""
+        accounts = await people.accounts_of(connection, person_id)
+        if not accounts:
+            raise MailsiftError("no_account", "You are not a member of any account: ask an owner of one.")
+        account_id = accounts[0]["id"]
+        await people.audit(
+            connection, account_id=account_id, actor=email, action="session.create", detail=detail
+        )
+        return await self.open(connection, person_id, account_id)
+
+    async def confirm_factor(self, visitor: Visitor, code: str, *, client: str) -> tuple[list[str], str]:
+        """Turn the second factor on and end every session; returns recovery codes and a new session.
+
+        Raises:
+            MailsiftError: `wrong_code`, `rate_limited`.
+        """
+        await self._limiter.count_attempt(f"code {visitor.user_id}", client)
+        codes = await self.factors.confirm(visitor, code)
+        async with self._database.begin() as connection:
+            await sessions.end_sessions(connection, visitor.user_id)
+            return codes, await self.open(connection, visitor.user_id, visitor.account_id)
+
+    async def turn_factor_off(self, visitor: Visitor, code: str, *, client: str) -> None:
+        """Turn the second factor off.
+
+        Raises:
+            MailsiftError: `wrong_code`, `rate_limited`.
+        """
+        await self._limiter.count_attempt(f"code {visitor.user_id}", client)
+        await self.factors.turn_off(visitor, code)
 
     async def authenticate(self, email: str, password: str, *, client: str) -> UUID:
         """Return whose address and password these are.

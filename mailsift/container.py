@@ -423,6 +423,7 @@ class Container:
         from mailsift.accounts.links import Links
         from mailsift.accounts.passwords import Passwords
         from mailsift.accounts.people import Members
+        from mailsift.accounts.second_factors import SecondFactors
         from mailsift.accounts.service import People
         from mailsift.accounts.sessions import LocalSignIn, Sessions, SignInLimiter
 
@@ -434,8 +435,9 @@ class Container:
             limiter=SignInLimiter(self.rate_limit, database=self.database, clock=self.clock),
             clock=clock,
             token=token,
-            local=LocalSignIn(self._break_glass),
+            factors=SecondFactors(database=database, vault=self._vault, clock=clock, token=token),
         )
+        sessions.local = LocalSignIn(self._break_glass)
         sso = self._single_sign_on(sessions) if self.settings.oidc_issuer else None
         sessions.recheck = sso.is_still_so if sso else None
         return People(

@@ -7,8 +7,11 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from markupsafe import Markup
 
 from mailsift.accounts.people import Role, Visitor
+from mailsift.accounts.second_factors import Enrolment
+from mailsift.accounts.sessions import LIFETIME
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, secret_text, text
@@ -146,6 +149,54 @@ async def change_password(request: Request, visitor: Reader) -> Response:
     return let_in(secret, "/account/you", "Your password is changed; your other sessions have ended.")
 
 
+@router.post("/you/code")
+async def enrol(request: Request, visitor: Reader) -> Response:
+    """Show a new secret to who types the password; it guards once a code of it is typed."""
+    form = await read_form(request)
+    sessions = parts_of(request).people.sessions
+    try:
+        await sessions.authenticate(visitor.email, secret_text(form, "password"), client=client_of(request))
+        return _enrol(request, await sessions.factors.enrol(visitor))
+    except MailsiftError as error:
+        return await _you(request, visitor, code_error=error)
+
+
+@router.post("/you/code/confirm")
+async def confirm_code(request: Request, visitor: Reader) -> Response:
+    """Turn the second factor on and show the recovery codes, this once; every other session ends."""
+    form = await read_form(request)
+    sessions = parts_of(request).people.sessions
+    try:
+        codes, secret = await sessions.confirm_factor(
+            visitor, text(form, "code", most=100), client=client_of(request)
+        )
+    except MailsiftError as error:
+        return await _you(request, visitor, code_error=error)
+    response = render(request, "you_codes.html", codes=codes)
+    cookies.put(response, cookies.SESSION, secret, seconds=int(LIFETIME.total_seconds()))
+    return response
+
+
+@router.post("/you/code/off")
+async def code_off(request: Request, visitor: Reader) -> Response:
+    """Turn the second factor off; needs a code."""
+    form = await read_form(request)
+    sessions = parts_of(request).people.sessions
+    try:
+        await sessions.turn_factor_off(visitor, text(form, "code", most=100), client=client_of(request))
+    except MailsiftError as error:
+        return await _you(request, visitor, code_error=error)
+    return see("/account/you", "Your sign-in asks for no code any more.")
+
+
+def _enrol(request: Request, enrolment: Enrolment) -> Response:
+    import segno  # noqa: PLC0415 - for the few who set one up
+
+    picture = segno.make(enrolment.uri, error="m").svg_inline(scale=5, border=4, dark="#000", light="#fff")
+    secret = " ".join(enrolment.secret[at : at + 4] for at in range(0, len(enrolment.secret), 4))
+    return render(request, "you_code.html", picture=Markup(picture), secret=secret)  # noqa: S704 - made of a URI
+
+
 @router.post("/you/sign-out-everywhere")
 async def sign_out_everywhere(request: Request, visitor: Reader) -> Response:
     """End every session, this one too."""
@@ -169,11 +220,20 @@ async def switch(request: Request, visitor: Reader) -> Response:
     return see("/")
 
 
-async def _you(request: Request, visitor: Visitor, *, error: MailsiftError | None = None) -> Response:
+async def _you(
+    request: Request,
+    visitor: Visitor,
+    *,
+    error: MailsiftError | None = None,
+    code_error: MailsiftError | None = None,
+) -> Response:
+    wrong, sessions = error or code_error, parts_of(request).people.sessions
     return render(
         request,
         "you.html",
-        status=STATUS_OF.get(error.code, 500) if error else 200,
-        accounts=await parts_of(request).people.sessions.accounts(visitor),
+        status=STATUS_OF.get(wrong.code, 500) if wrong else 200,
+        accounts=await sessions.accounts(visitor),
+        factor=await sessions.factors.view(visitor.user_id),
         error=error,
+        code_error=code_error,
     )

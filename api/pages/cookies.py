@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 SESSION: Final = "__Host-mailsift"
 FORM: Final = "__Host-mailsift-form"
+HALF: Final = "__Host-mailsift-half"
 SSO: Final = "__Host-mailsift-sso"
 FLASH: Final = "__Host-mailsift-flash"
 FORMAT: Final = "__Host-mailsift-format"

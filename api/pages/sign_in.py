@@ -12,6 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.datastructures import FormData
 
 from mailsift.accounts.links import LinkKind, LinkView
+from mailsift.accounts.second_factors import CodeNeededError
 from mailsift.accounts.sessions import LIFETIME
 from mailsift.accounts.sign_in_attempts import SignInAttempt
 from mailsift.api.http.errors import STATUS_OF, error_headers
@@ -29,6 +30,7 @@ router = APIRouter(include_in_schema=False)
 
 _HOME: Final = "/"
 _SSO_SECONDS: Final = 600
+_HALF_SECONDS: Final = 300
 _SSO_COOKIE: Final = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9_-]*={0,2})")
 _PAGE_OF: Final = {
     LinkKind.FIRST_OWNER: "/welcome",
@@ -54,9 +56,30 @@ async def sign_in(request: Request) -> Response:
         secret = await parts_of(request).people.sessions.sign_in(
             email, secret_text(form, "password"), client=client_of(request)
         )
+    except CodeNeededError as needed:
+        response = _code(request, goal)
+        cookies.put(response, cookies.HALF, needed.pending, seconds=_HALF_SECONDS)
+        return response
     except MailsiftError as error:
         return _again(error, _login(request, goal, email=email, error=error))
     return let_in(secret, _inside(goal))
+
+
+@router.post("/login/code")
+async def sign_in_with_code(request: Request) -> Response:
+    """Sign in who has typed the right password already."""
+    form = await _form(request)
+    goal, code = text(form, "next", most=2_000), text(form, "code", most=100)
+    try:
+        secret = await parts_of(request).people.sessions.sign_in_with_code(
+            cookies.read(request, cookies.HALF), code, client=client_of(request)
+        )
+    except MailsiftError as error:
+        page = _code if error.code in {"wrong_code", "rate_limited"} else _login
+        return _again(error, page(request, goal, error=error))
+    response = let_in(secret, _inside(goal))
+    cookies.drop(response, cookies.HALF)
+    return response
 
 
 @router.get("/login/sso")
@@ -245,6 +268,10 @@ def _login(request: Request, goal: str, *, email: str = "", error: MailsiftError
         sso_name=people.sso_name if people.sso else "",
         passwords=people.sessions.local.only is None,
     )
+
+
+def _code(request: Request, goal: str, *, error: MailsiftError | None = None) -> Response:
+    return _sign_in_page(request, "login_code.html", error, next=goal)
 
 
 def _welcome(

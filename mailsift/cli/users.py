@@ -110,6 +110,13 @@ def link(email: EmailArgument) -> None:
     _show_link(_page_address(settings, f"/password?token={secret}"))
 
 
+@users_app.command("reset-code")
+def reset_code(email: EmailArgument) -> None:
+    """Let a person who has lost their authenticator and recovery codes sign in with the password alone."""
+    _with_people(lambda people: people.sessions.factors.reset(normalized_email(email), actor=COMMAND_LINE))
+    console.print("Their sign-in asks for no code any more.", **PLAIN)
+
+
 def _page_address(settings: Settings, path: str) -> str:
     """Return the address of a page for people: below PUBLIC_URL, else where the API listens."""
     host = f"[{settings.api_host}]" if ":" in settings.api_host else settings.api_host

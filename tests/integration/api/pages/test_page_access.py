@@ -15,10 +15,16 @@ from mailsift.api.pages import ops
 from tests.integration.api.conftest import Api
 from tests.support.sessions import browser, cookie, csrf_of, signed_in
 
-OPEN = {"/login", "/logout", "/welcome", "/invite", "/password", "/static/{name}", "/csp-report"}
+OPEN = {
+    *("/login", "/login/code", "/login/sso", "/login/sso/callback", "/logout"),
+    *("/welcome", "/invite", "/password", "/static/{name}", "/csp-report"),
+}
 """What needs no session."""
 
-OWN = {"/account/you/password", "/account/you/sign-out-everywhere", "/account/you/switch"}
+OWN = {
+    *("/account/you/password", "/account/you/sign-out-everywhere", "/account/you/switch"),
+    *("/account/you/code", "/account/you/code/confirm", "/account/you/code/off"),
+}
 """What everybody may change about themselves."""
 
 

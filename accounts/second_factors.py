@@ -1,0 +1,209 @@
+"""A second factor for who signs in with a password: one-time codes (TOTP, RFC 6238) and recovery codes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from mailsift.accounts.people import Visitor, note
+from mailsift.events.signing import Vault
+from mailsift.pipeline.clock import Clock, utc_datetime
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection, Database
+from mailsift.storage.sql import people, second_factors
+
+STEP_S: Final = 30
+_DRIFT: Final = 1  # steps a clock may be off (RFC 6238, section 5.2)
+_SECRET_BYTES: Final = 20  # as long as the hash (RFC 4226, section 4)
+_RECOVERY_CODES, _RECOVERY_BYTES = 10, 10
+_PENDING_S: Final = 300
+_PENDING_OWNER: Final = UUID("6d61696c-7369-6674-0000-7365636f6e64")
+"""What sealed half sign-ins belong to, so that nothing else that is sealed is taken for one."""
+
+
+class CodeNeededError(MailsiftError):
+    """The password was right and a code is missing; `pending` comes back with it."""
+
+    def __init__(self, pending: str) -> None:
+        super().__init__("code_needed", "Type the code that your authenticator shows.")
+        self.pending = pending
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """A second factor that is being set up.
+
+    Attributes:
+        secret: in base32, as people type it.
+        uri: what a QR code holds.
+    """
+
+    secret: str = field(repr=False)
+    uri: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FactorView:
+    """Whether a second factor guards somebody, and how many recovery codes they have left."""
+
+    on: bool
+    recovery_left: int
+
+
+class SecondFactors:
+    """The second factors of one installation.
+
+    Args:
+        database: where they are.
+        vault: seals their secrets.
+        clock: seconds since the epoch.
+        token: returns that many random bytes.
+    """
+
+    def __init__(
+        self, *, database: Database, vault: Vault, clock: Clock, token: Callable[[int], bytes]
+    ) -> None:
+        self._database = database
+        self._vault = vault
+        self._clock = clock
+        self._token = token
+
+    async def view(self, person_id: UUID) -> FactorView:
+        """Return where somebody's second factor stands."""
+        async with self._database.begin() as connection:
+            row = await second_factors.get(connection, person_id)
+        if row is None or row.confirmed_at is None:
+            return FactorView(on=False, recovery_left=0)
+        return FactorView(on=True, recovery_left=row.recovery_left)
+
+    async def enrol(self, visitor: Visitor) -> Enrolment:
+        """Make a secret, which guards once it is confirmed.
+
+        Raises:
+            MailsiftError: `factor_on`.
+        """
+        import pyotp  # noqa: PLC0415 - for the few who set one up
+
+        secret = base64.b32encode(self._token(_SECRET_BYTES)).decode()
+        async with self._database.begin() as connection:
+            sealed = self._vault.seal(visitor.user_id, secret.encode())
+            if not await second_factors.put(connection, visitor.user_id, sealed):
+                raise MailsiftError("factor_on", "Your sign-in asks for a code already.")
+        uri = pyotp.TOTP(secret).provisioning_uri(name=visitor.email, issuer_name="Mailsift")
+        return Enrolment(secret, uri)
+
+    async def confirm(self, visitor: Visitor, code: str) -> list[str]:
+        """Let it guard from now on; returns the recovery codes, which are shown this once.
+
+        Raises:
+            MailsiftError: `wrong_code`.
+        """
+        codes = [self._recovery_code() for _ in range(_RECOVERY_CODES)]
+        async with self._database.begin() as connection:
+            row = await second_factors.get(connection, visitor.user_id)
+            step = self._step_of(visitor.user_id, row.secret, code) if row else None
+            hashes = [_hashed(visitor.user_id, one) for one in codes]
+            if step is None or not await second_factors.confirm(
+                connection,
+                visitor.user_id,
+                recovery=hashes,
+                step=step,
+                now=utc_datetime(self._clock()),
+            ):
+                raise _wrong()
+            await note(connection, visitor, "factor.on")
+        return codes
+
+    async def turn_off(self, visitor: Visitor, code: str) -> None:
+        """Forget it.
+
+        Raises:
+            MailsiftError: `wrong_code`.
+        """
+        async with self._database.begin() as connection:
+            await self.use(connection, visitor.user_id, code)
+            await second_factors.delete(connection, visitor.user_id)
+            await note(connection, visitor, "factor.off")
+
+    async def reset(self, email: str, *, actor: str) -> None:
+        """Forget the second factor of somebody who has lost it.
+
+        Raises:
+            MailsiftError: `person_not_found`, `factor_off`.
+        """
+        async with self._database.begin() as connection:
+            person = await people.person_of(connection, email)
+            if person is None:
+                raise MailsiftError("person_not_found", "There is no such person.")
+            if not await second_factors.delete(connection, person["id"]):
+                raise MailsiftError("factor_off", "This person's sign-in asks for no code.")
+            await people.audit(connection, account_id=None, actor=actor, action="factor.reset", subject=email)
+
+    async def use(self, connection: Connection, person_id: UUID, code: str) -> bool:
+        """Use a code, which works once; returns whether it was a recovery code.
+
+        Raises:
+            MailsiftError: `wrong_code`.
+        """
+        row = await second_factors.get(connection, person_id)
+        if row is None or row.confirmed_at is None:
+            raise _wrong()
+        step = self._step_of(person_id, row.secret, code)
+        if step is not None and await second_factors.use_step(connection, person_id, step):
+            return False
+        if await second_factors.use_recovery(connection, person_id, _hashed(person_id, code)):
+            return True
+        raise _wrong()
+
+    def pending(self, person_id: UUID) -> str:
+        """Return what says for some minutes that somebody's password was right."""
+        told = json.dumps([person_id.hex, self._clock() + _PENDING_S]).encode()
+        return base64.urlsafe_b64encode(self._vault.seal(_PENDING_OWNER, told)).decode()
+
+    def person_of(self, pending: str) -> UUID:
+        """Return whose password was right.
+
+        Raises:
+            MailsiftError: `sign_in_again`.
+        """
+        try:
+            person, ends = json.loads(self._vault.open(_PENDING_OWNER, base64.urlsafe_b64decode(pending)))
+        except (MailsiftError, ValueError):
+            raise _again() from None
+        if ends <= self._clock():
+            raise _again()
+        return UUID(person)
+
+    def _step_of(self, person_id: UUID, sealed: bytes, code: str) -> int | None:
+        """Return the step whose code this is, of those that a clock may show now."""
+        import pyotp  # noqa: PLC0415 - for the few who have one
+
+        totp = pyotp.TOTP(self._vault.open(person_id, sealed).decode())
+        typed, now = "".join(code.split()), int(self._clock()) // STEP_S
+        steps = range(now - _DRIFT, now + _DRIFT + 1)
+        fits = [step for step in steps if hmac.compare_digest(totp.at(step * STEP_S), typed)]
+        return max(fits, default=None)
+
+    def _recovery_code(self) -> str:
+        text = base64.b32encode(self._token(_RECOVERY_BYTES)).decode().lower()
+        return "-".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+
+def _hashed(person_id: UUID, code: str) -> bytes:
+    """Return what is stored of a recovery code of 80 random bits; such a one needs no slow hash."""
+    plain = "".join(sign for sign in code.lower() if sign.isalnum())
+    return hashlib.sha256(person_id.bytes + plain.encode("utf-8", "surrogatepass")).digest()
+
+
+def _wrong() -> MailsiftError:
+    return MailsiftError("wrong_code", "This code is wrong, or was used already.")
+
+
+def _again() -> MailsiftError:
+    return MailsiftError("sign_in_again", "Too much time has passed: sign in once more.")
