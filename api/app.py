@@ -52,7 +52,8 @@ def create_app(parts: ApiParts) -> FastAPI:
     large |= {place: min(most, parts.max_bytes) + _FORM_OVERHEAD for place, most in doors.large(parts.doors)}
     large["POST", mcp.PATH] = MCP_BYTES
     large["POST", "/v1/outcomes"] = outcomes.MOST_BYTES
-    large["POST", "/v1/suppressions/import"] = outcomes.MOST_BYTES
+    for place in ("/v1/suppressions/import", "/outcomes", "/suppressions/import"):
+        large["POST", place] = outcomes.MOST_BYTES
     large["POST", "/receivers/"] = outcomes.WEBHOOK_BYTES
     app.add_middleware(CompressionMiddleware)
     app.add_middleware(RequestMiddleware, large=large, is_door=doors.is_door)  # around the one before

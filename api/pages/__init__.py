@@ -9,6 +9,7 @@ from mailsift.api.pages import (
     jobs,
     keys,
     lists,
+    outcomes,
     probing,
     results,
     schedules,
@@ -28,6 +29,7 @@ ROUTERS: Final = (
     what_if.router,  # before what takes any word behind a job
     jobs.router,
     results.router,
+    outcomes.router,
     account.router,
     keys.router,
     webhooks.router,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import UploadFile
 
@@ -162,6 +162,22 @@ async def file_of(request: Request) -> AsyncIterator[Path]:
             raise MailsiftError("unsupported_media_type", text)
         held.flush()
         yield Path(held.name)
+
+
+@router.get(
+    "/export",
+    summary="Fetch what happened as a file",
+    response_class=StreamingResponse,
+    responses={
+        200: {"description": "All outcomes.", "content": {"text/csv": {"schema": {"type": "string"}}}},
+        **error_responses(),
+    },
+)
+async def export_outcomes(request: Request, caller: Reader) -> StreamingResponse:
+    """Fetch every outcome of the account with its address, as CSV that `POST /v1/outcomes` takes again."""
+    pieces = parts_of(request).outcomes.written(caller.account_id)
+    headers = {"Content-Disposition": 'attachment; filename="outcomes.csv"'}
+    return StreamingResponse(pieces, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 @router.post(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import hashlib
+import io
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -134,6 +136,23 @@ class OutcomeService:
             _log.warning("outcomes.unknown", **error_fields(error))
             return Remembered()
 
+    async def written(self, account_id: UUID) -> AsyncIterator[bytes]:
+        """Yield all outcomes of the account as CSV, with their addresses.
+
+        Raises:
+            MailsiftError: `secret_key_missing`.
+        """
+        yield ",".join(_EXPORTED).encode() + b"\n"
+        after: bytes | None = None
+        while True:
+            async with self._database.begin() as connection:
+                hider = await self._hider(connection, account_id)
+                rows = await outcomes.page(connection, account_id, limit=_AT_ONCE, after=after)
+            if not rows:
+                return
+            yield _csv(rows, hider)
+            after = bytes(rows[-1].report)
+
     async def digester(self, account_id: UUID) -> Callable[[str], bytes]:
         """Return what makes the digest that a canonical address of this account is looked up by."""
         async with self._database.begin() as connection:
@@ -176,6 +195,26 @@ class OutcomeService:
 
     async def _hider(self, connection: Connection, account_id: UUID) -> AddressHider:
         return await hider_of(connection, account_id, self._vault, self._token)
+
+
+_FORMULA: Final = ("=", "+", "-", "@")
+_EXPORTED: Final = ("email", "event", "timestamp", "reason", "shows", "origin")
+
+
+def _csv(rows: Iterable[OutcomeRow], hider: AddressHider) -> bytes:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(
+        (
+            hider.open(bytes(row.sealed)),
+            row.kind,
+            row.happened_at.isoformat(),
+            row.said,
+            row.answer,
+            row.origin,
+        )
+        for row in rows
+    )
+    return out.getvalue().encode()
 
 
 def canonical_of(address: str) -> str:

@@ -76,6 +76,12 @@ _ANY = text("""
         OR EXISTS (SELECT FROM suppression WHERE account_id = :account_id)
 """)
 
+_PAGE = text(f"""
+    SELECT {_COLUMNS} FROM outcome
+    WHERE account_id = :account_id AND (CAST(:after AS bytea) IS NULL OR report > :after)
+    ORDER BY report LIMIT :limit
+""")  # noqa: S608 - names of our own columns
+
 _OLD = text("DELETE FROM outcome WHERE happened_at < clock_timestamp() - interval '2 years'")
 
 _SECRET = text("SELECT sealed FROM account_secret WHERE account_id = :account_id")
@@ -112,6 +118,14 @@ async def all_of_addresses(
     found = await connection.execute(
         _ALL_OF_ADDRESSES, {"account_id": account_id, "addresses": list(addresses)}
     )
+    return [OutcomeRow(*row) for row in found]
+
+
+async def page(
+    connection: Connection, account_id: UUID, *, limit: int, after: bytes | None = None
+) -> Sequence[OutcomeRow]:
+    """Return some of the account's outcomes behind this report, in an order that does not shift."""
+    found = await connection.execute(_PAGE, {"account_id": account_id, "limit": limit, "after": after})
     return [OutcomeRow(*row) for row in found]
 
 

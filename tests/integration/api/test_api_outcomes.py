@@ -103,6 +103,26 @@ async def test_what_an_account_learned_stays_its_own_and_no_address_in_the_clear
         assert all(b"zelda" not in bytes(row[name]) for name in ("report", "address", "sealed"))
 
 
+async def test_an_account_takes_its_outcomes_along_and_believes_them_as_long_as_it_says(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    csv = f"email,event,timestamp,reason\nann@example.com,delivered,{ago(20)},\n"
+    csv += f"bob@example.com,bounce,{ago(20)},{GONE.format('bob@example.com')}\n"
+    await send(client, csv.encode(), "text/csv")
+    assert (await verdict(client, "ann@example.com"))["result"] == "deliverable"
+    days = {"outcomes": {"delivered_days": 10, "bounced_days": 0}}
+    assert (await client.put("/v1/policy", json=days)).status_code == 200
+    for email in ("ann@example.com", "bob@example.com"):
+        assert (await verdict(client, email))["result"] == "passed"
+    ours = await client.get(f"{OUTCOMES}/export")
+    assert len(ours.text.splitlines()) == 3
+    assert "ann@example.com,delivered," in ours.text
+    async with api.client(await api.key("bob")) as bob:
+        assert len((await bob.get(f"{OUTCOMES}/export")).text.splitlines()) == 1
+        assert (await send(bob, ours.content, "text/csv"))["taken"] == 2
+        assert (await verdict(bob, "bob@example.com"))["result"] == "mailbox_not_found"  # by its own policy
+
+
 @pytest.mark.usefixtures("worker")
 async def test_a_list_uses_outcomes_too(client: httpx.AsyncClient) -> None:
     said = GONE.format("bob@example.com")

@@ -1,0 +1,149 @@
+"""/outcomes and /suppressions: what became of messages, and to whom nobody is to send."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+from starlette.datastructures import FormData, UploadFile
+
+from mailsift.api.pages.forms import attempt, read_form, text
+from mailsift.api.pages.page import render, see
+from mailsift.api.pages.visitor import Member, Reader
+from mailsift.api.parts import parts_of
+from mailsift.jobs.outcomes.service import Taken
+from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionReason
+from mailsift.pipeline.errors import MailsiftError
+
+router = APIRouter(include_in_schema=False)
+
+_A_PAGE: Final = 50
+_LONGEST: Final = 1_000
+_MOST_AT_ONCE: Final = 20_000  # characters somebody pastes
+REASONS: Final = (
+    (SuppressionReason.MANUAL, "Because I say so"),
+    (SuppressionReason.UNSUBSCRIBED, "Unsubscribed"),
+    (SuppressionReason.COMPLAINED, "Complained"),
+    (SuppressionReason.BOUNCED, "Bounced"),
+)
+NAMES: Final = {
+    SuppressionReason.MANUAL: "By hand",
+    SuppressionReason.UNSUBSCRIBED: "Unsubscribed",
+    SuppressionReason.COMPLAINED: "Complained",
+    SuppressionReason.BOUNCED: "Bounced",
+}
+
+
+@router.get("/outcomes")
+async def outcomes(request: Request, visitor: Reader) -> HTMLResponse:
+    """Show where a file of outcomes is dropped, and which senders tell by themselves."""
+    found = await parts_of(request).receivers.list(visitor.account_id)
+    return render(request, "outcomes.html", receivers=found)
+
+
+@router.post("/outcomes")
+async def take_outcomes(request: Request, visitor: Member) -> Response:
+    """Take a file of outcomes; what comes of it is said on the page."""
+    service = parts_of(request).outcomes
+    return await _take(request, visitor.account_id, service.read, "/outcomes", "outcomes")
+
+
+@router.get("/suppressions")
+async def suppressions(request: Request, visitor: Reader, email: str = "", cursor: str = "") -> HTMLResponse:
+    """Show whom the account may not send to, or look one up."""
+    service = parts_of(request).suppressions
+    page = await service.page(
+        visitor.account_id, limit=_A_PAGE, email=email[:_LONGEST].strip(), cursor=cursor[:_LONGEST]
+    )
+    counts = await service.count(visitor.account_id)
+    return render(
+        request,
+        "suppressions.html",
+        found=[(one, datetime.fromtimestamp(one.since, UTC)) for one in page.suppressions],
+        following=page.next,
+        email=email,
+        total=sum(counts.values()),
+        reasons=REASONS,
+        names=NAMES,
+    )
+
+
+@router.post("/suppressions")
+async def add(request: Request, visitor: Member) -> Response:
+    """Put pasted addresses on the list."""
+    form = await read_form(request)
+    pasted = form.get("emails", "")
+    if not isinstance(pasted, str) or len(pasted) > _MOST_AT_ONCE:
+        raise MailsiftError("bad_option", "These are too many at once: send a file.")
+    reason = SuppressionReason(text(form, "reason") or SuppressionReason.MANUAL)
+    found = [Suppression(email, reason, "page") for email in pasted.replace(",", " ").split()]
+    taken = await parts_of(request).suppressions.add(visitor.account_id, found)
+    return see("/suppressions", _told(taken, "addresses"), kind="good" if taken.taken else "bad")
+
+
+@router.post("/suppressions/remove")
+async def remove(request: Request, visitor: Member) -> Response:
+    """Take an address off the list."""
+    email = text(await read_form(request), "email", most=_LONGEST)
+    removal = parts_of(request).suppressions.remove(visitor.account_id, [email])
+    return await attempt("/suppressions", removal, "The address may be sent to again.")
+
+
+@router.post("/suppressions/import")
+async def take_suppressions(request: Request, visitor: Member) -> Response:
+    """Put the addresses of a file on the list."""
+    service = parts_of(request).suppressions
+    return await _take(request, visitor.account_id, service.read, "/suppressions", "addresses")
+
+
+async def _take(
+    request: Request,
+    account_id: UUID,
+    read: Callable[[UUID, Path], Awaitable[Taken]],
+    address: str,
+    what: str,
+) -> Response:
+    form = await read_form(request)
+    try:
+        with _file_of(form) as held:
+            if held is None:
+                return see(address, "Choose a file first.", kind="bad")
+            await asyncio.to_thread(_copy, *held)
+            taken = await read(account_id, held[1])
+    except MailsiftError as error:
+        return see(address, error.message, kind="bad")
+    finally:
+        await form.close()
+    return see(address, _told(taken, what), kind="good" if taken.taken or taken.repeated else "bad")
+
+
+@contextmanager
+def _file_of(form: FormData) -> Iterator[tuple[UploadFile, Path] | None]:
+    """Give the file of a form and where a copy of it may lie, None when none was chosen."""
+    file = form.get("file")
+    if not isinstance(file, UploadFile) or not file.filename:
+        yield None
+        return
+    with tempfile.NamedTemporaryFile(prefix="outcomes-") as held:
+        yield file, Path(held.name)
+
+
+def _copy(file: UploadFile, path: Path) -> None:
+    with path.open("wb") as out:
+        shutil.copyfileobj(file.file, out)
+
+
+def _told(taken: Taken, what: str) -> str:
+    return (
+        f"{taken.taken:,} new {what}, {taken.repeated:,} known already,"
+        f" {taken.malformed:,} rows not understood."
+    )
