@@ -117,25 +117,26 @@ def _parts(address: str) -> tuple[str, str]:
 async def measure(loop: Loop, source: Path) -> bool:
     """Go round once, then look at the chances; says whether all is as it should be."""
     first, before = await loop.validate(source)
-    valid = before.filter(pl.col("status") == "valid")["address"].to_list()
-    print(f"  {len(before):,} addresses, {len(valid):,} to be sent to")
-    campaign, came_back = await loop.send(valid)
+    first_send = before.filter(pl.col("tier") == "send")["address"].to_list()
+    print(f"  {len(before):,} addresses, {len(first_send):,} to be sent to")
+    campaign, came_back = await loop.send(first_send)
     put_off = {row["email"] for row in campaign.events if row["event"] == "deferred"}
-    put_off |= {one for one in valid if destiny(loop.world, *_parts(one)) is Destiny.LATE}
+    put_off |= {one for one in first_send if destiny(loop.world, *_parts(one)) is Destiny.LATE}
 
     _, after = await loop.validate(source, parent=first)
-    status = dict(after.select("address", "status").iter_rows())
-    again = [address for address in status if status[address] == "valid"]
+    tier = dict(after.select("address", "tier").iter_rows())
+    again = [address for address in tier if tier[address] == "send"]
     _, came_back_again = await loop.send(again)
     fewer = 1 - len(came_back_again) / len(came_back)
-    print(f"  bounces: {len(came_back):,} of {len(valid):,}, then {len(came_back_again):,} of {len(again):,}")
-    removed = [address for address in put_off if loop.is_good(address) and status[address] == "invalid"]
+    print(f"  bounces: {len(came_back):,} of {len(first_send):,} sent")
+    print(f"  then: {len(came_back_again):,} of {len(again):,} sent")
+    removed = [address for address in put_off if loop.is_good(address) and tier[address] == "remove"]
     print(f"  {fewer:.1%} fewer")
     print(f"  {len(removed)} of {len(put_off):,} good mailboxes removed for a message that was put off")
 
-    risky = [address for address in status if status[address] == "risky"]
+    risky = [address for address in tier if tier[address] == "review"]
     _, risky_back = await loop.send(risky)
-    print(f"  sent to {len(risky):,} risky ones, too: {len(risky_back):,} came back")
+    print(f"  sent to {len(risky):,} to be reviewed, too: {len(risky_back):,} came back")
     await loop.count()
     last = datetime.fromtimestamp(system_clock(), UTC).date()
     for row in await loop.container.accuracy.report(loop.account, [GroupBy.RESULT], last, last):
@@ -148,7 +149,7 @@ async def measure(loop: Loop, source: Path) -> bool:
     for one in held.bins:
         print(f"    said {one.said:6.1%}   arrived {one.arrived:6.1%}   n {one.n:,}")
     expected = await loop.container.accuracy.expected_bounces(loop.account, first)
-    if expected and expected.send:
+    if expected is not None and expected.send is not None:
         say, were = expected.send, len(came_back)
         print(f"  expected bounces: {say.expected:.0f} ({say.low:.0f} to {say.high:.0f}), were {were:,}")
     return fewer >= FEWER_BOUNCES and not removed and held.error <= GREATEST_ERROR

@@ -145,6 +145,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "schedule_limit": 409,
     "schedule_ended": 422,
     "usage_range_invalid": 422,
+    "accuracy_range_invalid": 422,
     # assistants
     "mcp_disabled": 404,
     "mcp_budget_spent": 429,

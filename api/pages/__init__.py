@@ -6,6 +6,7 @@ from typing import Final
 
 from mailsift.api.pages import (
     account,
+    accuracy,
     jobs,
     keys,
     lists,
@@ -31,6 +32,7 @@ ROUTERS: Final = (
     results.router,
     outcomes.router,
     account.router,
+    accuracy.router,
     keys.router,
     webhooks.router,
     schedules.router,

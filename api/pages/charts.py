@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from mailsift.pipeline.judge.decision import BANDS
+from mailsift.pipeline.outcomes.chances import Calibration
+from mailsift.pipeline.outcomes.shares import MeasuredShare
 from mailsift.pipeline.verdict import Status
 
 _COLUMNS_WIDTH: Final = 720.0
@@ -187,3 +189,61 @@ def _place(value: float, radius: float) -> tuple[str, str]:
 
 def _short(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def over_time(days: Sequence[tuple[str, MeasuredShare]]) -> Markup:
+    """Draw a share by day, each with its interval, from 0 at the ground to 1; "" where there is none.
+
+    Args:
+        days: the names of the days, rising, with their shares.
+    """
+    if not days:
+        return Markup()
+    step = _COLUMNS_WIDTH / len(days)
+    drawn = []
+    for n, (day, one) in enumerate(days):
+        x, width = (n + 0.2) * step, min(step * 0.6, 24.0)
+        top, bottom = (_COLUMNS_HEIGHT * (1 - value) for value in (one.high, one.low))
+        title = f"{day}: {one.value:.1%} of {one.n:,} arrived"
+        drawn.append(
+            Markup(
+                '<g><rect class="c-none" x="{x}" width="{w}" height="{full}"/><rect class="c-accent faint"'
+                ' x="{x}" y="{top}" width="{w}" height="{height}"/><rect class="c-accent" x="{x}" y="{y}"'
+                ' width="{w}" height="2"/><title>{title}</title></g>'
+            ).format(
+                x=_short(x),
+                w=_short(width),
+                full=_short(_COLUMNS_HEIGHT),
+                top=_short(top),
+                height=_short(max(bottom - top, 1)),
+                y=_short(min(_COLUMNS_HEIGHT * (1 - one.value), _COLUMNS_HEIGHT - 2)),
+                title=title,
+            )
+        )
+    return Markup(
+        '<svg class="days" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
+    ).format(
+        _short(_COLUMNS_WIDTH),
+        _short(_COLUMNS_HEIGHT),
+        f"The share of messages that arrived, from {days[0][0]} to {days[-1][0]}",
+        Markup("").join(drawn),
+    )
+
+
+def diagram(found: Calibration) -> Markup:
+    """Draw what was said against what arrived; a point on the diagonal is a chance that held."""
+    most = max(one.n for one in found.bins)
+    points = [
+        Markup('<circle class="c-accent" cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
+            _short(100 * one.said),
+            _short(100 * (1 - one.arrived)),
+            _short(1.2 + 2.3 * math.sqrt(one.n / most)),
+            f"said {one.said:.1%}, arrived {one.arrived:.1%}, n {one.n:,}",
+        )
+        for one in found.bins
+    ]
+    label = "; ".join(f"said {one.said:.0%}, arrived {one.arrived:.0%}, n {one.n:,}" for one in found.bins)
+    return Markup(
+        '<svg class="reliability" viewBox="-6 -6 112 112" role="img" aria-label="{}">'
+        '<rect class="c-none" width="100" height="100"/><path class="l-accent" d="M0 100L100 0"/>{}</svg>'
+    ).format(label, Markup("").join(points))

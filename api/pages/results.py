@@ -26,7 +26,7 @@ from mailsift.jobs.results.export import ExportFormat
 from mailsift.jobs.results.pages import ResultsPage, RowFilter, SortBy, canonical_domain
 from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.judge.tiers import Tier, tier_of
+from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.verdict import Result, Status
 
 router = APIRouter(include_in_schema=False)
@@ -286,14 +286,7 @@ async def runs(request: Request, visitor: Reader, job_id: JobId, against: str = 
 async def bounces(request: Request, visitor: Reader, job_id: JobId) -> HTMLResponse:
     """Return what would come back of the list, for a page that asks for it once."""
     parts = parts_of(request)
-    view = await parts.jobs.get(visitor.account_id, job_id)
-
-    def is_sent(status: str, result: str, score: int) -> bool:
-        known = {"status": status, "result": result, "score": score, "suggestion": ""}
-        flags = {"is_disposable": result == Result.DISPOSABLE, "is_role_based": False, "is_free": False}
-        return tier_of({**known, **flags}, view.policy) is Tier.SEND
-
-    found = await parts.accuracy.expected_bounces(visitor.account_id, job_id, is_sent=is_sent)
+    found = await parts.accuracy.expected_bounces(visitor.account_id, job_id)
     return render(request, "job_bounces.html", bounces=found)
 
 

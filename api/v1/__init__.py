@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mailsift.api.v1 import (
+    accuracy,
     email,
     events,
     jobs,
@@ -27,6 +28,7 @@ ROUTERS: Final = (
     events.router,
     usage.router,
     outcomes.router,
+    accuracy.router,
     policy.router,
     suppressions.router,
     outcomes.receiving_router,

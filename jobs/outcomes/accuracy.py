@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -12,8 +12,9 @@ from typing import Final
 from uuid import UUID
 
 from mailsift.jobs.results.judged import judged_addresses
-from mailsift.jobs.views import AccountId, JobId
+from mailsift.jobs.views import AccountId, JobId, load_options
 from mailsift.pipeline.clock import Clock
+from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.outcomes.chances import (
     Calibration,
     Cell,
@@ -78,9 +79,12 @@ SHARES: Final = ("coverage", "stability", "delivered", "false_valid", "false_inv
 
 @dataclass(frozen=True, slots=True)
 class BouncesOfJob:
-    """What would come back: of messages to everybody on a list, and to those to be sent to."""
+    """What would come back: of messages to everybody on a list, and to those to be sent to.
 
-    everybody: ExpectedBounces
+    Either is None where too few outcomes are known.
+    """
+
+    everybody: ExpectedBounces | None
     send: ExpectedBounces | None
 
 
@@ -122,19 +126,8 @@ class AccuracyService:
         """Return the chances that messages of this account arrive."""
         return (await self._tallies(account_id))[2]
 
-    async def expected_bounces(
-        self,
-        account_id: AccountId,
-        job_id: JobId,
-        *,
-        is_sent: Callable[[str, str, int], bool] = lambda status, _result, _score: status == Status.VALID,
-    ) -> BouncesOfJob | None:
+    async def expected_bounces(self, account_id: AccountId, job_id: JobId) -> BouncesOfJob | None:
         """Return what would come back of a complete job's list; None where too few outcomes are known.
-
-        Args:
-            account_id: whose job.
-            job_id: the job.
-            is_sent: says of a status, a result and a score whether such addresses are to be sent to.
 
         Raises:
             MailsiftError: `job_not_found`, or what the blob store says.
@@ -144,15 +137,15 @@ class AccuracyService:
         if row["state"] != JobState.COMPLETED:
             return None
         chances = await self.chances(account_id)
-        judged = await judged_addresses(self._blobs, job_id)
-        counted = await asyncio.to_thread(judged.counts)
+        judged = await judged_addresses(self._blobs, job_id, load_options(row["options"]).tiers)
+        counted = await asyncio.to_thread(judged.counts, "tier")
         counts = [
-            (Cell(one["status"], one["result"], one["provider"], one["score"]), one["n"])
+            (Cell(one["status"], one["result"], one["provider"], one["score"]), one["n"], one["tier"])
             for one in counted.iter_rows(named=True)
         ]
-        everybody = expected_bounces(chances, counts)
-        sent = [one for one in counts if is_sent(one[0].status, one[0].result, one[0].score)]
-        return None if everybody is None else BouncesOfJob(everybody, expected_bounces(chances, sent))
+        everybody = expected_bounces(chances, [(cell, n) for cell, n, _ in counts])
+        sent = expected_bounces(chances, [(cell, n) for cell, n, tier in counts if tier == Tier.SEND])
+        return BouncesOfJob(everybody, sent) if everybody or sent else None
 
     async def _tallies(self, account_id: AccountId) -> tuple[bool, dict[Cell, SentTally], Chances]:
         """Return whether the account has outcomes, those held out, and the chances from the others."""

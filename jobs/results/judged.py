@@ -12,9 +12,11 @@ import polars as pl
 
 from mailsift.jobs.columns import ADDRESS_N, VERDICT_PREFIX
 from mailsift.jobs.results.segments import Words, height
+from mailsift.jobs.results.tiers import with_unwanted
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.table import FROM_OUTCOMES
+from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.sql.accuracy import OTHER_PROVIDERS
 
@@ -59,34 +61,37 @@ class JudgedAddresses:
 
     Args:
         files: where they are.
+        policy: what the column `tier` is read by.
     """
 
-    def __init__(self, files: JudgedFiles) -> None:
+    def __init__(self, files: JudgedFiles, policy: TierPolicy) -> None:
         self._files = files
+        self._policy = policy
         self._size = height(files.addresses)
         self._kinds = Words()
         self._kind = self._read_kinds()
         self._providers = self._read_providers()
 
     def windows(self) -> Iterator[pl.DataFrame]:
-        """Yield `address`, `domain`, `provider` and KIND; addresses without a verdict are left out."""
+        """Yield `address`, `domain`, `provider`, KIND and `tier`, where there is a verdict."""
         scan = pl.scan_parquet(self._files.addresses, glob=False).select("address", "domain")
         for start in range(0, self._size, _WINDOW):
             window = scan.slice(start, _WINDOW).collect()
             kind = self._kinds.texts(self._kind.slice(start, _WINDOW)).str.split(" ")
             provider = self._providers.slice(start, _WINDOW).alias("provider")
-            status, result, score, known = (kind.list.get(n).alias(name) for n, name in enumerate(KIND))
+            names = enumerate((*KIND, "tier"))
+            status, result, score, known, tier = (kind.list.get(n).alias(name) for n, name in names)
             yield window.with_columns(
-                provider, status, result, score.cast(pl.UInt8), known == "1"
+                provider, status, result, score.cast(pl.UInt8), known == "1", tier
             ).drop_nulls("status")
 
-    def counts(self) -> pl.DataFrame:
-        """Return how many addresses (`n`) there are of each provider and KIND."""
-        pieces = [window.group_by("provider", *KIND).len("n") for window in self.windows()]
+    def counts(self, *more: str) -> pl.DataFrame:
+        """Return how many addresses (`n`) there are of each provider and KIND, and of more columns."""
+        by = ("provider", *KIND, *more)
+        pieces = [window.group_by(by).len("n") for window in self.windows()]
         if not pieces:
-            kinds = {"status": pl.String, "result": pl.String, "score": pl.UInt8, "known": pl.Boolean}
-            return pl.DataFrame(schema={"provider": pl.String, **kinds, "n": pl.UInt32})
-        return pl.concat(pieces).group_by("provider", *KIND).agg(pl.col("n").sum())
+            return pl.DataFrame(schema=dict.fromkeys((*by, "n"), pl.String))
+        return pl.concat(pieces).group_by(by).agg(pl.col("n").sum())
 
     def _read_kinds(self) -> pl.Series:
         """Return for each address the number of its verdict's KIND."""
@@ -94,8 +99,10 @@ class JudgedAddresses:
         reason = pl.col(VERDICT_PREFIX + "reason")
         known = reason.is_in(list(FROM_OUTCOMES)).cast(pl.Int8)
         fields = [pl.col(VERDICT_PREFIX + name) for name in KIND[:-1]]
-        verdicts = pl.scan_parquet(self._files.results, glob=False).select(
-            pl.concat_str(*fields, known, separator=" ").alias("kind")
+        verdicts = with_unwanted(pl.scan_parquet(self._files.results, glob=False)).select(
+            pl.concat_str(*fields, known, tier_expression(self._policy, VERDICT_PREFIX), separator=" ").alias(
+                "kind"
+            )
         )
         found = pl.repeat(None, self._size, dtype=pl.UInt32, eager=True)
         for start in range(0, height(self._files.rows), _WINDOW):
@@ -117,7 +124,7 @@ class JudgedAddresses:
         return domains.select(provider.cast(pl.Categorical).repeat_by("addresses").list.explode()).to_series()
 
 
-async def judged_addresses(blobs: Blobs, job_id: JobId) -> JudgedAddresses:
+async def judged_addresses(blobs: Blobs, job_id: JobId, policy: TierPolicy | None = None) -> JudgedAddresses:
     """Return the judged addresses of a complete job; see `JudgedFiles.fetch`."""
     files = await JudgedFiles.fetch(blobs, job_id)
-    return await asyncio.to_thread(JudgedAddresses, files)
+    return await asyncio.to_thread(JudgedAddresses, files, policy or TierPolicy())

@@ -59,6 +59,7 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
     "outcomes": CommandRow(
         "mailsift.cli.outcomes:outcomes_app", "Tell what became of messages that were really sent."
     ),
+    "accuracy": CommandRow("mailsift.cli.accuracy:accuracy", "Show how often verdicts were right."),
     "accounts": CommandRow("mailsift.cli.accounts:accounts_app", "Delete accounts."),
     "ops": CommandRow(
         "mailsift.cli.ops:ops_app",

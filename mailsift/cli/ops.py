@@ -13,6 +13,7 @@ import uvloop
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from mailsift.cli import accuracy as accuracy_output
 from mailsift.cli import ops_output
 from mailsift.cli.progress import PLAIN, console
 from mailsift.container import open_container
@@ -54,6 +55,17 @@ def _with_operations(work: Callable[[Operations], Awaitable[T]]) -> T:
 
     with installation(Settings.from_env()) as settings:
         return uvloop.run(run(settings))
+
+
+@ops_app.command("accuracy")
+def accuracy(
+    by: accuracy_output.ByOption = None,
+    days: accuracy_output.DaysOption = 90,
+    *,
+    as_csv: accuracy_output.CsvOption = False,
+) -> None:
+    """Show how often verdicts of all accounts were right; no account and no address is named."""
+    accuracy_output.show_accuracy(None, by or [], days, as_csv=as_csv)
 
 
 @ops_app.command("top")

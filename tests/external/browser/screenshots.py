@@ -44,6 +44,7 @@ def pages(things: Things) -> dict[str, str]:
         "results": f"/jobs/{job}/results",
         "row": f"/jobs/{job}/rows/2",
         "runs": f"/jobs/{things.rerun}/runs?against={job}",
+        "accuracy": "/accuracy",
         "keys": "/keys",
         "key-new": "/keys/new",
         "key-roll": f"/keys/{key}/roll",

@@ -48,6 +48,7 @@ def _paths(key: UUID, webhook: UUID, delivery: UUID, schedule: UUID) -> list[str
         f"/webhooks/{webhook}/edit",
         f"/webhooks/{webhook}/deliveries",
         f"/webhooks/deliveries/{delivery}",
+        "/accuracy",
         "/schedules",
         "/schedules/new",
         f"/schedules/{schedule}",

@@ -68,6 +68,7 @@ BEYOND_SCHEMA: Mapping[str, set[str]] = {
     "GET /v1/bulk/jobs/{job_id}/results": {"unknown_column", "bad_cursor", "wrong_for_format"},
     "GET /v1/events": {"bad_cursor"},
     "GET /v1/usage": {"usage_range_invalid"},
+    "GET /v1/accuracy": {"accuracy_range_invalid"},
     "POST /v1/webhooks": {"webhook_url_invalid"},
     "PATCH /v1/webhooks/{webhook_id}": {"webhook_url_invalid"},
     "POST /v1/bulk/schedules": {

@@ -1,0 +1,79 @@
+"""`mailsift accuracy`: how often verdicts were right, by what happened to messages after them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+import typer
+import uvloop
+from rich.table import Table
+
+from mailsift.api.v1.accuracy import to_csv
+from mailsift.cli.progress import console
+from mailsift.container import open_container
+from mailsift.jobs.outcomes.accuracy import SHARES, AccuracyRow, GroupBy
+from mailsift.pipeline.clock import system_clock
+from mailsift.pipeline.outcomes.chances import Calibration
+from mailsift.pipeline.outcomes.shares import MeasuredShare
+from mailsift.runtime.installation import installation
+from mailsift.settings import Settings
+
+AccountOption = Annotated[str, typer.Option("--account", "-a", help="Whose verdicts.")]
+ByOption = Annotated[
+    list[GroupBy] | None, typer.Option("--by", help="What to break it down by; may be given again.")
+]
+DaysOption = Annotated[int, typer.Option(min=1, max=731, help="Verdicts of so many days.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+_TITLES: Final = {
+    "coverage": "Yes or no",
+    "stability": "Same again",
+    "delivered": "Arrived",
+    "false_valid": "False valid",
+    "false_invalid": "False invalid",
+}
+
+
+def accuracy(
+    account: AccountOption, by: ByOption = None, days: DaysOption = 90, *, as_csv: CsvOption = False
+) -> None:
+    """Show how often the verdicts of an account's lists were right, with 95 % intervals."""
+    show_accuracy(account, by or [], days, as_csv=as_csv)
+
+
+def show_accuracy(account: str | None, by: Sequence[GroupBy], days: int, *, as_csv: bool) -> None:
+    """Print the numbers of an account, or (None) of all but test accounts together."""
+
+    async def run(settings: Settings) -> tuple[list[AccuracyRow], Calibration | None]:
+        async with open_container(settings) as container:
+            last = datetime.fromtimestamp(system_clock(), UTC).date()
+            first = last - timedelta(days=days - 1)
+            whose = await container.eraser.find_account(account) if account is not None else None
+            rows = await container.accuracy.report(whose, by, first, last)
+            return rows, await container.accuracy.calibration(whose) if whose else None
+
+    with installation(Settings.from_env()) as settings:
+        rows, calibration = uvloop.run(run(settings))
+    if as_csv:
+        sys.stdout.write(to_csv(rows, by))
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in by:
+        table.add_column(name.value.capitalize())
+    for title in ("Judged", *_TITLES.values()):
+        table.add_column(title, justify="right")
+    for row in rows:
+        shares = (_shown(getattr(row, name)) for name in SHARES)
+        table.add_row(*row.group, f"{row.judged:,}", *shares)
+    console.print(table if rows else "Nothing has been measured yet.")
+    if calibration:
+        console.print(
+            f"Chances of delivery were {calibration.error:.1%} off on average, on {calibration.n:,} addresses"
+            " that they do not rest on."
+        )
+
+
+def _shown(share: MeasuredShare | None) -> str:
+    return f"{share.value:.1%} ({share.low:.1%}–{share.high:.1%}, n {share.n:,})" if share else "–"

@@ -1,0 +1,97 @@
+"""How right verdicts were: as JSON and CSV, and on a page with pictures."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from mailsift.accounts.people import Role
+from mailsift.container import open_container
+from mailsift.pipeline.clock import system_clock
+from tests.support.sessions import signed_in
+
+if TYPE_CHECKING:
+    from tests.integration.api.conftest import Api
+
+TODAY = datetime.fromtimestamp(system_clock(), UTC).date()
+SUMS = (
+    # days ago, provider, status, result, what, known, held out, n
+    (1, "google", "valid", "deliverable", "judged", False, False, 1_000),
+    (1, "other", "risky", "catch_all", "judged", False, False, 1_000),
+    (1, "google", "valid", "deliverable", "delivered", False, False, 576),
+    (1, "google", "valid", "deliverable", "gone", False, False, 24),
+    (2, "google", "valid", "deliverable", "delivered", False, True, 190),
+    (2, "google", "valid", "deliverable", "gone", False, True, 10),
+    (2, "google", "valid", "deliverable", "delivered", True, False, 77),
+    (2, "google", "invalid", "mailbox_not_found", "delivered", False, False, 1),
+    (2, "google", "invalid", "mailbox_not_found", "gone", False, False, 99),
+)
+
+
+@pytest.fixture
+async def measured(api: Api) -> Api:
+    """An API with sums of alice."""
+    sql = text("""INSERT INTO accuracy (account_id, day, mode, provider, status, result, score, what, known,
+        held_out, n)
+        VALUES (:account, :day, 'deep', :provider, :status, :result, 95, :what, :known, :held, :n)""")
+    async with open_container(api.settings) as container, container.database.begin() as connection:
+        account = await container.jobs.account("alice")
+        for ago, provider, status, result, what, known, held, n in SUMS:
+            values = {"provider": provider, "status": status, "result": result, "what": what, "known": known}
+            day = TODAY - timedelta(days=ago)
+            await connection.execute(sql, {**values, "account": account, "day": day, "held": held, "n": n})
+    return api
+
+
+async def test_the_numbers_come_with_intervals_and_belong_to_their_account(
+    measured: Api, client: httpx.AsyncClient
+) -> None:
+    answer = await client.get("/v1/accuracy")
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    (row,) = data["rows"]
+    assert (row["group"], row["judged"], row["known"]) == ({}, 2_000, 77)
+    assert (row["coverage"]["value"], row["coverage"]["n"]) == (0.5, 2_000)
+    assert row["stability"] is None
+    assert row["false_valid"]["value"] == pytest.approx(34 / 800)
+    assert row["false_valid"]["low"] < 34 / 800 < row["false_valid"]["high"]
+    assert (row["false_invalid"]["value"], row["false_invalid"]["n"]) == (0.01, 100)
+    assert data["calibration"]["n"] == 200
+    assert data["calibration"]["error"] < 0.02
+
+    by = (await client.get("/v1/accuracy?by=provider&by=result")).json()["data"]["rows"]
+    assert {tuple(one["group"].values()) for one in by} == {
+        ("google", "deliverable"),
+        ("google", "mailbox_not_found"),
+        ("other", "catch_all"),
+    }
+    lines = list(csv.DictReader(io.StringIO((await client.get("/v1/accuracy?by=day&format=csv")).text)))
+    assert [(one["judged"], one["delivered_n"]) for one in lines] == [("0", "300"), ("2000", "600")]
+
+    async with measured.client(await measured.key("bob")) as bob:
+        assert (await bob.get("/v1/accuracy")).json()["data"] == {
+            **data,
+            "rows": [],
+            "calibration": None,
+        }
+    refused = await client.get("/v1/accuracy?since=2026-02-01&until=2026-01-01")
+    assert (refused.status_code, refused.json()["code"]) == (422, "accuracy_range_invalid")
+
+
+async def test_the_page_shows_them_with_pictures(measured: Api) -> None:
+    async with signed_in(measured, Role.VIEWER) as viewer:
+        page = await viewer.get("/accuracy?by=provider")
+        assert page.status_code == 200
+        assert '<svg class="reliability"' in page.text
+        assert '<svg class="days"' in page.text
+        assert "4.2 %" in page.text
+        assert "google" in page.text
+        exported = await viewer.get("/accuracy/export.csv")
+        assert exported.headers["content-type"] == "text/csv; charset=utf-8"
+        assert exported.text.startswith("provider,mode,result,day,judged,")
