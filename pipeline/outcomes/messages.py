@@ -12,7 +12,7 @@ import html
 import quopri
 import re
 from collections.abc import Iterable, Iterator
-from email import message_from_bytes
+from email import message_from_bytes, message_from_string
 from email.header import decode_header, make_header
 from email.message import Message
 from email.parser import HeaderParser
@@ -73,7 +73,7 @@ def read_message(raw: bytes) -> tuple[Outcome, ...]:
         MailsiftError: `malformed_message` for bytes that are no message.
     """
     try:
-        message = message_from_bytes(raw.lstrip(b"\r\n \t"))
+        message = _parsed(raw.lstrip(b"\r\n \t"))
         parts = _parts(message)
         if not message.keys():
             raise MailsiftError("malformed_message", "There are no headers: this is no message.")
@@ -84,6 +84,14 @@ def read_message(raw: bytes) -> tuple[Outcome, ...]:
         ) from error  # RFC 5322's parser
 
 
+def _parsed(raw: bytes) -> Message:
+    """Parse a message; headers in UTF-8 (RFC 6532) keep their letters."""
+    try:
+        return message_from_string(raw.decode())
+    except UnicodeDecodeError:
+        return message_from_bytes(raw)
+
+
 def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     feedback = next((part for part in parts if part.get_content_type() == "message/feedback-report"), None)
     if feedback is not None:
@@ -92,6 +100,9 @@ def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     recipients = [group for group in groups if group["Final-Recipient"] or group["Original-Recipient"]]
     if recipients:
         return _statuses(message, recipients, parts)
+    original = _returned(parts)
+    if original is not None and original[_JUNKED_BY]:
+        return _complaints(message, Message(), parts)
     return _free_text(message, parts)
 
 
@@ -209,6 +220,9 @@ _QUOTED_ADDRESS = re.compile(r'"[^"\r\n]{1,64}"@[\w.-]{1,255}')
 
 # Complaints.
 
+_JUNKED_BY: Final = "X-HmXmrOriginalRecipient"
+"""Header by which Outlook.com names who called the message junk; it writes no feedback report."""
+
 
 def _complaints(message: Message, feedback: Message, parts: list[Message]) -> Iterator[Outcome]:
     fields = next(iter(_field_groups(feedback)), Message())
@@ -225,7 +239,7 @@ def _complained_about(fields: Message, original: Message | None) -> list[str]:
     """Return whom the message had been sent to; a report may have it taken out of some of its fields."""
     named = [_recipient(value) for value in fields.get_all("Original-Rcpt-To", [])]
     if not any(named) and original is not None:
-        lists = (original.get_all(name, []) for name in ("X-HmXmrOriginalRecipient", "Delivered-To", "To"))
+        lists = (original.get_all(name, []) for name in (_JUNKED_BY, "Delivered-To", "To"))
         named = next(
             ([_recipient(one) for one in values] for values in lists if any(map(_recipient, values))), []
         )
@@ -248,7 +262,14 @@ _FAILED = re.compile(
     r"|(?:could|can|was|were|has|have|will)(?: ?not|n.t)(?: be| been| able)?.{0,30}deliver"
     r"|deliver(?:y|ing).{0,40}(?:fail|error|impossible)|fail(?:ed|ure).{0,40}deliver"
     r"|unknown user|user unknown|no such user|returned to sender|permanent(?: fatal)? error|unzustellbar"
-    r"|non[- ]distribu|no se (?:ha )?pud?o entregar|nicht zugestellt|impossibile recapitare|nie zosta",
+    r"|non[- ]distribu|no se (?:ha )?pud?o entregar|nicht zugestellt|impossibile recapitare|nie zosta"
+    r"|(?:n.a|n.ont) (?:pas )?pu (?:être )?(?:\w+ )?(?:remis|délivré|livré|distribué|acheminé)|non remis"
+    r"|não (?:pôde|foi possível) (?:ser )?entreg|não entregue|(?:mancata|impossibile) (?:la )?consegna"
+    r"|non (?:è stato|può essere) (?:possibile )?(?:recapitat|consegnat|inoltr)"
+    r"|niet (?:worden )?(?:bezorgd|afgeleverd)"
+    r"|не (?:может быть |удалось |был[оа]? )?доставл?|недоставлен|ikke leveres|inte levereras|teslim edilem"
+    r"|nelze doručit|nebyl[ao]? doručen|nem (?:sikerült )?kézbesí|配信でき|配信不能|送信できません|退信|无法(?:投递|送达|发送)"
+    r"|無法(?:投遞|傳送|送達)|전송(?:되지|할 수|하지)|배달(?:되지|할 수|하지)",
     re.IGNORECASE,
 )
 _STILL_TRYING = re.compile(
@@ -328,13 +349,10 @@ def _words_about(address: str, prose: str) -> str:
     )
     block = " ".join(behind[:after].split())[:1_500]
     coded = re.search(r"(?<![\d.])[45]\d\d[ \-].*", block)
-    return (
-        coded[0]
-        if coded
-        else block
-        if _FAILED.search(block) or place < 0
-        else " ".join(prose.split())[:1_500]
-    )
+    if coded:
+        return coded[0]
+    told = place < 0 or _FAILED.search(block) or diagnose(block).answer is not Answer.UNCLEAR
+    return block if told else " ".join(prose.split())[:1_500]
 
 
 # Parts, headers and texts.

@@ -368,3 +368,79 @@ def test_the_newest_outcome_that_decides_does(history: list[Outcome], shown: Ans
 )
 def test_a_diagnostic_is_read_by_the_reply_table(text: str, answer: Answer) -> None:
     assert diagnose(text).answer is answer
+
+
+_PROSE = """Return-Path: <>
+From: Postmaster <postmaster@relay.example>
+To: news@sender.example
+Subject: {subject}
+
+{text}
+"""
+_JUNK = """From: staff@hotmail.com
+To: fbl@sender.example
+Subject: complaint about message from 203.0.113.9
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="b"
+
+--b
+Content-Type: message/rfc822
+
+X-HmXmrOriginalRecipient: zara@b.test
+From: news@sender.example
+To: somebody@b.test
+
+Hi
+--b--
+"""
+_UTF8 = """From: MAILER-DAEMON@relay.example
+Content-Type: multipart/report; report-type=delivery-status; boundary="b"
+
+--b
+Content-Type: message/delivery-status
+
+Reporting-MTA: dns; relay.example
+
+Final-Recipient: utf-8; zürä@b.test
+Action: failed
+Status: 5.1.1
+Diagnostic-Code: smtp; 550 5.1.1 mailbox does not exist
+
+--b
+Content-Type: message/rfc822
+
+To: zürä@b.test
+
+Hi
+--b--
+"""
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            _PROSE.format(
+                subject="Non remis : Bonjour",
+                text="Votre message n'a pas pu être remis au destinataire suivant :\n\nzara@b.test\n\n"
+                "Motif : l'adresse du destinataire n'existe pas.",
+            ),
+            ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
+        ),
+        (
+            _PROSE.format(  # the relay is the one that tells, and not what is refused
+                subject="failure notice",
+                text="I wasn't able to deliver your message to the following addresses.\n\n"
+                "<zara@b.test>:\nvpopmail: no such user in this domain",
+            ),
+            ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
+        ),
+        (_JUNK, ("zara@b.test", _K.COMPLAINED, _A.ACCEPTED)),
+        (_UTF8, ("zürä@b.test", _K.BOUNCED, _A.NOT_FOUND)),
+    ],
+)
+def test_messages_of_servers_that_write_their_own_way(
+    message: str, told: tuple[str, OutcomeKind, Answer]
+) -> None:
+    (found,) = read_message(message.encode())
+    assert (found.address, found.kind, found.diagnosis.answer) == told
