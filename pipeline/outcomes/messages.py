@@ -268,7 +268,8 @@ _FAILED = re.compile(
     r"|non (?:è stato|può essere) (?:possibile )?(?:recapitat|consegnat|inoltr)"
     r"|niet (?:worden )?(?:bezorgd|afgeleverd)"
     r"|не (?:может быть |удалось |был[оа]? )?доставл?|недоставлен|ikke leveres|inte levereras|teslim edilem"
-    r"|nelze doručit|nebyl[ao]? doručen|nem (?:sikerült )?kézbesí|配信でき|配信不能|送信できません|退信|无法(?:投递|送达|发送)"
+    r"|nelze doručit|nebyl[ao]? doručen|nem (?:sikerült )?kézbesí|配信でき|配信不能|送信できません"
+    r"|退信|无法(?:投递|送达|发送)"
     r"|無法(?:投遞|傳送|送達)|전송(?:되지|할 수|하지)|배달(?:되지|할 수|하지)",
     re.IGNORECASE,
 )
