@@ -303,7 +303,9 @@ class Container:
         """What can be asked about how verdicts held."""
         from mailsift.jobs.outcomes.accuracy import AccuracyService
 
-        return AccuracyService(database=self.database, blobs=self.blobs, clock=self.clock)
+        return AccuracyService(
+            database=self.database, blobs=self.blobs, clock=self.clock, scratch=self._scratch
+        )
 
     @cached_property
     def policies(self) -> PolicyService:

@@ -8,11 +8,11 @@ import json
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from typing import IO, Final
 from urllib.parse import quote
@@ -42,11 +42,15 @@ _RANGE: Final = re.compile(r"bytes=([0-9]{0,999})-([0-9]{0,999})", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What is wanted: which rows, and these columns (all, when none is named)."""
+    """What is wanted: which rows, and these columns (all, when none is named).
+
+    `add` gives the file of results with more columns; what it adds changes with time, so there is no ETag.
+    """
 
     format: ExportFormat = ExportFormat.CSV
     rows: RowFilter = field(default_factory=RowFilter)
     columns: Sequence[str] = ()
+    add: Callable[[Path], AbstractAsyncContextManager[Path]] | None = None
 
 
 async def download(
@@ -63,10 +67,13 @@ async def download(
     async with AsyncExitStack() as stack:
         view = await jobs.get(account_id, job_id)
         complete = view.state is JobState.COMPLETED
-        tag = _file_tag(view, options) if complete else ""
+        tag = _file_tag(view, options) if complete and options.add is None else ""
         if tag and has_already(request, tag):
             return Response(status_code=304, headers={"ETag": tag})
         found = await stack.enter_async_context(jobs.selection(account_id, job_id, options.rows))
+        if options.add is not None:
+            added = await stack.enter_async_context(options.add(found.results))
+            found = replace(found, results=added)
         chosen = choose_columns(found.results, options.columns, found.policy) if options.columns else None
         write = partial(
             export,

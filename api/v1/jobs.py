@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -615,6 +616,11 @@ class ResultsQuery(BaseModel):
         max_length=250,
         description="of a file only these, in this order; beside a row of JSON these of the list",
     )
+    probability: bool = Field(
+        default=False,
+        description="of a file: add `mailsift_p`, the chance that a message arrives, with its 95 % interval"
+        " (`mailsift_p_low`, `mailsift_p_high`); empty where too few outcomes are known",
+    )
     sort: SortBy = Field(default=SortBy.ROW, description="of JSON; `-` is downwards")
     limit: int = Field(default=100, ge=1, le=1_000, description="rows of a page of JSON")
     cursor: str = Field(default="", max_length=1_000, description="next_cursor of the page before")
@@ -663,14 +669,18 @@ async def get_results(
     asked: Annotated[ResultsQuery, Query()],
 ) -> Response:
     """Fetch the results, also while the job runs: as a file, or as JSON by pages."""
+    if asked.format is ResultFormat.JSON and asked.probability:
+        raise MailsiftError("wrong_for_format", "`probability` goes with a file, not with pages of JSON.")
     if asked.format is ResultFormat.JSON:
         return await _json_page(request, caller, job_id, asked)
     strange = [name for name in _OF_PAGES if name in asked.model_fields_set]
     if strange:
         text = f"`{strange[0]}` goes with format=json: a file has all rows, in the list's order."
         raise MailsiftError("wrong_for_format", text)
-    options = ExportOptions(ExportFormat(asked.format), asked.rows(), asked.columns)
-    return await download(request, parts_of(request).jobs, caller.account_id, job_id, options)
+    parts = parts_of(request)
+    add = partial(parts.accuracy.with_chances, caller.account_id, job_id) if asked.probability else None
+    options = ExportOptions(ExportFormat(asked.format), asked.rows(), asked.columns, add)
+    return await download(request, parts.jobs, caller.account_id, job_id, options)
 
 
 async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: ResultsQuery) -> Response:

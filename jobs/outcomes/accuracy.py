@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from mailsift.jobs.results.judged import judged_addresses
+from mailsift.jobs.results.judged import judged_addresses, providers_by_domain
+from mailsift.jobs.results.probability import add_chances
 from mailsift.jobs.views import AccountId, JobId, load_options
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.judge.tiers import Tier
@@ -95,9 +99,11 @@ class AccuracyService:
         database: where the sums are.
         blobs: where the verdicts of a job are.
         clock: seconds since the epoch.
+        scratch: folder for files that live as long as one call.
     """
 
-    def __init__(self, *, database: Database, blobs: Blobs, clock: Clock) -> None:
+    def __init__(self, *, database: Database, blobs: Blobs, clock: Clock, scratch: Path) -> None:
+        self._scratch = scratch
         self._database = database
         self._blobs = blobs
         self._clock = clock
@@ -125,6 +131,16 @@ class AccuracyService:
     async def chances(self, account_id: AccountId) -> Chances:
         """Return the chances that messages of this account arrive."""
         return (await self._tallies(account_id))[2]
+
+    @asynccontextmanager
+    async def with_chances(self, account_id: AccountId, job_id: JobId, results: Path) -> AsyncIterator[Path]:
+        """Give a job's results with the chances beside every row (mailsift.jobs.results.probability)."""
+        chances = await self.chances(account_id)
+        providers = await providers_by_domain(self._blobs, job_id)
+        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="chances-") as folder:
+            out = Path(folder) / "results.parquet"
+            await asyncio.to_thread(add_chances, results, providers, chances, out)
+            yield out
 
     async def expected_bounces(self, account_id: AccountId, job_id: JobId) -> BouncesOfJob | None:
         """Return what would come back of a complete job's list; None where too few outcomes are known.

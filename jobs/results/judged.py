@@ -118,10 +118,31 @@ class JudgedAddresses:
         """
         if self._files.domains is None:
             return pl.repeat("", self._size, dtype=pl.Categorical, eager=True)
-        domains = pl.read_parquet(self._files.domains, columns=["provider", "addresses"])
-        small = pl.col("provider").str.contains(".", literal=True) & (pl.len().over("provider") < MANY)
-        provider = pl.when(small).then(pl.lit(OTHER_PROVIDERS)).otherwise("provider")
-        return domains.select(provider.cast(pl.Categorical).repeat_by("addresses").list.explode()).to_series()
+        return (
+            _named(self._files.domains)
+            .select(pl.col("provider").cast(pl.Categorical).repeat_by("addresses").list.explode())
+            .to_series()
+        )
+
+
+def _named(domains: Path) -> pl.DataFrame:
+    """Return `domain`, `provider` and `addresses` of a list, with the small providers as one."""
+    found = pl.read_parquet(domains, columns=["domain", "provider", "addresses"])
+    small = pl.col("provider").str.contains(".", literal=True) & (pl.len().over("provider") < MANY)
+    provider = pl.when(small).then(pl.lit(OTHER_PROVIDERS)).otherwise("provider")
+    return found.with_columns(provider.alias("provider"))
+
+
+async def providers_by_domain(blobs: Blobs, job_id: JobId) -> dict[str, str]:
+    """Return who runs the mail servers of a job's domains; empty while it runs."""
+    try:
+        domains = await blobs.fetch(JobBlobs(job_id).domains)
+    except MailsiftError as error:
+        if error.code != "blob_not_found":
+            raise
+        return {}
+    found = await asyncio.to_thread(_named, domains)
+    return dict(found.select("domain", "provider").iter_rows())
 
 
 async def judged_addresses(blobs: Blobs, job_id: JobId, policy: TierPolicy | None = None) -> JudgedAddresses:

@@ -29,6 +29,7 @@ SUMS = (
     (2, "google", "valid", "deliverable", "delivered", False, True, 190),
     (2, "google", "valid", "deliverable", "gone", False, True, 10),
     (2, "google", "valid", "deliverable", "delivered", True, False, 77),
+    (2, "", "valid", "passed", "delivered", False, False, 150),
     (2, "google", "invalid", "mailbox_not_found", "delivered", False, False, 1),
     (2, "google", "invalid", "mailbox_not_found", "gone", False, False, 99),
 )
@@ -59,8 +60,8 @@ async def test_the_numbers_come_with_intervals_and_belong_to_their_account(
     assert (row["group"], row["judged"], row["known"]) == ({}, 2_000, 77)
     assert (row["coverage"]["value"], row["coverage"]["n"]) == (0.5, 2_000)
     assert row["stability"] is None
-    assert row["false_valid"]["value"] == pytest.approx(34 / 800)
-    assert row["false_valid"]["low"] < 34 / 800 < row["false_valid"]["high"]
+    assert row["false_valid"]["value"] == pytest.approx(34 / 950)
+    assert row["false_valid"]["low"] < 34 / 950 < row["false_valid"]["high"]
     assert (row["false_invalid"]["value"], row["false_invalid"]["n"]) == (0.01, 100)
     assert data["calibration"]["n"] == 200
     assert data["calibration"]["error"] < 0.02
@@ -69,10 +70,11 @@ async def test_the_numbers_come_with_intervals_and_belong_to_their_account(
     assert {tuple(one["group"].values()) for one in by} == {
         ("google", "deliverable"),
         ("google", "mailbox_not_found"),
+        ("", "passed"),
         ("other", "catch_all"),
     }
     lines = list(csv.DictReader(io.StringIO((await client.get("/v1/accuracy?by=day&format=csv")).text)))
-    assert [(one["judged"], one["delivered_n"]) for one in lines] == [("0", "300"), ("2000", "600")]
+    assert [(one["judged"], one["delivered_n"]) for one in lines] == [("0", "450"), ("2000", "600")]
 
     async with measured.client(await measured.key("bob")) as bob:
         assert (await bob.get("/v1/accuracy")).json()["data"] == {
@@ -95,3 +97,25 @@ async def test_the_page_shows_them_with_pictures(measured: Api) -> None:
         exported = await viewer.get("/accuracy/export.csv")
         assert exported.headers["content-type"] == "text/csv; charset=utf-8"
         assert exported.text.startswith("provider,mode,result,day,judged,")
+
+
+@pytest.mark.usefixtures("worker", "measured")
+async def test_a_file_has_the_chance_of_every_row_when_asked(client: httpx.AsyncClient) -> None:
+    emails = ["b@two.example.com", "no address", "a@one.example.com"]
+    made = await client.post("/v1/bulk/jobs", json={"emails": emails, "mode": "fast"})
+    job = f"/v1/bulk/jobs/{made.json()['data']['job_id']}"
+    assert (await client.get(f"{job}?wait=60")).json()["data"]["status"] == "completed"
+    asked = await client.get(
+        f"{job}/results?format=csv&probability=true&columns=email&columns=p&columns=p_low"
+    )
+    assert asked.status_code == 200, asked.text
+    assert "etag" not in asked.headers
+    rows = list(csv.DictReader(io.StringIO(asked.text)))
+    assert [row["email"] for row in rows] == emails
+    good, bad, other = (row["mailsift_p"] for row in rows)
+    assert 0.97 < float(good) == float(other) < 1
+    assert float(rows[0]["mailsift_p_low"]) < float(good)
+    assert bad == ""
+    assert "mailsift_p" not in (await client.get(f"{job}/results?format=csv")).text
+    refused = await client.get(f"{job}/results?format=json&probability=true")
+    assert (refused.status_code, refused.json()["code"]) == (422, "wrong_for_format")
