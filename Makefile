@@ -5,6 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 TESTS ?= tests
+PROCESSES ?= 3
 MINUTES ?= 10
 SEED ?= 1
 PART ?= 1/5
@@ -42,11 +43,11 @@ fmt: $(READY) ## format, sort imports, mend what a linter can mend
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
 
-unit: $(READY) ## the tests that start no server: for every save
-	$(BIN)/pytest --quiet --numprocesses=3 tests/unit
+unit: $(READY) ## the tests that start no server: for every save (with many cores: PROCESSES=8)
+	$(BIN)/pytest --quiet --numprocesses=$(PROCESSES) tests/unit
 
 test: $(READY) $(if $(filter tests,$(TESTS)),check) ## check, then all tests; only some: make test TESTS=tests/unit/jobs
-	$(BIN)/pytest --quiet --numprocesses=3 --no-loadscope-reorder $(TESTS)
+	$(BIN)/pytest --quiet --numprocesses=$(PROCESSES) --no-loadscope-reorder $(TESTS)
 
 fuzz: $(READY) ## foreign bytes and properties, with new seeds each time, until the time is up: make fuzz MINUTES=60
 	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); while [ $$(date +%s) -lt $$end ]; do \
@@ -60,7 +61,7 @@ mutate: $(READY) ## break the product in small ways and see whether its tests no
 	@$(BIN)/python -m tests.support.mutate --part $(PART)
 
 cover: $(READY) ## all tests, and which lines none of them reaches (htmlcov/index.html)
-	$(BIN)/pytest --quiet --numprocesses=3 --no-loadscope-reorder --cov --cov-report=html --cov-report=term:skip-covered $(TESTS)
+	$(BIN)/pytest --quiet --numprocesses=$(PROCESSES) --no-loadscope-reorder --cov --cov-report=html --cov-report=term:skip-covered $(TESTS)
 
 dev: $(READY) ## API, worker and sandbox on loopback, started anew when a file changes
 	@$(BIN)/python -m tests.support.dev
