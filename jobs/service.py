@@ -287,6 +287,7 @@ class JobService:
         cursor: str = "",
         states: Collection[JobState] = (),
         name: str = "",
+        days: tuple[datetime | None, datetime | None] = (None, None),
     ) -> JobPage:
         """Return one page of the account's jobs; new jobs do not shift the pages.
 
@@ -296,15 +297,17 @@ class JobService:
             cursor: `next_cursor` of the page before.
             states: only these; all, when empty.
             name: only those whose name has this in it.
+            days: only those created at or after the first, and before the second.
 
         Raises:
             MailsiftError: `bad_cursor` for one that is not from this list with this filter.
         """
-        narrowed = [*sorted(states), *([f"name:{name}"] if name else [])]
+        dates = [f"day:{day.isoformat()}" if day else "" for day in days] if any(days) else []
+        narrowed = [*sorted(states), *([f"name:{name}"] if name else []), *dates]
         before = _read_cursor(cursor, narrowed) if cursor else None
         async with self._database.begin() as connection:
             rows = await jobs.newest(
-                connection, account_id, limit + 1, before=before, states=states, name=name
+                connection, account_id, limit + 1, before=before, states=states, name=name, days=days
             )
         times = await self._forecasts.of(rows[:limit])
         views = [view_of(row, time_left=times.get(row["id"])) for row in rows[:limit]]

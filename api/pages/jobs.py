@@ -6,19 +6,20 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from markupsafe import Markup
+from pydantic import BaseModel, Field
 
 from mailsift.accounts.people import Visitor
 from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.charts import bar
 from mailsift.api.pages.filters import duration, number, percent
-from mailsift.api.pages.forms import read_form
+from mailsift.api.pages.forms import choice, id_from, is_mendable, read_form
 from mailsift.api.pages.page import HEADERS, now_of, render, see
 from mailsift.api.pages.tiers import TierOnPage, note_of, run_before, sentence_of, tiers_of
 from mailsift.api.pages.visitor import Member, Reader, look_for_visitor
@@ -75,6 +76,15 @@ _ACTIONS: Final[Mapping[str, tuple[_Action, str]]] = {
     "delete": (JobService.delete, "The job, its list and its results have been deleted."),
 }
 """What is done, which may make a new job, and what is said then."""
+
+
+_MANY: Final[Mapping[str, str]] = {
+    "pause": "paused",
+    "resume": "resumed",
+    "cancel": "cancelled",
+    "delete": "deleted",
+}
+"""What can be done with many jobs at once, and what has been done then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +147,7 @@ def job_on_page(view: JobView, now: datetime) -> JobOnPage:
         waits=tuple(waits_beyond_rates(view.waiting) if view.time_left else waits(view.waiting)),
         warning=WARNINGS.get(view.warning, view.warning),
         may=_may(view),
-        bar=bar(view.valid, view.invalid, view.risky),
+        bar=bar(view.send, view.remove, view.review),
     )
 
 
@@ -186,48 +196,98 @@ def _may(view: JobView) -> frozenset[str]:
     return frozenset(name for name, may in able.items() if may)
 
 
+class Sought(BaseModel):
+    """Which jobs are listed: of a state, with this in their name, made from one day to another (UTC)."""
+
+    state: str = ""
+    q: str = Field(default="", max_length=_NAME)
+    since: str = Field(default="", max_length=10)
+    until: str = Field(default="", max_length=10)
+    cursor: str = Field(default="", max_length=1_000)
+
+    @property
+    def days(self) -> tuple[datetime | None, datetime | None]:
+        """The first moment, and the one behind the last; what is no date narrows nothing."""
+        end = _day(self.until)
+        return _day(self.since), end + timedelta(days=1) if end else None
+
+
+def _day(given: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(given).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
 @router.get("/jobs")
-async def jobs(
-    request: Request,
-    visitor: Reader,
-    state: str = "",
-    q: Annotated[str, Query(max_length=_NAME)] = "",
-    cursor: Annotated[str, Query(max_length=1_000)] = "",
-) -> HTMLResponse:
+async def jobs(request: Request, visitor: Reader, sought: Annotated[Sought, Query()]) -> HTMLResponse:
     """List the jobs."""
-    return render(request, "jobs.html", **await _listed(request, visitor, state, q.strip(), cursor))
+    return render(request, "jobs.html", **await _listed(request, visitor, sought))
 
 
 @router.get("/jobs/rows")
-async def rows(
-    request: Request,
-    visitor: Reader,
-    state: str = "",
-    q: Annotated[str, Query(max_length=_NAME)] = "",
-    cursor: Annotated[str, Query(max_length=1_000)] = "",
-) -> HTMLResponse:
+async def rows(request: Request, visitor: Reader, sought: Annotated[Sought, Query()]) -> HTMLResponse:
     """Return the table alone, for a page that keeps it up to date."""
-    return render(request, "jobs_rows.html", **await _listed(request, visitor, state, q.strip(), cursor))
+    return render(request, "jobs_rows.html", **await _listed(request, visitor, sought))
 
 
-async def _listed(request: Request, visitor: Visitor, state: str, q: str, cursor: str) -> dict[str, Any]:
-    state = state if state in FILTERS else ""
-    name = q.replace("\0", "")
+async def _listed(request: Request, visitor: Visitor, sought: Sought) -> dict[str, Any]:
+    state = sought.state if sought.state in FILTERS else ""
+    name = sought.q.strip().replace("\0", "")
     page = await parts_of(request).jobs.page(
-        visitor.account_id, limit=_A_PAGE, cursor=cursor, states=FILTERS[state][1], name=name
+        visitor.account_id,
+        limit=_A_PAGE,
+        cursor=sought.cursor,
+        states=FILTERS[state][1],
+        name=name,
+        days=sought.days,
     )
-    asked = {"state": state, "q": name}
+    first, end = sought.days
+    dates = {"since": sought.since if first else "", "until": sought.until if end else ""}
+    asked = {"state": state, "q": name, **dates}
     listed = [job_on_page(view, now_of(request)) for view in page.jobs]
     return {
         "jobs": listed,
-        "filters": [(word, label, _address(q=name, state=word)) for word, (label, _) in FILTERS.items()],
-        "state": state,
-        "q": name,
-        "again": _address("/jobs/rows", **asked, cursor=cursor),
+        "filters": [
+            (word, label, _address(**{**asked, "state": word})) for word, (label, _) in FILTERS.items()
+        ],
+        **asked,
+        "narrowed": any(asked.values()),
+        "again": _address("/jobs/rows", **asked, cursor=sought.cursor),
         "lively": any(not job.ended for job in listed),
         "next_href": _address(**asked, cursor=page.next_cursor) if page.next_cursor else "",
-        "first_href": _address(**asked) if cursor else "",
+        "first_href": _address(**asked) if sought.cursor else "",
     }
+
+
+@router.post("/jobs")
+async def act_on_many(request: Request, visitor: Member) -> Response:
+    """Do something with every job that is ticked, and say with how many it could be done."""
+    form, parts = await read_form(request), parts_of(request)
+    action = choice(form, "do", _MANY)
+    ids = [JobId(id_from(str(value))) for value in form.getlist("job")[:_A_PAGE]]
+    done, refused = 0, ""
+    for job_id in ids:
+        try:
+            await _ACTIONS[action][0](parts.jobs, visitor.account_id, job_id)
+        except MailsiftError as error:
+            if not is_mendable(error) and error.code != "job_not_found":
+                raise
+            refused = error.message
+        else:
+            done += 1
+            await parts.people.members.note(visitor, f"job.{action}", subject=str(job_id))
+    if not ids:
+        return see("/jobs", "Tick the jobs first.", kind="bad")
+    told = f"{number(done)} {'job' if done == 1 else 'jobs'} {_MANY[action]}."
+    left = len(ids) - done
+    return see(
+        "/jobs",
+        f"{told} {number(left)} left as {'it was' if left == 1 else 'they were'}: {refused}"
+        if left
+        else told,
+        kind="bad" if left else "good",
+    )
 
 
 def _address(path: str = "/jobs", **asked: str) -> str:

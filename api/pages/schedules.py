@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from starlette.datastructures import FormData
 
@@ -26,16 +26,17 @@ from mailsift.pipeline.errors import MailsiftError
 router = APIRouter(prefix="/schedules", include_in_schema=False)
 
 _LISTS, _RUNS = 50, 20
+_NAME: Final = 100
 _SPARE: Final = UUID(int=0)  # whose slots a preview shows; only jitter depends on it
 TROUBLES: Final = {
-    "missed": "The last run was left out: nothing worked at the time.",
-    "still_running": "The last run was left out: the one before had not ended.",
-    "nothing_to_retry": "The last run was left out: no row is risky any more.",
-    "no_results_yet": "The last run was left out: there are no results to go on from.",
-    "schedule_source_gone": "It paused itself: the list it runs was deleted.",
-    "job_not_found": "It paused itself: the list it runs was deleted.",
-    "blob_not_found": "It paused itself: the list it runs is no longer kept.",
-    "runs_failed": "It paused itself: too many runs failed one after the other.",
+    "missed": "The last run was skipped: the service was not running.",
+    "still_running": "The last run was skipped: the one before it was still running.",
+    "nothing_to_retry": "The last run was skipped: no row is risky any more.",
+    "no_results_yet": "The last run was skipped: there are no earlier results to start from.",
+    "schedule_source_gone": "Paused: its list was deleted.",
+    "job_not_found": "Paused: its list was deleted.",
+    "blob_not_found": "Paused: its list is no longer kept.",
+    "runs_failed": "Paused: too many runs failed in a row.",
 }
 RHYTHMS: Final = {
     "0 6 * * *": "Every day at 06:00",
@@ -43,22 +44,22 @@ RHYTHMS: Final = {
     "0 6 * * 1": "Every Monday at 06:00",
     "0 6 1 * *": "On the first day of every month at 06:00",
     "0 6 1 1,4,7,10 *": "On the first day of every quarter at 06:00",
-    "": "As this cron line says:",
+    "": "Custom (cron line)",
 }
 RECHECKS: Final = {
-    Recheck.ALL.value: "Every address, whatever is remembered",
-    Recheck.STALE.value: "Addresses whose verdict has grown old",
-    Recheck.RISKY.value: "Only the rows that were risky the last time",
+    Recheck.ALL.value: "Every address, even if asked recently",
+    Recheck.STALE.value: "Addresses whose verdict is out of date",
+    Recheck.RISKY.value: "Only rows that were risky last time",
 }
 OVERLAPS: Final = {
-    Overlap.SKIP.value: "The new run is left out",
-    Overlap.QUEUE.value: "The new run waits for it",
-    Overlap.CANCEL_PREVIOUS.value: "The old run is cancelled",
+    Overlap.SKIP.value: "Skip the new run",
+    Overlap.QUEUE.value: "Let the new run wait",
+    Overlap.CANCEL_PREVIOUS.value: "Cancel the old run",
 }
 CATCH_UPS: Final = {
-    CatchUp.LATEST.value: "Run the last one",
-    CatchUp.ALL.value: "Run every one of the last day",
-    CatchUp.NONE.value: "Leave them out",
+    CatchUp.LATEST.value: "Run the latest one",
+    CatchUp.ALL.value: "Run all of the last 24 hours",
+    CatchUp.NONE.value: "Skip them",
 }
 JITTERS: Final = {
     "0": "Exactly on time",
@@ -125,9 +126,14 @@ async def preview(request: Request, _: Reader) -> Response:
 
 
 @router.get("/new")
-async def new(request: Request, visitor: Member, job: UUID | None = None) -> Response:
-    """Show the form for a schedule, for the list of a job."""
-    return await _new(request, visitor, job, Filled())
+async def new(
+    request: Request,
+    visitor: Member,
+    job: UUID | None = None,
+    q: Annotated[str, Query(max_length=_NAME)] = "",
+) -> Response:
+    """Show the form for a schedule, for the list of a job, or of one whose name has `q` in it."""
+    return await _new(request, visitor, job, Filled(), q=q.strip().replace("\0", ""))
 
 
 @router.post("/new")
@@ -146,7 +152,7 @@ async def create(request: Request, visitor: Member) -> Response:
             raise
         return await _new(request, visitor, job_id, filled, error=error)
     await parts.people.members.note(visitor, "schedule.create", view.spec.name, cron=view.spec.cron)
-    return see(f"/schedules/{view.id}", "The schedule is made.")
+    return see(f"/schedules/{view.id}", "Schedule created.")
 
 
 @router.get("/{schedule_id:uuid}")
@@ -194,30 +200,28 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID) -> Response
             raise
         return _form(request, filled, schedule=view, error=error)
     await parts.people.members.note(visitor, "schedule.update", view.spec.name, cron=view.spec.cron)
-    return see(f"/schedules/{schedule_id}", "The schedule is changed.")
+    return see(f"/schedules/{schedule_id}", "Schedule saved.")
 
 
 @router.post("/{schedule_id:uuid}/pause")
 async def pause(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Run nothing until it is resumed."""
     change = parts_of(request).schedules.pause
-    return await _changed(
-        request, visitor, schedule_id, change, ("schedule.pause", "The schedule is paused.")
-    )
+    return await _changed(request, visitor, schedule_id, change, ("schedule.pause", "Schedule paused."))
 
 
 @router.post("/{schedule_id:uuid}/resume")
 async def resume(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Go on with the next slot."""
     change = parts_of(request).schedules.resume
-    return await _changed(request, visitor, schedule_id, change, ("schedule.resume", "The schedule goes on."))
+    return await _changed(request, visitor, schedule_id, change, ("schedule.resume", "Schedule resumed."))
 
 
 @router.post("/{schedule_id:uuid}/run")
 async def run(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Make a run now."""
     change = parts_of(request).schedules.run_now
-    return await _changed(request, visitor, schedule_id, change, ("schedule.run", "A run is made."))
+    return await _changed(request, visitor, schedule_id, change, ("schedule.run", "A run has started."))
 
 
 @router.post("/{schedule_id:uuid}/delete")
@@ -228,7 +232,7 @@ async def delete(request: Request, visitor: Member, schedule_id: UUID) -> Respon
     view = await parts.schedules.get(visitor.account_id, schedule_id)
     await parts.schedules.delete(visitor.account_id, schedule_id)
     await parts.people.members.note(visitor, "schedule.delete", view.spec.name, cron=view.spec.cron)
-    return see("/schedules", "The schedule is deleted; its jobs stay.")
+    return see("/schedules", "Schedule deleted. Its jobs stay.")
 
 
 async def _changed(
@@ -256,16 +260,17 @@ async def _new(
     job_id: UUID | None,
     filled: Filled,
     *,
+    q: str = "",
     error: MailsiftError | None = None,
 ) -> Response:
     parts = parts_of(request)
-    lists = [
-        (str(job.id), job.name) for job in (await parts.jobs.page(visitor.account_id, limit=_LISTS)).jobs
-    ]
+    page = await parts.jobs.page(visitor.account_id, limit=_LISTS, name=q)
+    lists = [(str(job.id), f"{job.name}, {job.created_at:%-d %b %Y}") for job in page.jobs]
     if job_id is not None and str(job_id) not in dict(lists):
         job = await parts.jobs.get(visitor.account_id, JobId(job_id))
         lists.append((str(job.id), job.name))
-    return _form(request, filled, lists=lists, job_id=str(job_id or ""), error=error)
+    offered = Offered(lists, str(job_id or ""), q, more=bool(page.next_cursor))
+    return _form(request, filled, offered=offered, error=error)
 
 
 def _form(
@@ -273,8 +278,7 @@ def _form(
     filled: Filled,
     *,
     schedule: ScheduleView | None = None,
-    lists: list[tuple[str, str]] | None = None,
-    job_id: str = "",
+    offered: Offered | None = None,
     error: MailsiftError | None = None,
 ) -> Response:
     return render(
@@ -283,8 +287,7 @@ def _form(
         status=422 if error else 200,
         filled=filled,
         schedule=schedule,
-        lists=lists or [],
-        job_id=job_id,
+        offered=offered or Offered(),
         rhythms=list(RHYTHMS.items()),
         rechecks=list(RECHECKS.items()),
         overlaps=list(OVERLAPS.items()),
@@ -301,6 +304,16 @@ def _job(form: FormData) -> UUID:
         return UUID(text(form, "job"))
     except ValueError:
         raise MailsiftError("job_not_found", "There is no such job.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The jobs whose lists can be chosen: id and words, the one that is, and what they were found by."""
+
+    lists: Sequence[tuple[str, str]] = ()
+    job_id: str = ""
+    q: str = ""
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)

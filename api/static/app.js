@@ -172,6 +172,10 @@
         for (const unfolded of element.querySelectorAll("details[id][open]")) {
           fresh?.querySelector(`#${CSS.escape(unfolded.id)}`)?.setAttribute("open", "");
         }
+        for (const ticked of element.querySelectorAll("input[type=checkbox][id]:checked")) {
+          const again = fresh?.querySelector(`#${CSS.escape(ticked.id)}`);
+          if (again) again.checked = true;
+        }
         if (fresh && !inUse) { element.replaceWith(fresh); start(fresh); return; }
       }
     } catch { /* the network is away; the next round may find it */ }

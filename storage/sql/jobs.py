@@ -463,7 +463,7 @@ async def numbered(connection: Connection, account_id: UUID, number: int) -> UUI
     return (await connection.execute(_NUMBERED, values)).scalar_one_or_none()
 
 
-async def newest(
+async def newest(  # noqa: PLR0913 - what a list of jobs can be narrowed by
     connection: Connection,
     account_id: UUID,
     limit: int,
@@ -471,6 +471,7 @@ async def newest(
     before: tuple[datetime, UUID] | None = None,
     states: Collection[str] = (),
     name: str = "",
+    days: tuple[datetime | None, datetime | None] = (None, None),
 ) -> Sequence[Row]:
     """Return the account's newest jobs, in these states if any are named.
 
@@ -481,6 +482,7 @@ async def newest(
         before: only those after this one (created_at, id) in the order of the list.
         states: all, when empty.
         name: only those whose name has this in it, upper or lower case alike.
+        days: only those created at or after the first, and before the second.
     """
     statement = (
         select(job)
@@ -492,6 +494,11 @@ async def newest(
         statement = statement.where(tuple_(job.c.created_at, job.c.id) < tuple_(*before))
     if states:
         statement = statement.where(job.c.state.in_(states))
+    first, end = days
+    if first is not None:
+        statement = statement.where(job.c.created_at >= first)
+    if end is not None:
+        statement = statement.where(job.c.created_at < end)
     if name:
         statement = statement.where(job.c.name.icontains(name, autoescape=True))
     return (await connection.execute(statement)).mappings().all()

@@ -129,15 +129,15 @@ async def _register_and_test_a_webhook(page: Page, receiver: Receiver) -> None:
 async def _schedule_the_list(page: Page, job: str) -> None:
     await page.goto(f"/schedules/new?job={job}")
     await expect(page.locator("#preview")).to_contain_text("Every Monday at 06:00")
-    await page.get_by_label("It runs").select_option(label="As this cron line says:")
+    await page.get_by_label("Runs", exact=True).select_option(label="Custom (cron line)")
     await page.get_by_label("Cron line").fill("30 5 * * 2")
     await expect(page.locator("#preview")).to_contain_text("Every Tuesday at 05:30")
-    await page.get_by_role("button", name="Make the schedule").click()
+    await page.get_by_role("button", name="Create schedule").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("customers.csv")
     await expect(page.get_by_text("Every Tuesday at 05:30")).to_be_visible()
     await page.get_by_role("button", name="Run now").click()
-    await expect(page.get_by_role("status")).to_have_text("A run is made.")
-    run = page.get_by_role("row", name=re.compile("run by hand"))
+    await expect(page.get_by_role("status")).to_have_text("A run has started.")
+    run = page.get_by_role("row", name=re.compile("started by hand"))
     async with asyncio.timeout(WITHIN / 1000):
         while "Completed" not in await run.inner_text():
             await page.reload()

@@ -87,7 +87,7 @@ async def test_hostile_text_is_text(visits: Visits, receiver: Receiver) -> None:
     await page.get_by_role("button", name="Send a plain test").click()
     await expect(page.get_by_label("What the receiver said")).to_have_text(HOSTILE)
     await page.goto(f"/schedules/new?job={job}")
-    await page.get_by_role("button", name="Make the schedule").click()
+    await page.get_by_role("button", name="Create schedule").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
     for path in PATHS:
         await page.goto(path)

@@ -177,7 +177,7 @@ async def test_runs_of_a_list_are_compared(api: Api, settings: Settings) -> None
         await _worsen(settings, second)
         page = (await client.get(f"{again}/runs?against={first}")).text
         told = words(page)
-        assert "Another verdict now 2" in told
+        assert "Changed verdict 2" in told
         overview = (await client.get(again)).text
         changes = re.search(r'data-swap="([^"]+/changes[^"]+)"', overview)
         assert changes is not None
@@ -304,6 +304,30 @@ async def test_a_thousand_jobs_are_listed_found_and_light(api: Api, settings: Se
         assert found.text.count("100%_off</a>") == 10
         assert "No job matches" in (await client.get("/jobs", params={"q": "100_off"})).text
         assert (await client.get("/jobs", params={"cursor": "nonsense"})).status_code == 422
+        await sql(settings, "UPDATE job SET created_at = '2020-02-29 23:59:59+00' WHERE name = 'list 9'")
+        one_day = {"since": "2020-02-29", "until": "2020-02-29"}
+        assert re.findall(r">(list \d+)</a>", (await client.get("/jobs", params=one_day)).text) == ["list 9"]
+        assert "No job matches" in (await client.get("/jobs", params={"since": "2100-01-01"})).text
+        assert "No job matches" in (await client.get("/jobs", params={"until": "2000-01-01"})).text
+
+
+async def test_many_jobs_are_steered_at_once(api: Api, settings: Settings) -> None:
+    async with signed_in(api, Role.MEMBER) as client, signed_in(api, account="bob") as bob:
+        mine = [(await started(client)).rpartition("/")[2] for _ in range(2)]
+        theirs = (await started(bob)).rpartition("/")[2]
+        nothing = await post(client, "/jobs", page="/", do="cancel")
+        assert nothing.headers["location"] == "/jobs"
+        assert "Tick the jobs first." in (await client.get("/jobs")).text
+        await post(client, "/jobs", page="/", do="cancel", job=[*mine, theirs])
+        assert "2 jobs cancelled. 1 left as it was" in (await client.get("/jobs")).text
+        states = [(await bob.get(f"/jobs/{theirs}")).text, (await client.get(f"/jobs/{mine[0]}")).text]
+        assert [">Cancelled</span>" in page for page in states] == [False, True]
+        await post(client, "/jobs", page="/", do="delete", job=mine)
+        page = (await client.get("/jobs")).text
+        assert "2 jobs deleted." in page
+        assert "No list yet" in page
+        assert (await post(client, "/jobs", page="/", do="explode", job=mine)).status_code == 422
+    assert [action for action, _ in await audit_of(settings)].count("job.delete") == 2
 
 
 async def test_the_list_keeps_itself_up_to_date_while_something_runs(api: Api, settings: Settings) -> None:

@@ -41,7 +41,7 @@ async def job(api: Api) -> str:
 
 
 async def made(client: httpx.AsyncClient, job: str, **fields: str) -> str:
-    """Make a schedule; returns its path."""
+    """Create a schedule; returns its path."""
     answer = await post(client, "/schedules/new", **{**GOOD, "job": job, **fields})
     assert answer.status_code == 303, answer.text
     return str(answer.headers["location"])
@@ -50,7 +50,11 @@ async def made(client: httpx.AsyncClient, job: str, **fields: str) -> str:
 async def test_a_schedule_is_told_in_words_with_its_next_runs(api: Api, job: str) -> None:
     async with signed_in(api, Role.MEMBER) as member:
         form = (await member.get(f"/schedules/new?job={job}")).text
-        assert f'<option value="{job}" selected>customers.csv</option>' in form
+        assert re.search(rf'<option value="{job}" selected>customers.csv, \d+ \w+ \d+</option>', form)
+        found = (await member.get("/schedules/new?q=CUSTOM")).text
+        assert f'value="{job}"' in found
+        assert "Find a list by name" in found
+        assert "No list has this in its name." in (await member.get("/schedules/new?q=nobody")).text
         path = await made(member, job)
         page = html.unescape((await member.get(path)).text)
         assert "Every Monday at 06:00" in page
@@ -84,7 +88,7 @@ async def test_the_preview_says_what_the_form_would_do(api: Api) -> None:
     async with signed_in(api, Role.VIEWER) as viewer:
         good = await viewer.get("/schedules/preview", params={"rhythm": "0 6 * * 1", "zone": "UTC"})
         assert "Every Monday at 06:00" in good.text
-        assert good.text.count("<time") == 3
+        assert good.text.count("<time") == 5
         assert good.text.strip().startswith('<div class="callout" id="preview">')
         bad = await viewer.get("/schedules/preview", params={"cron": "<b> 1 2 3 4", "zone": "UTC"})
         assert "malformed" in bad.text
@@ -122,14 +126,14 @@ async def test_a_schedule_is_paused_resumed_run_and_deleted(api: Api, job: str) 
     async with signed_in(api) as owner:
         path = await made(owner, job)
         await post(owner, f"{path}/pause")
-        assert "nothing runs until it is resumed" in (await owner.get(path)).text
+        assert "nothing runs until you resume it" in (await owner.get(path)).text
         assert "Paused" in (await owner.get("/schedules")).text
         await post(owner, f"{path}/resume")
-        assert "nothing runs until it is resumed" not in (await owner.get(path)).text
+        assert "nothing runs until you resume it" not in (await owner.get(path)).text
         await post(owner, f"{path}/run")
         page = (await owner.get(path)).text
-        assert "A run is made." in page
-        assert "run by hand" in page
+        assert "A run has started." in page
+        assert "started by hand" in page
         assert (await post(owner, f"{path}/delete")).headers["location"] == "/schedules"
         assert (await owner.get(path)).status_code == 404
     assert [action for action, _ in await audit_of(api.settings)] == [
@@ -147,7 +151,7 @@ async def test_a_schedule_that_paused_itself_says_why(api: Api, job: str) -> Non
         path = await made(owner, job)
         await sql(api.settings, "UPDATE schedule SET enabled = false, last_error = 'runs_failed'")
         for page in (path, "/schedules"):
-            assert "too many runs failed one after the other" in (await owner.get(page)).text
+            assert "too many runs failed in a row" in (await owner.get(page)).text
 
 
 async def test_the_empty_list_says_what_to_do_first(api: Api) -> None:
