@@ -38,7 +38,7 @@ from tests.support.servers import Urls
 FIELDS = [f"mailsift_{name}" for name in (*VERDICTS, "tier", "tier_reason")]
 MAY_BE_BLANK = {"mailsift_suggestion", "mailsift_tier_reason"}
 COUNTS = ("valid", "invalid", "risky")
-SUMMARY = ["job_id", "status", "total_emails", "processed", *COUNTS, "duplicates", "seconds"]
+SUMMARY = ["job_id", "status", "total_emails", "processed", *COUNTS, "tiers", "duplicates", "seconds"]
 SEED, DOMAINS, ROWS = 7, 60, 300
 
 

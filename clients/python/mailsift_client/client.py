@@ -41,6 +41,7 @@ from mailsift_client.generated.models import (
     SingleRequest,
     SortBy,
     Status,
+    Tier,
 )
 from mailsift_client.generated.types import UNSET, File
 from mailsift_client.transport import PatientTransport
@@ -74,6 +75,7 @@ class RowFilter(TypedDict, total=False):
 
     status: list[Status]
     result: list[Result]
+    tier: list[Tier]
     provider: str
     domain: str
     text: str
