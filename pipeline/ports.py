@@ -95,7 +95,7 @@ class Grant:
         retry_after: seconds until asking again makes sense; 0 when granted.
         blocked: denied because the provider has refused us again and again, not for the sake of its limits.
         busy: denied because all its sessions are taken; `retry_after` is a guess, one of them may end before.
-        refill_s: seconds in which the rate allows a full session again.
+        refill_s: seconds in which the rate allows a full session again; 0 = as the provider's row says.
     """
 
     recipients: int

@@ -67,6 +67,7 @@ class RecipientPolicy(StrEnum):
     VERIFY_LOOP = "verify_loop"  # could not ask the server behind, and says so with 550
     HARVEST = "harvest"  # known mailboxes only, and after six unknown ones nobody for a while
     AWAY = "away"  # known mailboxes only, and after eight recipients for a while 451 to everybody
+    GATEWAY = "gateway"  # known mailboxes only; bans who asks for five unknown ones in a minute, half of all
     BANNED = "banned"  # refused for hours, for having asked too much
 
 

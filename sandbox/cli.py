@@ -45,6 +45,7 @@ def serve(  # noqa: PLR0913 - options of a command line
     greylist_seconds: Annotated[
         float, typer.Option(help="How long greylisting puts a first contact off.")
     ] = 2,
+    minute_seconds: Annotated[float, typer.Option(help="How long a limit a minute counts.")] = 2,
     until_eof: Annotated[bool, typer.Option("--until-eof", help="Stop when standard input ends.")] = False,
 ) -> None:
     """Serve until interrupted; prints one JSON line with ports and environment when ready."""
@@ -56,6 +57,7 @@ def serve(  # noqa: PLR0913 - options of a command line
         smtp_port=smtp_port,
         latency=latency_ms / 1000,
         greylist=greylist_seconds,
+        minute=minute_seconds,
     )
     uvloop.run(_serve(config, control_port, until_eof=until_eof))
 

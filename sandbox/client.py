@@ -22,6 +22,7 @@ class SandboxProcess:
         smtp_port: 0 picks a free one.
         latency_ms: milliseconds between an SMTP command and its reply.
         greylist_seconds: how long greylisting servers put a first contact off.
+        minute_seconds: how long a limit a minute counts.
 
     Attributes:
         within: what to put before the command, so that it starts in a network namespace, say.
@@ -29,7 +30,7 @@ class SandboxProcess:
         env: the environment that points Mailsift here.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a sandbox is like, one argument each
         self,
         *,
         seed: int = 1,
@@ -38,6 +39,7 @@ class SandboxProcess:
         smtp_port: int = 0,
         latency_ms: float = 0,
         greylist_seconds: float = 2,
+        minute_seconds: float = 2,
     ) -> None:
         options = {
             "--seed": seed,
@@ -46,6 +48,7 @@ class SandboxProcess:
             "--smtp-port": smtp_port,
             "--latency-ms": latency_ms,
             "--greylist-seconds": greylist_seconds,
+            "--minute-seconds": minute_seconds,
         }
         self._arguments = [f"{name}={value}" for name, value in options.items()]
         self.within: Sequence[str] = ()

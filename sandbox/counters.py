@@ -78,12 +78,13 @@ class Counters:
 
         Keys: `dns` (queries by type), `dns_queries`, `dns_tcp`,
         `connections`, `rcpts`, `open_sessions`, `peak_sessions`, `turned_away` (connections reset or sent
-        away with 421 or 554), `starttls`, `data` (DATA or BDAT commands), `control_bytes` (commands with
+        away with 421 or 554), `bans` (clients that a gateway refuses for hours), `starttls`,
+        `data` (DATA or BDAT commands), `control_bytes` (commands with
         control bytes or a bare line feed), `pipelined` (chunks of several commands), and by provider label
         or host address: `connections_by_provider`, `rcpts_by_provider`, `peak_sessions_by_provider`,
         `peak_sessions_by_host`, `peak_rcpts_per_second_by_provider`.
         """
-        names = ("connections", "turned_away", "starttls", "data", "control_bytes", "pipelined")
+        names = ("connections", "turned_away", "bans", "starttls", "data", "control_bytes", "pipelined")
         return {
             "dns": {RdataType.to_text(qtype): n for qtype, n in self.dns.items()},
             "dns_queries": self.dns.total(),

@@ -103,6 +103,13 @@ PROVIDERS: tuple[SandboxProvider, ...] = (
         rcpt=RecipientPolicy.ACCEPT,
         unverifiable=True,
     ),
+    SandboxProvider(  # with the defaults of its manual: 30 recipients a minute, blocks of three hours
+        "forcepoint",
+        ((10, "cust1-a.in.mailcontrol.com"),),
+        HostPolicy(mta="exchange", per_minute=30),
+        free=(("gateway.sandbox.test", 0),),
+        rcpt=RecipientPolicy.GATEWAY,
+    ),
     SandboxProvider(
         "mimecast",
         ((10, "eu-smtp-inbound-1.mimecast.com"), (10, "eu-smtp-inbound-2.mimecast.com")),

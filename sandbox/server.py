@@ -67,6 +67,7 @@ class Sandbox:
             harvest=config.harvest,
             minute=config.minute,
             now=time.monotonic,
+            counters=self.counters,
         )
         context = SmtpContext(
             recipient_replies=recipient_replies,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from mailsift.sandbox import smtp_replies
 from mailsift.sandbox.behaviours import MailHost, OnConnect, RecipientPolicy
+from mailsift.sandbox.counters import Counters
 from mailsift.sandbox.population import Mailbox
 from mailsift.sandbox.world import SandboxDomain, SandboxWorld
 
@@ -209,6 +210,8 @@ BEHIND = "host 10.0.0.25[10.0.0.25] said: {refusal} (in reply to RCPT TO command
 
 _REMEMBERED = 200_000  # greylisted triplets kept; the oldest go first
 _BEFORE_AWAY = 8  # recipients before RecipientPolicy.AWAY loses its directory, once
+_GATEWAY_UNKNOWN = 5  # unknown mailboxes of a minute for which RecipientPolicy.GATEWAY bans
+_BAN_SECONDS = 10_800.0
 _MOST_UNKNOWN = 6  # unknown mailboxes after which RecipientPolicy.HARVEST knows nobody any more
 
 # Policies that answer every recipient alike.
@@ -272,6 +275,7 @@ class RecipientReplies:
         harvest: seconds for which a defence against harvesting remembers a client.
         minute: seconds that a limit a minute counts over, and that a directory is away.
         now: monotonic seconds.
+        counters: gets the bans.
     """
 
     def __init__(
@@ -282,6 +286,7 @@ class RecipientReplies:
         harvest: float,
         minute: float,
         now: Callable[[], float],
+        counters: Counters,
     ) -> None:
         self._minute = minute
         self._asked: dict[tuple[str, str], deque[float]] = {}
@@ -291,6 +296,9 @@ class RecipientReplies:
         self._seen: dict[tuple[str, str, str], float] = {}
         self._unknown: dict[tuple[str, str], list[float]] = {}
         self._tokens = random.Random(world.seed)
+        self._fates: dict[tuple[str, str], deque[tuple[float, bool]]] = {}
+        self._banned_until: dict[tuple[str, str], float] = {}
+        self._counters = counters
 
     def rcpt(self, recipient: RcptCommand) -> str:
         """Return the reply to RCPT: lines with their codes, without line ends."""
@@ -320,6 +328,8 @@ class RecipientReplies:
         if later := self._later(domain.rcpt, recipient):
             return later
         fate = self._world.mailbox(recipient.local, recipient.domain)
+        if domain.rcpt is RecipientPolicy.GATEWAY and self._is_banned(recipient, fate):
+            return smtp_replies.BANNED
         if domain.rcpt is RecipientPolicy.HARVEST and self._is_harvester(recipient, fate):
             return wording.missing
         if fate is Mailbox.EXISTS:
@@ -358,6 +368,21 @@ class RecipientReplies:
             unknown.append(now)
         self._unknown[key] = unknown
         return caught
+
+    def _is_banned(self, recipient: RcptCommand, fate: Mailbox) -> bool:
+        """Say whether the client is banned: for unknown mailboxes that are half of all it asked for."""
+        key, now = (recipient.client, recipient.host.label), self._now()
+        if self._banned_until.get(key, 0.0) > now:
+            return True
+        asked = self._fates.setdefault(key, deque())
+        while asked and now - asked[0][0] >= self._minute:
+            asked.popleft()
+        asked.append((now, fate is Mailbox.MISSING))
+        unknown = sum(missing for _, missing in asked)
+        if unknown >= _GATEWAY_UNKNOWN and 2 * unknown >= len(asked):
+            self._banned_until[key] = now + _BAN_SECONDS
+            self._counters.events["bans"] += 1
+        return False
 
     def _is_early(self, recipient: RcptCommand) -> bool:
         """Say whether client, sender and recipient met too short a time ago, as postgrey does."""

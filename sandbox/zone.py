@@ -79,6 +79,10 @@ _STAGE: dict[str, tuple[str, ...]] = {
         "ff02::1",
     ),
     "probe.sandbox.test": ("127.0.0.1",),
+    # A block list with its test entry and one source that is in it, and one that lists nobody.
+    "2.0.0.127.dnsbl.sandbox.test": ("127.0.0.2",),
+    "99.113.0.203.dnsbl.sandbox.test": ("127.0.0.4",),
+    "2.0.0.127.dnsbl-empty.sandbox.test": ("127.0.0.2",),
 }
 _IPV6 = {"gmail-smtp-in.l.google.com": ("::1",)}  # so that a resolver can be seen to know IPv6
 _POINTERS = {"1.0.0.127.in-addr.arpa": "probe.sandbox.test"}  # so that the prober's own name is confirmed

@@ -12,6 +12,7 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import Answer, Known, MailboxFact, Wait, WaitReason
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.probe.breaker import REFUSALS, RefusalWatch
+from mailsift.pipeline.probe.harvest_guard import HarvestGuard
 from mailsift.pipeline.probe.queue import (
     MIN_REFUSED,
     CatchAllState,
@@ -140,6 +141,7 @@ class ProbeContext:
         tls: context for STARTTLS, None to stay in the clear.
         learned: limits the providers have shown.
         busy: open sessions of all calls together.
+        harvest: what was asked of gateways that block harvesters.
     """
 
     config: ProbeConfig
@@ -148,6 +150,7 @@ class ProbeContext:
     tls: ssl.SSLContext | None
     learned: LearnedLimits = field(default_factory=LearnedLimits)
     busy: int = 0
+    harvest: HarvestGuard = field(default_factory=HarvestGuard)
 
 
 @dataclass(slots=True)

@@ -208,7 +208,7 @@ async def test_everything_that_was_done_is_in_the_log_with_who_did_it(
 
 
 async def test_a_domain_opts_out_and_the_public_page_says_how(api: Api, operator: httpx.AsyncClient) -> None:
-    async with api.client("") as stranger:
+    async with api.client("nobody") as stranger:
         page = await stranger.get("/probing")
     assert page.status_code == 200
     assert "postmaster@" in page.text
