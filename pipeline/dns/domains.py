@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from itertools import chain, repeat
 
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.dns.canaries import ResolverTrust
@@ -45,6 +46,7 @@ _OUTCOMES = {
 _REMEMBER_SECONDS = 0.25  # how often facts are remembered while others of the same lookup are still open
 _PUBLISH_SECONDS = 0.05  # at least, between two looks at the canaries before facts are handed out
 _PUBLISH_BUSY_SECONDS = 0.25  # the same, while questions wait for their turn: facts come in crowds then
+_BORROW_SECONDS = 1.9  # without news, after which whoever looks them up is taken for dead
 _BORROW_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)  # seconds between looks for what others look up
 
 
@@ -126,8 +128,8 @@ class _Walk:
 class DomainFacts:
     """Looks up domains: the fact cache first, then DNS, each domain once however many ask for it at a time.
 
-    That holds across processes: who misses a fact first claims it, the others wait for it for at most two
-    seconds and then look for themselves.
+    That holds across processes: who misses a fact first claims it, the others wait for it until two seconds
+    have brought no news of theirs, and then look for themselves.
 
     A lookup is a chain of callbacks, not a task per domain: the MX answer, the addresses of its hosts, the
     fact. Trouble with DNS never raises; it is a fact with the state UNAVAILABLE.
@@ -245,10 +247,14 @@ class DomainFacts:
     async def _borrow(self, domains: Sequence[str], patience_s: float | None) -> dict[str, DomainFact]:
         """Wait for what others are looking up; look up here what does not come in time."""
         facts: dict[str, DomainFact] = {}
-        left = list(domains)
-        for pause in _BORROW_PAUSES:
+        left, quiet_s = list(domains), 0.0
+        for pause in chain(_BORROW_PAUSES, repeat(_BORROW_PAUSES[-1])):
+            if quiet_s >= _BORROW_SECONDS:
+                break
             await asyncio.sleep(pause)
-            facts.update(self._decode(await self._cache.get(FactKind.DOMAIN, left)))
+            found = self._decode(await self._cache.get(FactKind.DOMAIN, left))
+            quiet_s = 0.0 if found else quiet_s + pause
+            facts.update(found)
             left = [domain for domain in left if domain not in facts]
             if not left:
                 return facts

@@ -266,6 +266,12 @@ async def installation(short_tmp: Path) -> AsyncIterator[Installation]:
 
 
 _TRIED = "SELECT 1 FROM chunk WHERE state = 'leased' AND attempt = :attempt"
+# As if nobody had sent it for five minutes, to a receiver that works.
+_UNSENT = """
+    UPDATE delivery SET state = 'pending', finished_at = NULL,
+        next_attempt_at = clock_timestamp() - interval '5 minutes'
+    WHERE id = (SELECT id FROM delivery WHERE state = 'succeeded' LIMIT 1)
+"""
 READER = "mailsift.jobs.intake.child"
 
 
@@ -277,6 +283,7 @@ async def test_each_fault_rings_in_three_places_and_is_silent_after_its_repair(
     await first_faults(it, tmp_path)
     await refusals(it)
     await lies(it)
+    await away(it)
     await slow_readers(it)
     await standstill(it)
     await no_room(it)
@@ -366,6 +373,18 @@ async def lies(it: Installation) -> None:
     await it.drill(
         Fault("resolver_distrusted", "can be trusted: addresses wait", lie, be_honest),
         Fault("source_held", r"held \(listed\)", hold, let_go),
+    )
+
+
+async def away(it: Installation) -> None:
+    """Port 25 was open, and closes."""
+
+    async def close() -> None:
+        await it.gate.turn("closed")
+        await it.submit(Mode.DEEP, *EVERYWHERE)
+
+    await it.drill(
+        Fault("network_away", "port 25 is closed, and was open", close, partial(it.gate.turn, "open"))
     )
 
 
@@ -489,6 +508,9 @@ async def nobody_left(it: Installation) -> None:
             await container.schedules.create(account, job.id, ScheduleSpec(cron="0 0 1 1 *"))
         await it.sql("UPDATE schedule SET next_run_at = clock_timestamp(), starts_at = NULL")
 
+    async def be_unsent() -> None:
+        await it.sql(_UNSENT)
+
     async def spoil() -> None:
         with redis.Redis.from_url(it.valkey.redis_url) as client:
             client.delete("ms:celery:mailsift")
@@ -498,6 +520,7 @@ async def nobody_left(it: Installation) -> None:
         Fault("worker_gone", "gone without a goodbye", kill, start),
         Fault("no_workers", "No worker may claim work", nothing, nothing),
         Fault("schedules_late", "1 schedule is late", be_due, nothing),
+        Fault("deliveries_late", "A webhook has been due for", be_unsent, nothing),
         Fault("broker_spoilt", "of the broker overwritten", spoil, nothing),
     )
 

@@ -52,6 +52,17 @@ async def test_two_processes_ask_for_every_domain_once(redis: Redis) -> None:
     assert len(stub.asked) == 300 + 1
 
 
+async def test_who_is_heard_of_is_waited_for_however_long_the_list_takes(redis: Redis) -> None:
+    slow: Zone = {**ZONE, **{name: {"MX": Says(["10 mx.host.test."], delay=0.45)} for name in NAMES}}
+    async with (
+        serving(slow) as stub,
+        domain_facts(stub, cache=RedisFactCache(redis), config=FEW) as one,
+        domain_facts(stub, cache=RedisFactCache(redis), config=FEW) as two,
+    ):
+        await asyncio.gather(one.lookup(NAMES), two.lookup(NAMES))
+    assert _times_asked(stub) == {1}
+
+
 async def test_nobody_waits_for_the_slowest_of_another_process(redis: Redis) -> None:
     zone = {
         "slow.test": {"MX": Says(["10 mx.host.test."], delay=600.0)},
