@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from mailsift.api.pages.charts import diagram, over_time
 from mailsift.api.pages.page import render
 from mailsift.api.pages.visitor import Reader
+from mailsift.api.pages.words import provider_name, result_name
 from mailsift.api.parts import parts_of
 from mailsift.api.v1.accuracy import to_csv
 from mailsift.jobs.outcomes.accuracy import GroupBy
@@ -21,6 +22,13 @@ router = APIRouter(prefix="/accuracy", include_in_schema=False)
 _DAYS: Final = 90
 _SHOWN: Final = 30  # groups in a table; the file has all
 _TABS: Final = {GroupBy.RESULT: "By result", GroupBy.PROVIDER: "By provider", GroupBy.MODE: "By mode"}
+
+
+def _provider(key: str) -> str:
+    return provider_name(key) if key else "Not looked up"
+
+
+_NAMED: Final = {GroupBy.RESULT: result_name, GroupBy.PROVIDER: _provider, GroupBy.MODE: str.capitalize}
 
 
 @router.get("")
@@ -44,6 +52,7 @@ async def accuracy(
         rows=sorted(rows, key=lambda row: (-row.judged, row.group))[:_SHOWN],
         more=max(0, len(rows) - _SHOWN),
         by=by,
+        named=_NAMED.get(by, str),
         tabs=_TABS,
         calibration=calibration,
         diagram=diagram(calibration) if calibration else "",

@@ -207,9 +207,9 @@ def over_time(days: Sequence[tuple[str, MeasuredShare]]) -> Markup:
         title = f"{day}: {one.value:.1%} of {one.n:,} arrived"
         drawn.append(
             Markup(
-                '<g><rect class="c-none" x="{x}" width="{w}" height="{full}"/><rect class="c-accent faint"'
-                ' x="{x}" y="{top}" width="{w}" height="{height}"/><rect class="c-accent" x="{x}" y="{y}"'
-                ' width="{w}" height="2"/><title>{title}</title></g>'
+                '<g><rect class="c-none" x="{x}" width="{w}" height="{full}"/><rect class="c-accent"'
+                ' fill-opacity="0.4" x="{x}" y="{top}" width="{w}" height="{height}"/>'
+                '<rect class="c-accent" x="{x}" y="{y}" width="{w}" height="2"/><title>{title}</title></g>'
             ).format(
                 x=_short(x),
                 w=_short(width),

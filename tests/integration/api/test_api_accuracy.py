@@ -93,7 +93,7 @@ async def test_the_page_shows_them_with_pictures(measured: Api) -> None:
         assert '<svg class="reliability"' in page.text
         assert '<svg class="days"' in page.text
         assert "4.2 %" in page.text
-        assert "google" in page.text
+        assert ">Google</th>" in page.text
         exported = await viewer.get("/accuracy/export.csv")
         assert exported.headers["content-type"] == "text/csv; charset=utf-8"
         assert exported.text.startswith("provider,mode,result,day,judged,")
