@@ -8,10 +8,11 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
+from mailsift.events.job_mail import JobMailKind
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
-from mailsift.storage.sql import people, sessions
+from mailsift.storage.sql import job_mail, people, sessions
 from mailsift.storage.sql.people import AuditRow, MemberRow
 
 LONGEST_RETENTION: Final = 10 * 366 * 86_400.0
@@ -130,6 +131,16 @@ class Members:
             await people.set_retention(connection, visitor.account_id, seconds)
             kept = f"{seconds / _DAY:g} days" if seconds else "for ever"
             await note(connection, visitor, "account.retention", "", {"kept": kept})
+
+    async def mail(self, visitor: Visitor) -> Sequence[str]:
+        """Return what about jobs of this account the visitor gets mail of."""
+        async with self._database.begin() as connection:
+            return await job_mail.chosen(connection, visitor.account_id, visitor.user_id)
+
+    async def choose_mail(self, visitor: Visitor, kinds: Sequence[JobMailKind]) -> None:
+        """Let the visitor get mail about jobs of this account, of these kinds from now on."""
+        async with self._database.begin() as connection:
+            await job_mail.choose(connection, visitor.account_id, visitor.user_id, [*map(str, kinds)])
 
     async def log(
         self, account_id: UUID, *, before: int | None = None

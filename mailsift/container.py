@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mailsift.api.parts import ApiParts
     from mailsift.events.delivery import Deliverer
     from mailsift.events.endpoints import WebhookService
+    from mailsift.events.job_mail import JobMailer
     from mailsift.events.notices import Notifier
     from mailsift.events.sender import WebhookSender
     from mailsift.events.signing import Vault
@@ -539,18 +540,28 @@ class Container:
 
     @cached_property
     def _notifier(self) -> Notifier:
-        from mailsift.events.mail import Mailer, parse_relay
         from mailsift.events.notices import Notifier
+
+        return Notifier(database=self.database, clock=self.clock, **self._mail)
+
+    @cached_property
+    def _job_mailer(self) -> JobMailer:
+        from mailsift.events.job_mail import JobMailer
+
+        return JobMailer(database=self.database, clock=self.clock, **self._mail)
+
+    @cached_property
+    def _mail(self) -> dict[str, Any]:
+        """How our own mail goes out."""
+        from mailsift.events.mail import Mailer, parse_relay
 
         settings = self.settings
         relay = settings.mail_relay and parse_relay(settings.mail_relay.get_secret_value())
-        return Notifier(
-            database=self.database,
-            send=Mailer(relay, helo_name=settings.helo_name).send if relay else None,
-            sender=settings.mail_sender or f"mailsift@{settings.helo_name}",
-            public_url=settings.public_url,
-            clock=self.clock,
-        )
+        return {
+            "send": Mailer(relay, helo_name=settings.helo_name).send if relay else None,
+            "sender": settings.mail_sender or f"mailsift@{settings.helo_name}",
+            "public_url": settings.public_url,
+        }
 
     @cached_property
     def maintenance(self) -> Maintenance:
@@ -567,6 +578,7 @@ class Container:
                 "tidy.error": self.tidier.sweep,
                 "drafts.error": self.drafts.sweep,
                 "notice.error": self._notifier.send_due,
+                "job_mail.error": self._job_mailer.send_due,
                 "ledger.error": self._purge_ledger,
                 "listing.error": self._listing_watch.sweep,
                 "attempts.error": self._deliverer.purge,

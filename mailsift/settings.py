@@ -284,7 +284,7 @@ class Settings(BaseSettings):
     )
     mail_relay: Annotated[SecretStr, AfterValidator(_relay)] | None = Field(
         default=None,
-        description="SMTP relay for mail to owners whose webhook fails, smtp://[user:password@]host:port or "
+        description="SMTP relay for mail about webhooks and jobs, smtp://[user:password@]host:port or "
         "smtps://...; unset: none is sent",
     )
     mail_sender: Annotated[str, Field(pattern=r"^([^@\s<>,;]+@[^@\s<>,;]+)?$")] = Field(

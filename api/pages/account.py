@@ -20,6 +20,7 @@ from mailsift.api.pages.sign_in import client_of, let_in
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.pages.words import audit_line
 from mailsift.api.parts import parts_of
+from mailsift.events.job_mail import JobMailKind
 from mailsift.pipeline.errors import MailsiftError
 
 router = APIRouter(prefix="/account", include_in_schema=False)
@@ -29,6 +30,11 @@ RETENTIONS: Final = {
     "0": "For ever",
     **{str(days * _DAY): f"{days} days" for days in (7, 14, 30, 60, 90, 180)},
     str(365 * _DAY): "1 year",
+}
+_MAIL: Final = {
+    JobMailKind.ENDED.value: "is validated",
+    JobMailKind.FAILED.value: "could not be validated",
+    JobMailKind.WAITING.value: "waits for more than an hour",
 }
 _ROLES: Final = {role.value: role for role in Role}
 
@@ -189,6 +195,15 @@ async def code_off(request: Request, visitor: Reader) -> Response:
     return see("/account/you", "Your sign-in asks for no code any more.")
 
 
+@router.post("/you/mail")
+async def choose_mail(request: Request, visitor: Reader) -> Response:
+    """Choose what about jobs the visitor gets mail of."""
+    form = await read_form(request)
+    chosen = [kind for kind in JobMailKind if kind.value in form.getlist("mail")]
+    await parts_of(request).people.members.choose_mail(visitor, chosen)
+    return see("/account/you", "Your choice is kept." if chosen else "You get no mail about jobs.")
+
+
 def _enrol(request: Request, enrolment: Enrolment) -> Response:
     import segno  # noqa: PLC0415 - for the few who set one up
 
@@ -233,6 +248,8 @@ async def _you(
         "you.html",
         status=STATUS_OF.get(wrong.code, 500) if wrong else 200,
         accounts=await sessions.accounts(visitor),
+        mail_kinds=_MAIL,
+        mail=await parts_of(request).people.members.mail(visitor),
         factor=await sessions.factors.view(visitor.user_id),
         error=error,
         code_error=code_error,

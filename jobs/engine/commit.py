@@ -9,11 +9,12 @@ from uuid import UUID, uuid4
 
 import structlog
 
+from mailsift.events.job_mail import JobMailKind
 from mailsift.events.payloads import JobEnd, envelope, job_event
 from mailsift.pipeline.facts import WaitReason
 from mailsift.pipeline.stop import NO_STOP, AskedCounts, StopPolicy, StopRule, ThrottleKey
 from mailsift.storage.database import Connection
-from mailsift.storage.sql import chunks, events, job_asked, jobs, schedules, sources
+from mailsift.storage.sql import chunks, events, job_asked, job_mail, jobs, schedules, sources
 from mailsift.storage.sql.chunks import SHARED_KEYS, ClaimedChunk, LeaseTerms, NewChunk
 from mailsift.storage.sql.events import EventRow
 from mailsift.storage.sql.jobs import ClaimedStep, JobPlan, VerdictCounts
@@ -232,6 +233,13 @@ async def cancel_job(connection: Connection, job_id: UUID, *, by: str = "") -> b
     return ended
 
 
+_MAIL_OF: Final = {
+    JobTransition.COMPLETE: JobMailKind.ENDED,
+    JobTransition.FAIL: JobMailKind.FAILED,
+}
+"""What members hear of an end; who cancels a job knows."""
+
+
 async def end_job(
     connection: Connection,
     job_id: UUID,
@@ -280,6 +288,8 @@ async def end_job(
             once=f"job:{job_id}:end",
         ),
     )
+    if transition in _MAIL_OF:
+        await job_mail.remember(connection, job_id, _MAIL_OF[transition].value)
     return True
 
 

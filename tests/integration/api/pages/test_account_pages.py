@@ -148,3 +148,13 @@ async def test_what_somebody_else_wrote_is_text(api: Api) -> None:
             page = (await owner.get(path)).text
             assert hostile not in page
             assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+async def test_everybody_chooses_what_they_get_mail_of(api: Api) -> None:
+    async with signed_in(api, Role.VIEWER) as viewer:
+        assert (await viewer.get("/account/you")).text.count("checked") == 0
+        await post(viewer, "/account/you/mail", mail=["failed", "waiting", "nonsense"])
+        page = (await viewer.get("/account/you")).text
+        assert re.findall(r'value="(\w+)"[^>]* checked', page) == ["failed", "waiting"]
+        await post(viewer, "/account/you/mail")
+        assert (await viewer.get("/account/you")).text.count("checked") == 0

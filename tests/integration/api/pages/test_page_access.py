@@ -23,6 +23,7 @@ OPEN = {
 
 OWN = {
     *("/account/you/password", "/account/you/sign-out-everywhere", "/account/you/switch"),
+    "/account/you/mail",
     *("/account/you/code", "/account/you/code/confirm", "/account/you/code/off"),
 }
 """What everybody may change about themselves."""

@@ -1,0 +1,147 @@
+"""Mail about jobs in SQL: what members want to hear of, and the outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import text
+
+from mailsift.storage.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedJobMail:
+    """A mail that is this caller's to send, with how its job is now.
+
+    Attributes:
+        email: of whom it is for.
+        is_wanted: they still are a member who wants it, and it is still so.
+        tries: with this one.
+        ready_at: when the first address that waits is asked again.
+    """
+
+    id: UUID
+    kind: str
+    tries: int
+    email: str
+    is_wanted: bool
+    job_id: UUID
+    name: str
+    account: str
+    total: int
+    processed: int
+    valid: int
+    risky: int
+    invalid: int
+    error: str
+    ready_at: datetime | None
+
+
+_CHOSEN = text("SELECT mail FROM member WHERE account_id = :account_id AND person_id = :person_id")
+
+_CHOOSE = text("""
+    UPDATE member SET mail = :kinds WHERE account_id = :account_id AND person_id = :person_id
+""")
+
+# In the transaction that ends the job: who is to be told is who wants it then.
+_REMEMBER = text("""
+    INSERT INTO job_mail (job_id, person_id, kind, next_try_at)
+    SELECT job.id, member.person_id, :kind, job.finished_at
+    FROM job JOIN member ON member.account_id = job.account_id AND :kind = ANY(member.mail)
+    WHERE job.id = :job_id
+    ON CONFLICT DO NOTHING
+""")
+
+_IDLE = """
+    job.state IN ('queued', 'running') AND (
+        (job.started_at IS NULL AND job.created_at < :before)
+        OR (EXISTS (SELECT FROM chunk WHERE chunk.job_id = job.id AND chunk.state = 'ready')
+            AND NOT EXISTS (
+                SELECT FROM chunk WHERE chunk.job_id = job.id
+                  AND (chunk.state = 'leased' OR (chunk.state = 'ready' AND chunk.ready_at < :after)))))
+"""
+
+# Members who want it are few, and come first.
+_REMEMBER_WAITING = text(f"""
+    INSERT INTO job_mail (job_id, person_id, kind, next_try_at)
+    SELECT job.id, member.person_id, 'waiting', :now
+    FROM member JOIN job ON job.account_id = member.account_id
+    WHERE 'waiting' = ANY(member.mail) AND {_IDLE}
+    ON CONFLICT DO NOTHING
+""")  # noqa: S608 - a condition of this module
+
+# A try is counted when it begins, and the next one is set then: whoever dies leaves nothing to clean up.
+_CLAIM = text(f"""
+    WITH taken AS (
+        UPDATE job_mail SET tries = tries + 1, next_try_at = :again
+        WHERE id = (
+            SELECT id FROM job_mail WHERE state = 'pending' AND next_try_at <= :now
+            ORDER BY next_try_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+        RETURNING *
+    )
+    SELECT taken.id, taken.kind, taken.tries, person.email, job.id AS job_id,
+           coalesce(nullif(job.name, ''), job.source_name) AS name, account.name AS account,
+           job.total, job.processed, job.valid, job.risky, job.invalid, job.error_detail AS error,
+           (SELECT min(ready_at) FROM chunk WHERE chunk.job_id = job.id AND state = 'ready') AS ready_at,
+           member.person_id IS NOT NULL AND (taken.kind <> 'waiting' OR ({_IDLE})) AS is_wanted
+    FROM taken JOIN job ON job.id = taken.job_id JOIN account ON account.id = job.account_id
+    JOIN person ON person.id = taken.person_id
+    LEFT JOIN member ON member.account_id = job.account_id AND member.person_id = taken.person_id
+        AND taken.kind = ANY(member.mail)
+""")  # noqa: S608 - same
+
+_SETTLE = text("""
+    UPDATE job_mail SET state = :state, next_try_at = coalesce(CAST(:again AS timestamptz), next_try_at)
+    WHERE id = :id AND state = 'pending' AND tries = :tries
+""")
+
+
+async def chosen(connection: Connection, account_id: UUID, person_id: UUID) -> list[str]:
+    """Return what a member wants to hear of."""
+    values = {"account_id": account_id, "person_id": person_id}
+    return list((await connection.execute(_CHOSEN, values)).scalar_one_or_none() or ())
+
+
+async def choose(connection: Connection, account_id: UUID, person_id: UUID, kinds: Sequence[str]) -> None:
+    """Set what a member wants to hear of."""
+    values = {"account_id": account_id, "person_id": person_id, "kinds": list(kinds)}
+    await connection.execute(_CHOOSE, values)
+
+
+async def remember(connection: Connection, job_id: UUID, kind: str) -> None:
+    """Put mail about a job that has ended into the outbox, for every member who wants it."""
+    await connection.execute(_REMEMBER, {"job_id": job_id, "kind": kind})
+
+
+async def remember_waiting(
+    connection: Connection, *, now: datetime, before: datetime, after: datetime
+) -> None:
+    """Put mail about jobs that wait into the outbox, once for each.
+
+    Args:
+        connection: an open transaction.
+        now: the time.
+        before: a job that was made earlier and has not begun waits.
+        after: one whose addresses are all asked later than then waits.
+    """
+    await connection.execute(_REMEMBER_WAITING, {"now": now, "before": before, "after": after})
+
+
+async def claim(
+    connection: Connection, *, now: datetime, again: datetime, before: datetime, after: datetime
+) -> ClaimedJobMail | None:
+    """Take a mail that is due; `again` is when another may take it if nothing is heard of it."""
+    values = {"now": now, "again": again, "before": before, "after": after}
+    row = (await connection.execute(_CLAIM, values)).mappings().one_or_none()
+    return None if row is None else ClaimedJobMail(**row)
+
+
+async def settle(
+    connection: Connection, claimed: ClaimedJobMail, *, state: str, again: datetime | None
+) -> None:
+    """Write down what became of a mail, unless somebody else has tried it meanwhile."""
+    values = {"id": claimed.id, "tries": claimed.tries, "state": state, "again": again}
+    await connection.execute(_SETTLE, values)

@@ -1,0 +1,200 @@
+"""Members hear by mail of their jobs, as each of them chose: a real SMTP server (aiosmtpd) takes it, once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from uuid import UUID, uuid4
+
+import pytest
+from aiosmtpd.smtp import SMTP, Envelope, Session
+from sqlalchemy import text
+
+from mailsift.events.job_mail import JobMailer, JobMailKind
+from mailsift.events.mail import Mailer, parse_relay
+from mailsift.events.notices import NOTICE_RETRY_S
+from mailsift.jobs.engine.commit import end_job
+from mailsift.storage.database import Database
+from mailsift.storage.sql import accounts, job_mail, people
+from mailsift.storage.states import JobTransition
+
+NOW = datetime(2031, 5, 6, 7, 8, tzinfo=UTC)
+ALL = tuple(kind.value for kind in JobMailKind)
+CHOICES = {
+    "all@example.com": ALL,
+    "failed@example.com": ("failed",),
+    "none@example.com": (),
+}
+
+
+@dataclass
+class Inbox:
+    """What aiosmtpd hands over."""
+
+    answer: str = "250 taken"
+    mail: list[tuple[str, EmailMessage]] = field(default_factory=list)
+
+    async def handle_DATA(self, _: SMTP, _session: Session, envelope: Envelope) -> str:  # noqa: N802 - its name
+        if self.answer.startswith("2"):
+            assert isinstance(envelope.content, bytes)
+            message = message_from_bytes(envelope.content, policy=policy.default)
+            (recipient,) = envelope.rcpt_tos
+            self.mail.append((recipient, message))
+        return self.answer
+
+
+@dataclass
+class Office:
+    """An account with members and jobs, and mail that goes out."""
+
+    database: Database
+    account: UUID
+    inbox: Inbox
+    port: int
+    now: datetime = NOW
+
+    def mailer(self, *, relay: bool = True) -> JobMailer:
+        url = parse_relay(f"smtp://127.0.0.1:{self.port}")
+        return JobMailer(
+            database=self.database,
+            send=Mailer(url, helo_name="mailsift.test").send if relay else None,
+            sender="mailsift@example.org",
+            public_url="https://mail.example.org",
+            clock=self.now.timestamp,
+        )
+
+    async def sql(self, statement: str, **values: object) -> list[tuple[object, ...]]:
+        async with self.database.begin() as connection:
+            found = await connection.execute(text(statement), values)
+            return [tuple(row) for row in found] if found.returns_rows else []
+
+    async def job(self, name: str, state: str = "finalizing", **columns: object) -> UUID:
+        job_id = uuid4()
+        known = {"id": job_id, "account_id": self.account, "name": name, "state": state, **columns}
+        names = ", ".join(known)
+        await self.sql(
+            f"INSERT INTO job ({names}, options, created_at)"  # noqa: S608 - names of this file
+            f" VALUES ({', '.join(f':{one}' for one in known)}, '{{}}', :now)",
+            now=self.now,
+            **known,
+        )
+        return job_id
+
+    async def end(self, job_id: UUID, transition: JobTransition, error: tuple[str, str] = ("", "")) -> None:
+        async with self.database.begin() as connection:
+            assert await end_job(connection, job_id, transition, error=error)
+        await self.sql("UPDATE job_mail SET next_try_at = :now", now=self.now)
+
+    async def send(self) -> list[str]:
+        """Send what is due; returns for whom."""
+        before = len(self.inbox.mail)
+        await self.mailer().send_due()
+        return sorted(recipient for recipient, _ in self.inbox.mail[before:])
+
+
+@asynccontextmanager
+async def _smtp_server(inbox: Inbox) -> AsyncIterator[int]:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: SMTP(inbox, hostname="relay.test", loop=loop), "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+@pytest.fixture
+async def office(database_url: str) -> AsyncIterator[Office]:
+    database, inbox = Database(database_url), Inbox()
+    try:
+        async with database.begin() as connection:
+            account = await accounts.ensure_account(connection, "acme")
+            other = await accounts.ensure_account(connection, "other")
+            for email, kinds in CHOICES.items():
+                person = await people.add_person(connection, email=email, password="x")
+                await people.put_member(connection, account, person, "member")
+                await job_mail.choose(connection, account, person, kinds)
+            stranger = await people.add_person(connection, email="eve@example.com", password="x")
+            await people.put_member(connection, other, stranger, "owner")
+            await job_mail.choose(connection, other, stranger, ALL)
+        async with _smtp_server(inbox) as port:
+            yield Office(database, account, inbox, port)
+    finally:
+        await database.aclose()
+
+
+async def test_each_hears_of_what_they_chose_once_in_plain_text_and_html(office: Office) -> None:
+    done = await office.job(
+        "<Spring> & Söhne", total=3_000, processed=3_000, valid=2_000, risky=600, invalid=400
+    )
+    await office.end(done, JobTransition.COMPLETE)
+    failed = await office.job("Autumn", state="intake")
+    await office.end(failed, JobTransition.FAIL, ("bad_csv", "A quote in line 3 is not closed."))
+    stopped = await office.job("Winter", state="queued")
+    await office.end(stopped, JobTransition.CANCEL, ("cancelled", "by hand"))
+    assert await office.send() == ["all@example.com", "all@example.com", "failed@example.com"]
+    assert await office.send() == []
+    by_subject = {str(message["Subject"]): message for _, message in office.inbox.mail}
+    message = by_subject["<Spring> & Söhne is validated"]
+    plain, html = (message.get_body((kind,)) for kind in ("plain", "html"))
+    assert plain is not None
+    assert html is not None
+    told = "3,000 addresses of <Spring> & Söhne are validated: 2,000 valid, 600 risky, 400 invalid."
+    assert told in plain.get_content().replace("\n", " ")
+    assert f"https://mail.example.org/jobs/{done}" in plain.get_content()
+    assert "&lt;Spring&gt; &amp; Söhne" in html.get_content()
+    assert "<Spring>" not in html.get_content()
+    assert message["Auto-Submitted"] == "auto-generated"
+    failure = by_subject["Autumn could not be validated"].get_body(("plain",))
+    assert failure is not None
+    assert "A quote in line 3 is not closed." in failure.get_content()
+
+
+async def test_a_list_that_waits_for_more_than_an_hour_is_told_of_once(office: Office) -> None:
+    hour = timedelta(hours=1)
+    times = {"waits": NOW + 2 * hour, "soon": NOW + timedelta(minutes=20)}
+    jobs = {name: await office.job(name, "running", started_at=NOW, total=9) for name in times}
+    jobs["late"] = await office.job("late", "queued")
+    await office.sql("UPDATE job SET created_at = :at WHERE id = :id", at=NOW - 2 * hour, id=jobs["late"])
+    await office.job("new", "queued")
+    for name, at in times.items():
+        await office.sql(
+            "INSERT INTO chunk (job_id, n, ready_at, addresses, source_key) VALUES (:job, 0, :at, 1, 'k')",
+            job=jobs[name],
+            at=at,
+        )
+    assert await office.send() == ["all@example.com", "all@example.com"]
+    assert sorted(str(message["Subject"]) for _, message in office.inbox.mail) == [
+        "late is waiting",
+        "waits is waiting",
+    ]
+    assert await office.send() == []
+
+
+async def test_a_relay_that_refuses_is_asked_again_and_who_changes_their_mind_hears_nothing(
+    office: Office,
+) -> None:
+    await office.end(await office.job("Spring"), JobTransition.COMPLETE)
+    office.inbox.answer = "451 later"
+    assert await office.send() == []
+    office.inbox.answer = "250 taken"
+    assert await office.send() == [], "not before its time"
+    office.now += timedelta(seconds=NOTICE_RETRY_S[0] + 1)
+    assert await office.send() == ["all@example.com"]
+    await office.end(await office.job("Summer"), JobTransition.COMPLETE)
+    await office.sql("UPDATE member SET mail = '{}'")
+    assert await office.send() == []
+    assert await office.sql("SELECT state FROM job_mail ORDER BY state") == [("sent",), ("skipped",)]
+
+
+async def test_what_is_erased_leaves_no_mail_behind(office: Office) -> None:
+    job = await office.job("Spring")
+    await office.end(job, JobTransition.COMPLETE)
+    assert await office.sql("SELECT count(*) FROM job_mail") == [(1,)]
+    await office.sql("DELETE FROM job WHERE id = :id", id=job)
+    assert await office.sql("SELECT count(*) FROM job_mail") == [(0,)]
