@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.container import open_blobs, open_container, open_database, open_waker
+from mailsift.container import OtherParts, open_container
 from mailsift.jobs.drafts import Draft, Drafts, Inspection
-from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
@@ -40,7 +39,13 @@ class Time:
 @pytest.fixture
 def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
     return settings_for(
-        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox={"MAILSIFT_SMTP_PORT": "9"}
+        tmp_path / "home",
+        database_url=database_url,
+        redis_url=redis_url,
+        sandbox={"MAILSIFT_SMTP_PORT": "9"},
+        max_rows=1_000,
+        max_bytes=2**20,
+        max_columns=5,
     )
 
 
@@ -52,19 +57,8 @@ async def drafts(settings: Settings) -> AsyncIterator[Drafts]:
 
 @asynccontextmanager
 async def opened(settings: Settings, clock: Time) -> AsyncIterator[Drafts]:
-    database = open_database(settings)
-    (settings.home / "scratch").mkdir(exist_ok=True)
-    try:
-        yield Drafts(
-            database=database,
-            blobs=open_blobs(settings),
-            waker=open_waker(settings),
-            scratch=settings.home / "scratch",
-            limits=IntakeLimits(rows=1_000, bytes=2**20, columns=5),
-            clock=clock,
-        )
-    finally:
-        await database.aclose()
+    async with open_container(settings, other=OtherParts(clock=clock)) as container:
+        yield container.drafts
 
 
 async def pieces(*data: bytes) -> AsyncIterator[bytes]:
