@@ -123,6 +123,7 @@ async def test_another_policy_is_tried_and_then_kept_or_not(api: Api, client: ht
         {"tiers": {"minimum_score": 101}},
         {"tiers": {"moon": "review"}},
         {"outcomes": {"delivered_days": -1}},
+        {"outcomes": {"bounced_days": False}},
     ],
 )
 async def test_what_no_policy_may_say_is_refused(client: httpx.AsyncClient, wanted: dict[str, Any]) -> None:
