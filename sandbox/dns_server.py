@@ -43,6 +43,7 @@ class DnsServer:
         self._lost: set[bytes] = set()
         self._udp: socket.socket | None = None
         self._tcp: asyncio.Server | None = None
+        self._streams: set[asyncio.Transport] = set()
 
     async def start(self, port: int) -> None:
         """Listen on a port; 0 picks a free one.
@@ -53,16 +54,19 @@ class DnsServer:
         loop = asyncio.get_running_loop()
         udp, tcp = _bind(port)
         self._udp, self.port = udp, udp.getsockname()[1]
-        self._tcp = await loop.create_server(lambda: _Stream(self.handle), sock=tcp)
+        self._tcp = await loop.create_server(lambda: _Stream(self.handle, self._streams), sock=tcp)
         loop.add_reader(udp.fileno(), self._readable, udp)
 
     async def stop(self) -> None:
-        """Stop listening."""
+        """Stop listening, and hang up."""
         if self._udp:
             asyncio.get_running_loop().remove_reader(self._udp.fileno())
             self._udp.close()
         if self._tcp:
             self._tcp.close()
+        for stream in self._streams:
+            stream.abort()
+        await asyncio.sleep(0)  # the loop closes them in its next turn
 
     def handle(self, query: bytes, send: Callable[[bytes], None], *, tcp: bool) -> None:
         """Answer one query through `send`: now, later or never."""
@@ -164,13 +168,19 @@ def _failure(query: bytes, rcode: Rcode) -> bytes:
 class _Stream(asyncio.Protocol):
     """DNS over TCP: messages with their length in front (RFC 1035 section 4.2.2)."""
 
-    def __init__(self, handle: Callable[..., None]) -> None:
+    def __init__(self, handle: Callable[..., None], open_streams: set[asyncio.Transport]) -> None:
         self._handle = handle
+        self._open_streams = open_streams
         self._buffer = b""
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # TCP gives nothing else
+        self._open_streams.add(self._transport)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open_streams.discard(self._transport)
 
     @override
     def data_received(self, data: bytes) -> None:
