@@ -81,7 +81,7 @@ class Loop:
         reports.unlink(missing_ok=True)
         box = mailbox.mbox(reports)
         for report in self.sandbox.reports():
-            box.add(report)
+            box.add(report.encode())
         box.close()
         for file in (events, reports):
             if file.stat().st_size:

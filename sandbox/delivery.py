@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from email.message import EmailMessage, Message
-from email.utils import format_datetime, make_msgid
+from email.utils import format_datetime
 from enum import StrEnum
 from hashlib import blake2b
 
@@ -18,6 +17,48 @@ ARRIVED = "250 2.0.0 Ok: queued as {}"
 _TRY_AGAIN = "451 4.3.0 Error: queue file write error"
 _DELAYED_DAYS = 2
 _CATCH_ALLS_THAT_RETURN = 3  # one in so many
+
+_REPORT = """From: MAILER-DAEMON@{{host}}
+To: {{to}}
+Subject: {subject}
+Date: {{at}}
+Auto-Submitted: auto-replied
+MIME-Version: 1.0
+Content-Type: multipart/report; report-type={kind}; boundary="report"
+
+--report
+Content-Type: text/plain; charset=utf-8
+
+{words}
+
+--report
+Content-Type: message/{kind}
+
+{fields}
+
+--report
+Content-Type: text/rfc822-headers
+
+From: {{to}}
+To: {{address}}
+Subject: News
+
+--report--
+"""
+_STATUS = _REPORT.format(
+    subject="Undelivered Mail Returned to Sender",
+    kind="delivery-status",
+    words="This is the mail system at {host}.\n\n<{address}>: {said}",
+    fields="Reporting-MTA: dns; {host}\n\nFinal-Recipient: {kind}; {address}\nAction: {action}\n"
+    "Status: {status}\nDiagnostic-Code: smtp; {said}\nLast-Attempt-Date: {at}",
+)
+_COMPLAINT = _REPORT.format(
+    subject="Complaint",
+    kind="feedback-report",
+    words="This was called spam.",
+    fields="Feedback-Type: abuse\nUser-Agent: Sandbox/1.0\nVersion: 1\n"
+    "Original-Rcpt-To: {address}\nArrival-Date: {at}",
+)
 
 
 class Destiny(StrEnum):
@@ -93,7 +134,7 @@ class Deliveries:
             Destiny.COMPLAINT: self._complaint,
         }.get(what)
         if report and recipient.sender:  # RFC 5321 section 6.1: none to the null sender
-            self._reports.append(report(recipient).as_bytes())
+            self._reports.append(report(recipient).encode())
         return ARRIVED.format(f"{_draw(self._world, recipient.address, 1 << 32):08X}")
 
     def collect(self) -> list[bytes]:
@@ -101,63 +142,33 @@ class Deliveries:
         found, self._reports = self._reports, []
         return found
 
-    def _returned(self, recipient: RcptCommand) -> Message:
+    def _returned(self, recipient: RcptCommand) -> str:
         box = self._world.mailbox(recipient.local, recipient.domain)
         words = WORDINGS[recipient.host.policy.mta].of(Mailbox.MISSING if box is Mailbox.EXISTS else box)
         said = words.format(address=recipient.address, client=recipient.client, host="", token="0")  # noqa: S106 - a server's number
         late = _draw(self._world, recipient.address, 2)
         return self._status(recipient, "failed", said, days=late * _DELAYED_DAYS)
 
-    def _delayed(self, recipient: RcptCommand) -> Message:
+    def _delayed(self, recipient: RcptCommand) -> str:
         return self._status(recipient, "delayed", "451 4.4.1 connection timed out", days=0)
 
-    def _status(self, recipient: RcptCommand, action: str, said: str, *, days: int) -> Message:
-        """Return a delivery status notification (RFC 3464)."""
-        at = datetime.fromtimestamp(self._now(), UTC) + timedelta(days=days)
+    def _status(self, recipient: RcptCommand, action: str, said: str, *, days: int) -> str:
+        """Return a delivery status notification (RFC 3464, and RFC 6533 for who needs SMTPUTF8)."""
         one_line = " ".join(said.split())
-        words = f"This is the mail system at {recipient.host.name}.\n\n<{recipient.address}>: {one_line}\n"
-        codes = [word for word in said.replace("(#", " ").replace(")", " ").split() if word[1:2] == "."]
-        status = Message()
-        status["Reporting-MTA"] = f"dns; {recipient.host.name}"
-        rows = Message()
-        rows["Final-Recipient"] = f"rfc822; {recipient.address}"
-        rows["Action"] = action
-        rows["Status"] = codes[0] if codes else ("5.0.0" if action == "failed" else "4.0.0")
-        rows["Diagnostic-Code"] = f"smtp; {one_line}"
-        rows["Last-Attempt-Date"] = format_datetime(at)
-        part = Message()
-        part["Content-Type"] = "message/delivery-status"
-        part.set_payload([status, rows])
-        return self._report(
-            recipient, "delivery-status", "Undelivered Mail Returned to Sender", words, part, at
-        )
+        codes = [word for word in one_line.replace("(#", " ").replace(")", " ").split() if word[1:2] == "."]
+        values = {
+            "action": action,
+            "status": codes[0] if codes else ("5.0.0" if action == "failed" else "4.0.0"),
+            "said": one_line,
+            "kind": "rfc822" if recipient.address.isascii() else "utf-8",
+        }
+        return self._filled(_STATUS, recipient, days, **values)
 
-    def _complaint(self, recipient: RcptCommand) -> Message:
+    def _complaint(self, recipient: RcptCommand) -> str:
         """Return a complaint (RFC 5965)."""
-        at = datetime.fromtimestamp(self._now(), UTC)
-        part = Message()
-        part["Content-Type"] = "message/feedback-report"
-        part.set_payload(
-            "Feedback-Type: abuse\r\nUser-Agent: Sandbox/1.0\r\nVersion: 1\r\n"
-            f"Original-Rcpt-To: {recipient.address}\r\nArrival-Date: {format_datetime(at)}\r\n"
-        )
-        return self._report(recipient, "feedback-report", "Complaint", "This was called spam.\n", part, at)
+        return self._filled(_COMPLAINT, recipient, days=0)
 
-    def _report(
-        self, recipient: RcptCommand, kind: str, subject: str, words: str, part: Message, at: datetime
-    ) -> Message:
-        message = EmailMessage()
-        message["From"] = f"MAILER-DAEMON@{recipient.host.name}"
-        message["To"] = recipient.sender
-        message["Subject"] = subject
-        message["Date"] = format_datetime(at)
-        message["Message-ID"] = make_msgid(domain=recipient.host.name)
-        message["Auto-Submitted"] = "auto-replied"
-        message["Content-Type"] = f'multipart/report; report-type={kind}; boundary="=_report"'
-        text = EmailMessage()
-        text.set_content(words)
-        sent = Message()
-        sent["Content-Type"] = "text/rfc822-headers"
-        sent.set_payload(f"From: {recipient.sender}\r\nTo: {recipient.address}\r\nSubject: News\r\n")
-        message.set_payload([text, part, sent])
-        return message
+    def _filled(self, text: str, recipient: RcptCommand, days: int, **more: str) -> str:
+        at = format_datetime(datetime.fromtimestamp(self._now(), UTC) + timedelta(days=days))
+        host, to = recipient.host.name, recipient.sender
+        return text.format(host=host, to=to, address=recipient.address, at=at, **more)

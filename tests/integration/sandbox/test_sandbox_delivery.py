@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from email import message_from_bytes
 
 from mailsift.sandbox.delivery import Destiny, destiny
@@ -44,7 +45,10 @@ async def test_every_destiny_is_seen_by_who_sends(sandbox: Sandbox) -> None:
     assert said["known@refused.sandbox.test"] == ["deferred", "deferred", "bounced"]
     assert said[f"nobody@{ACCEPTS_ALL}"] == ["delivered"]
 
-    reports = [message_from_bytes(report) for report in sandbox.deliveries.collect()]
+    await sender.send([(far := next(one for one in _unicode() if _returns(sandbox, one)))])
+    last = sandbox.deliveries.collect()
+    assert [_recipient(report.decode()) for report in last[-1:]] == [far]
+    reports = [message_from_bytes(report) for report in last[:-1]]
     found = sorted((report.get_param("report-type"), _recipient(report.as_string())) for report in reports)
     status = [f"nobody@{ACCEPTS_ALL}", *by_destiny[Destiny.RETURNS], *by_destiny[Destiny.LATE]]
     complaints = by_destiny[Destiny.COMPLAINT]
@@ -52,6 +56,15 @@ async def test_every_destiny_is_seen_by_who_sends(sandbox: Sandbox) -> None:
         [("delivery-status", one) for one in status] + [("feedback-report", one) for one in complaints]
     )
     assert sandbox.deliveries.collect() == []
+
+
+def _unicode() -> Iterator[str]:
+    return (f"renée+{number}@gmail.com" for number in range(10_000))
+
+
+def _returns(sandbox: Sandbox, address: str) -> bool:
+    local, _, name = address.partition("@")
+    return destiny(sandbox.world, local, name) is Destiny.RETURNS
 
 
 def _recipient(report: str) -> str:
