@@ -6,13 +6,12 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mailsift.api.http.inputs import Amount
 from mailsift.jobs.policies import AccountPolicy
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.pipeline.outcomes.history import MOST_DAYS, OutcomePolicy
 
 NeverSend: TypeAlias = Literal[Tier.REVIEW, Tier.REMOVE]
-_Days: TypeAlias = Annotated[Amount, Field(ge=0, le=MOST_DAYS)]
+_Days: TypeAlias = Annotated[float, Field(ge=0, le=MOST_DAYS, strict=True, allow_inf_nan=False)]
 
 
 class TierPolicyBody(BaseModel):
