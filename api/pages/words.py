@@ -54,7 +54,7 @@ REASON_OF: Final[Mapping[str, str]] = {
 """One sentence a result code."""
 
 TO_DO: Final[Mapping[str, str]] = {
-    Result.DELIVERABLE: "Send to it.",
+    Result.DELIVERABLE: "The mailbox exists.",
     Result.PASSED: "We found nothing wrong. Deep mode also finds out whether the mailbox exists.",
     Result.CATCH_ALL: "Send only if you know this contact: mail to such domains may bounce later.",
     Result.UNVERIFIABLE: "Send only if you know this contact: nobody can look this mailbox up.",
