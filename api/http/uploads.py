@@ -73,7 +73,7 @@ Metadata = Annotated[
 
 
 PlaceText = Annotated[str, Field(max_length=8_192)]
-Policy = Annotated[TierPolicyBody, BeforeValidator(_from_json)]
+Policy = Annotated[TierPolicyBody | None, BeforeValidator(_from_json)]
 _OBJECTS: Final = ("metadata", "policy")
 """What is written as JSON where the others are texts."""
 
@@ -103,7 +103,7 @@ class ListOptions(BaseModel):
     repair: Switch = Field(
         default=False, description="validate the address that a cell clearly means which is none"
     )
-    policy: Policy | None = Field(
+    policy: Policy = Field(
         default=None, description="what makes a tier of a verdict; left out: as the account says"
     )
     preview: Count = Field(

@@ -111,11 +111,14 @@ KNOWN: tuple[tuple[str, str, str], ...] = (
     (r".*/schedules.*", "body.zone", "zones"),
     (r".*/schedules.*", "body.ends_at", "ends"),
     (r"POST .*/schedules", "body.job_id", "ended"),
+    (r"POST .*/schedules", "body.source", "nowhere"),
+    (r"POST .*/schedules", "body.sink", "nowhere"),
     (r"POST .*/webhooks/test", "body.webhook_id", "hooks"),
     (r".* /v1/events/{event_id}", "path.event_id", "events"),
 )
 WORDS: Mapping[str, list[str]] = {
     "crons": ["0 6 * * 1", "*/5 * * * *"],
+    "nowhere": [""],
     "zones": ["UTC", "Europe/Berlin"],
     "ends": ["2099-12-31T00:00:00Z"],
 }
