@@ -59,7 +59,10 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
     "outcomes": CommandRow(
         "mailsift.cli.outcomes:outcomes_app", "Tell what became of messages that were really sent."
     ),
-    "accuracy": CommandRow("mailsift.cli.accuracy:accuracy", "Show how often verdicts were right."),
+    "accuracy": CommandRow(
+        "mailsift.cli.accuracy:accuracy",
+        "Show how often the verdicts of an account's lists were right, with 95 % intervals.",
+    ),
     "accounts": CommandRow("mailsift.cli.accounts:accounts_app", "Delete accounts."),
     "ops": CommandRow(
         "mailsift.cli.ops:ops_app",

@@ -31,6 +31,7 @@ SUMMARY = {
     "risky",
     "duplicates",
     "seconds",
+    "tiers",
 }
 MEANINGLESS = ("yahoo.com", "ymail.com", "aol.com")  # providers nobody asks, reachable or not
 

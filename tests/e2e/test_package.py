@@ -117,7 +117,7 @@ def test_the_session_of_the_docs_runs_word_for_word_in_what_was_installed(
     installed: Path, short_tmp: Path, tmp_path: Path
 ) -> None:
     blocks = [block for block in SHELL.findall(API_PAGE) if "# not run" not in block]
-    assert len(blocks) == 11
+    assert len(blocks) == 12
     environment = {
         "PATH": f"{installed.parent}:/usr/bin:/bin",
         "MAILSIFT_HOME": str(short_tmp / "home"),
