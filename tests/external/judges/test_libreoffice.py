@@ -153,7 +153,7 @@ def test_a_hostile_list_is_texts_for_libreoffice(
     file.write_bytes(answer.content)
     rows = _opened(file, *([CSV.format(COMMA)] if kind == "csv" else []))
     assert len(rows) == len(CELLS) + 1
-    assert len(rows[0]) == len(HEADER) + 14
+    assert len(rows[0]) == len(HEADER) + 16
     assert set(_formulas(rows)) <= ({"=FALSE()", "=TRUE()"} if kind == "xlsx" else set())  # its booleans
     assert _formulas([row[: len(HEADER)] for row in rows]) == []
     assert _texts(rows) == [[_line_ends(cell) for cell in row] for row in _expected(kind)]
