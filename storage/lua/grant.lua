@@ -84,11 +84,21 @@ local function answer(ask)
   local rate = math.max(arg[3] * share, math.min(arg[3], slowest))
   local burst = math.max(1, math.floor(arg[4] * share + 1e-6))
   local paid_until = tonumber(known[1] or 0)
+  local function owe(time)
+    redis.call('HSET', state, 'paid_until', stamp(time), 'paid_rate', string.format('%.17g', rate))
+    if not known[2] and not known[3] and not known[6] then
+      redis.call('PEXPIRE', state, pause(time))
+    end
+  end
   if paid_until > now then
     -- What is owed is recipients: workers may know of different rates for some seconds after one was changed or
     -- earned, and what was sold at one is neither forgiven nor dearer at another. Nobody owes more than a burst.
-    local owed = (paid_until - now) * tonumber(known[7] or rate)
-    paid_until = now + math.min(owed, burst) / rate
+    -- It is written down at the new rate at once, or it would go on being paid off at the old one.
+    local reckoned = tonumber(known[7] or rate)
+    paid_until = now + math.min((paid_until - now) * reckoned, burst) / rate
+    if reckoned ~= rate then
+      owe(paid_until)
+    end
   end
   local mine = gate(paid_until, rate, burst, wanted)
   local theirs = gate(tonumber(redis.call('GET', pace) or 0), arg[7], arg[8], wanted)
@@ -97,11 +107,7 @@ local function answer(ask)
     return 0, math.max(mine.wait, theirs.wait, 0.001), 0
   end
 
-  paid_until = mine.start + count / mine.rate
-  redis.call('HSET', state, 'paid_until', stamp(paid_until), 'paid_rate', string.format('%.17g', rate))
-  if not known[2] and not known[3] and not known[6] then
-    redis.call('PEXPIRE', state, pause(paid_until))
-  end
+  owe(mine.start + count / mine.rate)
   local address_paid = theirs.start + count / theirs.rate
   redis.call('SET', pace, stamp(address_paid), 'PX', pause(address_paid))
   local lease = name .. arg[5]

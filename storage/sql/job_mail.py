@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from mailsift.storage.database import Connection
+from mailsift.storage.database import Connection, statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ _REMEMBER = text("""
 """)
 
 _IDLE = """
-    job.state IN ('queued', 'running') AND (
+    job.state IN {claimable} AND (
         (job.started_at IS NULL AND job.created_at < :before)
         OR (EXISTS (SELECT FROM chunk WHERE chunk.job_id = job.id AND chunk.state = 'ready')
             AND NOT EXISTS (
@@ -65,7 +65,7 @@ _IDLE = """
 """
 
 # Members who want it are few, and come first.
-_REMEMBER_WAITING = text(f"""
+_REMEMBER_WAITING = statement(f"""
     INSERT INTO job_mail (job_id, person_id, kind, next_try_at)
     SELECT job.id, member.person_id, 'waiting', :now
     FROM member JOIN job ON job.account_id = member.account_id
@@ -74,7 +74,7 @@ _REMEMBER_WAITING = text(f"""
 """)  # noqa: S608 - a condition of this module
 
 # A try is counted when it begins, and the next one is set then: whoever dies leaves nothing to clean up.
-_CLAIM = text(f"""
+_CLAIM = statement(f"""
     WITH taken AS (
         UPDATE job_mail SET tries = tries + 1, next_try_at = :again
         WHERE id = (

@@ -19,7 +19,8 @@ async def test_a_list_of_one_domain_only(
     options = JobOptions(mode=Mode.DEEP, max_age=0)
     account, job = await planter.plant(given, chunk=2_000, small=False, options=options)
     sandbox.reset()
-    async with engine_on(settings) as engine:
+    half_unknown = settings.model_copy(update={"stop_share": 0.0})
+    async with engine_on(half_unknown) as engine:
         view = await work_until_ended(engine, service, account, job)
     assert (view.state, view.valid, view.invalid, view.risky) == (JobState.COMPLETED, 600, 600, 0)
     seen = sandbox.counters()

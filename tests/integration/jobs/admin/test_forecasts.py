@@ -99,8 +99,8 @@ async def test_an_edit_and_a_hold_count_at_once(
     await planter.sql(
         "INSERT INTO throttle_edit (provider, source, rate, edited_by) VALUES ('google', '*', 1.0, 'olga')"
     )
-    assert await seconds(settings, account, job) == 100.0
-    assert (await ops.console.overview()).left.seconds == 100.0
+    assert await seconds(settings, account, job) == 100.2
+    assert (await ops.console.overview()).left.seconds == 100.2
     await ops.throttles.hold("olga", "google", "*", seconds=0)
     assert await seconds(settings, account, job) is None
     left = (await ops.console.overview()).left
