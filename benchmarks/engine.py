@@ -115,8 +115,8 @@ def engine_share(sandbox: SandboxProcess, source: Path, mode: str) -> float:
     for line in log.splitlines():
         event = json.loads(line) if '"chunk.done"' in line else {}
         if event and not event["lane"]:
-            own += sum(event[phase] for phase in ENGINE_PHASES)
-            total += sum(event[phase] for phase in (*ENGINE_PHASES, "sift_ms"))
+            own += sum(event.get(phase, 0.0) for phase in ENGINE_PHASES)
+            total += sum(event.get(phase, 0.0) for phase in (*ENGINE_PHASES, "sift_ms"))
     return own / total if total else float("nan")
 
 
