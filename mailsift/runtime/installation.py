@@ -115,7 +115,8 @@ class LocalWorker:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", "mailsift", "worker", "--with-parent", str(os.getpid())],
+                # -P: a folder named mailsift where the command was typed, a checkout perhaps, is not it
+                [sys.executable, "-P", "-m", "mailsift", "worker", "--with-parent", str(os.getpid())],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -16,7 +16,7 @@ from mailsift.settings import Settings
 from mailsift.storage.database import Database
 from mailsift.storage.sql import workers
 from mailsift.storage.sql.workers import ProcessReport
-from tests.support.installation import settings_for
+from tests.support.installation import settings_for, until
 
 NOBODY = 2**22 + 1
 """A process id that is never given out."""
@@ -79,3 +79,21 @@ async def test_who_needs_a_worker_of_his_own(
     async with database.begin() as connection:
         await workers.say_goodbye(connection, report.owner)
     assert await starts_one(settings)
+
+
+async def test_a_folder_of_our_name_where_the_command_was_typed_is_not_loaded(
+    tmp_path: Path, database_url: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mailsift").mkdir()
+    monkeypatch.chdir(tmp_path)
+    urls = {"database_url": database_url, "redis_url": redis_url}
+    worker = LocalWorker(settings_for(tmp_path / "home", **urls, sandbox={}))
+    worker.ensure()
+
+    async def claims() -> bool:
+        return bool(workers.claiming(database_url))
+
+    try:
+        await until(claims, within=60)
+    finally:
+        worker.stop()
