@@ -42,9 +42,6 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
     _bound(limits)
     try:
         return _WORK[request["work"]](request, limits)
-    except KeyboardInterrupt:  # polars hears Ctrl-C whoever ignores it; that says nothing about the file
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise
     except BaseException as error:  # noqa: BLE001 - a panic in Rust, too
         return _failure(error)
     finally:

@@ -24,16 +24,11 @@ _RAISED_BY_THE_FILE = frozenset(
     {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGALRM}
 )
 """Signals a reading process ends itself with: out of memory, a defect of a reader, its time is up."""
-_DEAF = ("/bin/sh", "-c", 'trap "" INT TERM HUP; exec "$@"', "sh")
-"""Before a command: it goes on whoever asks it to stop. From its first moment: an interpreter that is just
-starting ends with status 1 when it is interrupted, as it does over a defect."""
-_COMMAND = (
-    *_DEAF,
-    sys.executable,
-    "-P",
-    "-m",
-    "mailsift.jobs.intake.child",
-)  # -P: imports nothing from here
+_UNHEARD = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+"""What asks a process to stop is not for the one that reads. From its first moment: an interpreter that is
+interrupted while it starts ends as it does over a defect. And blocked: polars hears an ignored SIGINT and
+takes the file for ended where it was interrupted."""
+_COMMAND = (sys.executable, "-P", "-m", "mailsift.jobs.intake.child")  # -P: imports nothing from here
 
 _FREE_SOON = "dirty_decay_ms:300,muzzy_decay_ms:0"
 """How its allocator gives memory back: at once would be a fifth of its time."""
@@ -115,14 +110,18 @@ def _start_child(limits: IntakeLimits) -> subprocess.Popen[bytes]:
 
     A plain Popen, because asyncio's child watchers depend on the loop and its thread.
     """
-    return subprocess.Popen(  # noqa: S603 - ours; forks in milliseconds
-        _COMMAND,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # a panic's message may quote the file
-        env=_environment(limits),
-        start_new_session=True,  # what the terminal or a supervisor tells our group is not for it
-    )
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, _UNHEARD)  # this thread's; a child inherits it
+    try:
+        return subprocess.Popen(  # noqa: S603 - ours; forks in milliseconds
+            _COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # a panic's message may quote the file
+            env=_environment(limits),
+            start_new_session=True,  # what the terminal or a supervisor tells our group is not for it
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
 
 
 def _dump_request(work: str, request: Mapping[str, Any], limits: IntakeLimits) -> bytes:

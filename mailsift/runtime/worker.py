@@ -64,6 +64,8 @@ class ProcessRuntime:
 
     def open(self, **_: object) -> None:
         """Start the loop and everything that lives on it."""
+        # A pool's process ignores Ctrl-C, but polars hears it all the same, and a frame ends where it did.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         # What lives as long as the process is not worth looking through again and again.
         gc.freeze()
         gc.set_threshold(20_000, 50, 100)

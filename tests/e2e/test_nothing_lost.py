@@ -16,7 +16,7 @@ from mailsift.sandbox.world import SandboxWorld
 from tests.support.completeness import check_complete, submit
 from tests.support.installation import ended, settings_for, until
 from tests.support.servers import RedisServer
-from tests.support.workers import Multiplied, workers
+from tests.support.workers import Multiplied, interrupt_children, workers
 
 SEED, DOMAINS = 7, 2_000
 
@@ -53,6 +53,27 @@ async def test_workers_die_twenty_times_and_valkey_forgets_everything_yet_every_
                 await asyncio.sleep(dice.uniform(0.1, 0.6))
                 assert (await service.get(account, job_id)).finished_at is None, "too fast to be killed"
             view = await ended(service, account, job_id, within=200)
+        await check_complete(settings, service, account, view, source)
+
+
+async def test_ctrl_c_that_every_process_of_a_worker_hears_ends_no_frame_early(
+    tmp_path: Path, database_url: str, redis_url: str, sandbox: SandboxProcess
+) -> None:
+    source = tmp_path / "list.csv"
+    write_list(SandboxWorld(seed=SEED, domains=DOMAINS), source, rows=2_000)
+    settings = settings_for(
+        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox=sandbox.env
+    )
+    async with open_service(settings) as service:
+        with workers(settings, 1, tmp_path / "workers.log") as group:
+            account, job_id = await submit(service, source)
+
+            async def over() -> bool:
+                interrupt_children(group.pids[0])
+                return (await service.get(account, job_id)).finished_at is not None
+
+            await until(over, within=90, every=0.01)
+            view = await service.get(account, job_id)
         await check_complete(settings, service, account, view, source)
 
 

@@ -452,7 +452,7 @@ def main() -> int:
         f"seed {given.seed}: {findings.jobs} jobs, {findings.rows:,} rows, {findings.unsure} of them unsure"
     )
     if findings.wrong or not findings.jobs:
-        print(f"{len(findings.wrong)} things were wrong; logs: {folder}")
+        print(f"{len(findings.wrong)} things were wrong; logs: {folder}", *findings.wrong, sep="\n  ")
         return 1
     shutil.rmtree(folder, ignore_errors=True)
     print("nothing was lost, nothing came twice")

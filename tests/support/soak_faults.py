@@ -20,7 +20,7 @@ from mailsift.runtime.embedded import EmbeddedServers
 from mailsift.sandbox.client import SandboxProcess
 from tests.support.liar import Liar
 from tests.support.mail_gate import Gate
-from tests.support.workers import WorkerGroup
+from tests.support.workers import WorkerGroup, interrupt_children
 
 _BROKER_KEYS: Final = ("mailsift", "unacked", "unacked_index", "_kombu.binding.mailsift")
 _TAKE_LEASES: Final = """
@@ -97,6 +97,15 @@ def a_worker_hangs_longer_than_its_leases(stage: Stage) -> Iterator[None]:
     yield
     for process in hung:
         _send(process.pid, signal.SIGCONT)
+
+
+@contextmanager
+def the_processes_of_a_worker_hear_ctrl_c(stage: Stage) -> Iterator[None]:
+    limit = time.monotonic() + 2
+    while time.monotonic() < limit:
+        interrupt_children(stage.workers.pids[stage.victim()])
+        time.sleep(0.02)
+    yield
 
 
 @contextmanager
@@ -277,6 +286,7 @@ FAULTS: Final[Sequence[tuple[Fault, int]]] = (
     (a_worker_process_dies, 0),
     (a_worker_dies_with_all_its_processes, 0),
     (a_worker_hangs_longer_than_its_leases, 7),
+    (the_processes_of_a_worker_hear_ctrl_c, 0),
     (leases_are_taken_from_the_living, 0),
     (whoever_finishes_or_reads_a_list_dies, 0),
     (the_api_dies, 0),

@@ -99,6 +99,14 @@ def kill_group(leader: int) -> int:
     return 1
 
 
+def interrupt_children(leader: int) -> None:
+    """Send all processes below a worker, and below those, what Ctrl-C in their terminal would."""
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(leader).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                child.send_signal(signal.SIGINT)
+
+
 def kill_children(leader: int) -> int:
     """SIGKILL the pool processes below a worker and leave their master alive."""
     try:

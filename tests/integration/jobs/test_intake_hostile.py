@@ -107,7 +107,8 @@ async def test_a_child_goes_on_whoever_asks_it_to_stop(tmp_path: Path, name: str
             child.send_signal(signal.Signals[name])
         await asyncio.sleep(0.01)
     found = await task
-    assert isinstance(found, Intake) or found.retryable  # when it was hit before it had started
+    assert isinstance(found, Intake)
+    assert found.rows == 200_000  # polars takes a file for ended where it was interrupted
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGQUIT", "SIGUSR1"])
