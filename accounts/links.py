@@ -17,6 +17,7 @@ from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.syntax.address import parse_address
+from mailsift.pipeline.zones import is_zone
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import accounts, people, sessions
 from mailsift.storage.sql.sessions import NewLink
@@ -185,8 +186,12 @@ class Links:
             names = await people.account_names(connection, limit=2)
         return names[0] if len(names) == 1 else ""
 
-    async def accept_first_owner(self, secret: str, *, account: str, email: str, password: str) -> str:
+    async def accept_first_owner(
+        self, secret: str, *, account: str, email: str, password: str, zone: str = ""
+    ) -> str:
         """Make the first owner, who is an operator too; returns the secret of their session.
+
+        A time zone, where their browser tells one, becomes the account's.
 
         Raises:
             MailsiftError: `link_gone`, `email_invalid`, `account_name_invalid`, `password_weak`.
@@ -201,6 +206,8 @@ class Links:
                 raise _gone()
             person_id = await self._add(connection, link, email, hashed)
             account_id = await accounts.ensure_account(connection, account)
+            if is_zone(zone):
+                await people.set_zone(connection, account_id, zone)
             return await self._join(connection, link, account_id, person_id, email)
 
     async def accept(self, secret: str, *, password: str, client: str) -> str:

@@ -11,6 +11,7 @@ from uuid import UUID
 from mailsift.events.job_mail import JobMailKind
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.zones import DEFAULT, is_zone
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import job_mail, people, sessions
 from mailsift.storage.sql.people import AuditRow, MemberRow
@@ -35,7 +36,13 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A person who is signed in, and the account they look at; `operator` is apart from every role."""
+    """A person who is signed in, and the account they look at; `operator` is apart from every role.
+
+    Attributes:
+        zone: IANA name of the time zone they read times in: their own, else the account's.
+        account_zone: the account's.
+        zone_chosen: they have one of their own.
+    """
 
     user_id: UUID
     email: str
@@ -43,6 +50,9 @@ class Visitor:
     account_name: str
     role: Role
     operator: bool
+    zone: str = DEFAULT
+    account_zone: str = DEFAULT
+    zone_chosen: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +142,28 @@ class Members:
             kept = f"{seconds / _DAY:g} days" if seconds else "for ever"
             await note(connection, visitor, "account.retention", "", {"kept": kept})
 
+    async def set_account_zone(self, visitor: Visitor, zone: str) -> None:
+        """Set in which time zone new schedules run, and members read times who have chosen none.
+
+        Raises:
+            MailsiftError: `schedule_zone_invalid`.
+        """
+        _check_zone(zone)
+        async with self._database.begin() as connection:
+            await people.set_zone(connection, visitor.account_id, zone)
+            await note(connection, visitor, "account.zone", "", {"zone": zone})
+
+    async def set_zone(self, visitor: Visitor, zone: str) -> None:
+        """Set in which time zone the visitor reads times, on pages and in mails; "" = the account's.
+
+        Raises:
+            MailsiftError: `schedule_zone_invalid`.
+        """
+        if zone:
+            _check_zone(zone)
+        async with self._database.begin() as connection:
+            await people.change_person(connection, visitor.user_id, zone=zone)
+
     async def mail(self, visitor: Visitor) -> Sequence[str]:
         """Return what about jobs of this account the visitor gets mail of."""
         async with self._database.begin() as connection:
@@ -154,6 +186,13 @@ class Members:
         """Write down a change that a service has just made in a transaction of its own."""
         async with self._database.begin() as connection:
             await note(connection, visitor, action, subject, detail)
+
+
+def _check_zone(zone: str) -> None:
+    if not is_zone(zone):
+        raise MailsiftError(
+            "schedule_zone_invalid", "The time zone is not an IANA name, such as Europe/Paris."
+        )
 
 
 async def _locked(connection: Connection, account_id: UUID, person_id: UUID, *, stays: bool) -> MemberRow:

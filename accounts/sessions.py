@@ -252,6 +252,9 @@ class Sessions:
             account_name=row.account_name,
             role=Role(row.role),
             operator=row.operator,
+            zone=row.zone or row.account_zone,
+            account_zone=row.account_zone,
+            zone_chosen=bool(row.zone),
         )
 
     async def _row(self, secret: str) -> SessionRow | None:

@@ -15,6 +15,7 @@ import structlog
 from mailsift.events.notices import NOTICE_LEASE_S, NoticeState, notice_retry_at
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.zones import local_text
 from mailsift.storage.database import Database
 from mailsift.storage.sql import job_mail
 from mailsift.storage.sql.job_mail import ClaimedJobMail
@@ -69,7 +70,7 @@ def compose_job_mail(claimed: ClaimedJobMail, *, sender: str, public_url: str, n
         risky=claimed.risky,
         invalid=claimed.invalid,
         error=claimed.error or "the page of the job says why.",
-        until=_until(claimed.ready_at),
+        until=_until(claimed.ready_at, claimed.zone),
     )
     link = f"{public_url}/jobs/{claimed.job_id}" if public_url else ""
     settings = f"{public_url}/account/you" if public_url else "the page Account, You"
@@ -155,8 +156,8 @@ class JobMailer:
         return NoticeState.SENT, None
 
 
-def _until(ready_at: datetime | None) -> str:
-    return f", the others wait for their mail servers until {ready_at:%Y-%m-%d %H:%M} UTC" if ready_at else ""
+def _until(ready_at: datetime | None, zone: str) -> str:
+    return f", the others wait for their mail servers until {local_text(ready_at, zone)}" if ready_at else ""
 
 
 def _html(sentence: str, link: str, footer: str) -> str:

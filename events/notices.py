@@ -17,6 +17,7 @@ import structlog
 from mailsift.events.retry import DISABLE_AFTER_S, DisabledReason, failing_s
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.zones import DEFAULT, local_text
 from mailsift.storage.database import Database
 from mailsift.storage.sql import notices, people
 from mailsift.storage.sql.endpoints import EndpointHealth
@@ -60,6 +61,7 @@ class Notice:
         reason: why it was disabled, NO when it was not.
         at: when it happened.
         link: of the page about the webhook, "" when nobody knows where the pages are.
+        zone: in which its times are told.
     """
 
     id: UUID
@@ -70,6 +72,7 @@ class Notice:
     reason: DisabledReason
     at: datetime
     link: str = ""
+    zone: str = DEFAULT
 
 
 def notice_after(health: EndpointHealth, disabled: DisabledReason, now: float) -> NoticeKind | None:
@@ -108,7 +111,10 @@ def compose_notice(notice: Notice, *, sender: str, recipients: Sequence[str], no
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's holiday is to answer
     lines = _LINES[notice.kind if notice.reason is DisabledReason.NO else notice.reason]
     text = "\n".join(lines).format(
-        host=host, account=notice.account, since=_minute(notice.since), at=_minute(notice.at)
+        host=host,
+        account=notice.account,
+        since=local_text(notice.since, notice.zone),
+        at=local_text(notice.at, notice.zone),
     )
     message.set_content(f"{text}\n\n{notice.link}\n" if notice.link else f"{text}\n", cte="quoted-printable")
     return message
@@ -187,6 +193,7 @@ class Notifier:
             since=claimed.since,
             reason=DisabledReason(claimed.reason),
             at=claimed.created_at,
+            zone=claimed.zone,
             link=f"{self._public_url}/webhooks/{claimed.subject_id}" if self._public_url else "",
         )
 
@@ -198,10 +205,6 @@ def _is_still_so(claimed: ClaimedNotice) -> bool:
     if claimed.kind == NoticeKind.DISABLED:
         return not claimed.enabled
     return claimed.enabled and claimed.failing
-
-
-def _minute(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 _SUBJECT: Final = {

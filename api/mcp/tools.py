@@ -130,7 +130,9 @@ async def _explain(call: ToolCall, wanted: _One) -> dict[str, Any]:
         "email": wanted.email,
         **verdict,
         "meaning": MEANINGS[Result(verdict["result"])],
-        "facts": [asdict(section) for section in sections(verdict, evidence, judged)],
+        "facts": json.loads(
+            json.dumps([asdict(one) for one in sections(verdict, evidence, judged)], default=str)
+        ),
         "score_parts": [asdict(one) for one in points(evidence)],
     }
 

@@ -16,12 +16,13 @@ from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, secret_text, text
 from mailsift.api.pages.page import render, see
-from mailsift.api.pages.sign_in import client_of, let_in
+from mailsift.api.pages.sign_in import client_of, inside, let_in
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.pages.words import audit_line
 from mailsift.api.parts import parts_of
 from mailsift.events.job_mail import JobMailKind
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.zones import zone_names
 
 router = APIRouter(prefix="/account", include_in_schema=False)
 
@@ -95,6 +96,14 @@ async def set_retention(request: Request, visitor: Owner) -> Response:
     return await attempt("/account", change, f"New jobs are kept: {RETENTIONS[chosen].lower()}.")
 
 
+@router.post("/zone")
+async def set_account_zone(request: Request, visitor: Owner) -> Response:
+    """Set the time zone of the account."""
+    zone = text(await read_form(request), "zone", most=64)
+    change = parts_of(request).people.members.set_account_zone(visitor, zone)
+    return await attempt("/account", change, f"The account’s time zone is {zone}.")
+
+
 @router.get("/log")
 async def log(
     request: Request, visitor: Reader, before: Annotated[int | None, Query(ge=0, lt=2**63)] = None
@@ -129,6 +138,7 @@ async def _account(
         roles=[(name, name.capitalize()) for name in _ROLES],
         retentions=list(RETENTIONS.items()),
         retention=kept,
+        zones=zone_names(),
         retention_words=RETENTIONS.get(kept, f"{int(kept) // _DAY} days"),
         error=error,
         **{"email": "", "role": Role.MEMBER.value, "link": "", "invited": "", **fields},
@@ -204,6 +214,16 @@ async def choose_mail(request: Request, visitor: Reader) -> Response:
     return see("/account/you", "Your choice is kept." if chosen else "You get no mail about jobs.")
 
 
+@router.post("/you/zone")
+async def set_zone(request: Request, visitor: Reader) -> Response:
+    """Set in which time zone the visitor reads times."""
+    form = await read_form(request)
+    zone, goal = text(form, "zone", most=64), text(form, "next", most=2_000)
+    change = parts_of(request).people.members.set_zone(visitor, zone)
+    told = f"Times are shown in {zone or visitor.account_zone}."
+    return await attempt(inside(goal) if goal else "/account/you", change, told)
+
+
 def _enrol(request: Request, enrolment: Enrolment) -> Response:
     import segno  # noqa: PLC0415 - for the few who set one up
 
@@ -248,6 +268,7 @@ async def _you(
         "you.html",
         status=STATUS_OF.get(wrong.code, 500) if wrong else 200,
         accounts=await sessions.accounts(visitor),
+        zones=zone_names(),
         mail_kinds=_MAIL,
         mail=await parts_of(request).people.members.mail(visitor),
         factor=await sessions.factors.view(visitor.user_id),

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from mailsift.api.pages.charts import gauge
-from mailsift.api.pages.filters import date_time
 from mailsift.api.pages.words import (
     ANSWERS,
     DOMAIN_STATES,
@@ -20,6 +18,7 @@ from mailsift.api.pages.words import (
     provider_name,
     result_name,
 )
+from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.facts import Answer, Mode
 from mailsift.pipeline.judge.table import ROWS, syntax_reason
 from mailsift.pipeline.outcomes.history import STAGE
@@ -240,6 +239,6 @@ def _probe(fact: Mapping[str, Any]) -> Iterator[Fact]:
 
 def _learned(at: float, until: float, verb: str = "Learned") -> Iterator[Fact]:
     if at:
-        yield verb, date_time(datetime.fromtimestamp(at, UTC))
+        yield verb, utc_datetime(at)
         if until > at:
-            yield "Fresh until", date_time(datetime.fromtimestamp(until, UTC))
+            yield "Fresh until", utc_datetime(until)

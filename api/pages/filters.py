@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from mailsift.jobs.admin.models import key_title
+from mailsift.pipeline.zones import DEFAULT, local_text
 
 NOTHING: Final = "–"
 _MARKED: Final = re.compile(r"(`[^`]+`|\*[^*]+\*)")
@@ -40,12 +40,21 @@ def percent(part: float, whole: float = 1.0) -> str:
     return f"{share:.0f} %" if share in {0, 100} else f"{share:.1f} %"
 
 
-def date_time(at: datetime | None, otherwise: str = NOTHING, zone: str = "UTC") -> str:
-    """Write a time as 21 Nov 2026, 04:31 UTC; or as the clocks of another zone show it."""
-    if at is None:
-        return otherwise
-    there = at.astimezone(ZoneInfo(zone))
-    return _time(at.astimezone(UTC), f"{there.day} {there:%b %Y, %H:%M %Z}")
+def date_time(at: datetime | None, otherwise: str = NOTHING, zone: str = DEFAULT) -> str:
+    """Write a time as clocks of a zone show it, 21 Nov 2026, 05:31 CET; UTC is told on hover."""
+    return otherwise if at is None else _time(at.astimezone(UTC), local_text(at, zone))
+
+
+@pass_context
+def their_time(context: Context, at: datetime | None, otherwise: str = NOTHING, zone: str = "") -> str:
+    """Write a time as the clocks of who looks at the page show it, or those of a zone."""
+    return otherwise if at is None else date_time(at, otherwise, zone or context["zone"])
+
+
+@pass_context
+def told(context: Context, value: object) -> object:
+    """Write what may be a time, and leave anything else as it is."""
+    return date_time(value, NOTHING, context["zone"]) if isinstance(value, datetime) else value
 
 
 @pass_context
@@ -108,7 +117,8 @@ FILTERS: Final[dict[str, Any]] = {
     "key_title": key_title,
     "number": number,
     "percent": percent,
-    "date_time": date_time,
+    "date_time": their_time,
+    "told": told,
     "ago": ago,
     "duration": duration,
     "size": size,

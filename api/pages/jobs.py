@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
@@ -20,7 +20,7 @@ from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.charts import bar
 from mailsift.api.pages.filters import duration, number, percent
 from mailsift.api.pages.forms import choice, id_from, is_mendable, read_form
-from mailsift.api.pages.page import HEADERS, now_of, render, see
+from mailsift.api.pages.page import HEADERS, now_of, render, see, zone_of
 from mailsift.api.pages.tiers import TierOnPage, note_of, run_before, sentence_of, tiers_of
 from mailsift.api.pages.visitor import Member, Reader, look_for_visitor
 from mailsift.api.pages.words import (
@@ -41,6 +41,7 @@ from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobSnapshot, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.verdict import Status
+from mailsift.pipeline.zones import zone_named
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
 router = APIRouter(include_in_schema=False)
@@ -125,8 +126,9 @@ class JobOnPage:
     bar: Markup
 
 
-def job_on_page(view: JobView, now: datetime) -> JobOnPage:
+def job_on_page(view: JobView, request: Request) -> JobOnPage:
     """Return a job as pages show it."""
+    now, zone = now_of(request), zone_of(request)
     snapshot = JobSnapshot(view, now.timestamp())
     ended = view.state in ENDED
     return JobOnPage(
@@ -144,7 +146,7 @@ def job_on_page(view: JobView, now: datetime) -> JobOnPage:
         sentence=sentence_of(view),
         tiers=tiers_of(view),
         lines=tuple(time_lines(view.time_left.lines)) if view.time_left else (),
-        waits=tuple(waits_beyond_rates(view.waiting) if view.time_left else waits(view.waiting)),
+        waits=tuple((waits_beyond_rates if view.time_left else waits)(view.waiting, zone)),
         warning=WARNINGS.get(view.warning, view.warning),
         may=_may(view),
         bar=bar(view.send, view.remove, view.review),
@@ -197,7 +199,7 @@ def _may(view: JobView) -> frozenset[str]:
 
 
 class Sought(BaseModel):
-    """Which jobs are listed: of a state, with this in their name, made from one day to another (UTC)."""
+    """Which jobs are listed: of a state, with this in their name, made from one day to another."""
 
     state: str = ""
     q: str = Field(default="", max_length=_NAME)
@@ -205,17 +207,16 @@ class Sought(BaseModel):
     until: str = Field(default="", max_length=10)
     cursor: str = Field(default="", max_length=1_000)
 
-    @property
-    def days(self) -> tuple[datetime | None, datetime | None]:
-        """The first moment, and the one behind the last; what is no date narrows nothing."""
-        end = _day(self.until)
-        return _day(self.since), end + timedelta(days=1) if end else None
+    def days(self, zone: str) -> tuple[datetime | None, datetime | None]:
+        """Return the first moment, and the one behind the last; what is no date narrows nothing."""
+        return day_of(self.since, zone), day_of(self.until, zone, later=1)
 
 
-def _day(given: str) -> datetime | None:
+def day_of(given: str, zone: str, *, later: int = 0) -> datetime | None:
+    """Return when a day begins, or so many days later, in a zone; None for what is no date."""
     try:
-        return datetime.fromisoformat(given).replace(tzinfo=UTC)
-    except ValueError:
+        return datetime.combine(date.fromisoformat(given) + timedelta(days=later), time(), zone_named(zone))
+    except (ValueError, OverflowError):
         return None
 
 
@@ -233,19 +234,19 @@ async def rows(request: Request, visitor: Reader, sought: Annotated[Sought, Quer
 
 async def _listed(request: Request, visitor: Visitor, sought: Sought) -> dict[str, Any]:
     state = sought.state if sought.state in FILTERS else ""
-    name = sought.q.strip().replace("\0", "")
+    name, days = sought.q.strip().replace("\0", ""), sought.days(zone_of(request))
     page = await parts_of(request).jobs.page(
         visitor.account_id,
         limit=_A_PAGE,
         cursor=sought.cursor,
         states=FILTERS[state][1],
         name=name,
-        days=sought.days,
+        days=days,
     )
-    first, end = sought.days
+    first, end = days
     dates = {"since": sought.since if first else "", "until": sought.until if end else ""}
     asked = {"state": state, "q": name, **dates}
-    listed = [job_on_page(view, now_of(request)) for view in page.jobs]
+    listed = [job_on_page(view, request) for view in page.jobs]
     return {
         "jobs": listed,
         "filters": [
@@ -305,7 +306,7 @@ async def job(request: Request, visitor: Reader, job_id: JobId) -> HTMLResponse:
     return render(
         request,
         "job.html",
-        job=job_on_page(view, now_of(request)),
+        job=job_on_page(view, request),
         about=about,
         earlier=earlier,
         tiers=tiers_of(view, earlier),
@@ -325,7 +326,7 @@ async def breakdown(request: Request, visitor: Reader, job_id: JobId) -> HTMLRes
     return render(
         request,
         "job_breakdown.html",
-        job=job_on_page(view, now_of(request)),
+        job=job_on_page(view, request),
         **await _breakdown_shown(parts, visitor.account_id, view),
     )
 
@@ -396,7 +397,7 @@ async def _events(request: Request, visitor: Visitor, job_id: JobId) -> AsyncIte
                 view = await parts_of(request).jobs.get(visitor.account_id, job_id)
             except MailsiftError:
                 return  # deleted meanwhile, or the database is away: the browser will ask again
-            job = job_on_page(view, now_of(request))
+            job = job_on_page(view, request)
             fields = live_fields(job)
             changed = {name: value for name, value in fields.items() if sent.get(name) != value}
             if job.ended:

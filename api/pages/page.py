@@ -21,6 +21,7 @@ from mailsift.api.pages.filters import FILTERS
 from mailsift.api.pages.static import Assets
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.zones import DEFAULT
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -86,7 +87,8 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
     """Return a page.
 
     Templates know beside `context`: `visitor` (None when nobody is signed in), `can_change` (a member or
-    owner), `is_owner`, `csrf` and `csrf_field()`, `now`, `path`, `flash` (kind and text, or None).
+    owner), `is_owner`, `csrf` and `csrf_field()`, `now`, `zone` (in which times are shown), `zone_offered`
+    (they have not chosen one), `path`, `flash` (kind and text, or None).
     """
     theme: Theme = request.app.state.theme
     visitor = visitor_known(request)
@@ -101,6 +103,8 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
         "csrf": token,
         "csrf_field": lambda: Markup('<input type="hidden" name="csrf" value="{}">').format(token),
         "now": now_of(request),
+        "zone": zone_of(request),
+        "zone_offered": visitor is not None and not visitor.zone_chosen and request.method == "GET",
         "path": request.url.path,
         "flash": cookies.read_flash(flash) if flash else None,
     }
@@ -138,6 +142,12 @@ def visitor_known(request: Request) -> Visitor | None:
     """Return who has been found to be signed in (mailsift.api.pages.visitor), None when nobody looked."""
     found: Visitor | None = getattr(request.state, "visitor", None)
     return found
+
+
+def zone_of(request: Request) -> str:
+    """Return the time zone of who looks, UTC while nobody is signed in."""
+    visitor = visitor_known(request)
+    return visitor.zone if visitor else DEFAULT
 
 
 def now_of(request: Request) -> datetime:

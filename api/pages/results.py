@@ -16,7 +16,7 @@ from mailsift.api.http.downloads import ExportOptions, download
 from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.evidence import verdict_detail
 from mailsift.api.pages.jobs import JobOnPage, job_on_page
-from mailsift.api.pages.page import now_of, render, see
+from mailsift.api.pages.page import render, see
 from mailsift.api.pages.tiers import COLOURS, NAMES, REASONS, tiers_of
 from mailsift.api.pages.visitor import Reader
 from mailsift.api.pages.words import own_suggestion, provider_name, result_choices, result_name
@@ -172,7 +172,7 @@ async def results(
     return render(
         request,
         "results.html",
-        job=job_on_page(view, now_of(request)),
+        job=job_on_page(view, request),
         page=page,
         asked=asked,
         chips=chips_of(asked, job_id),
@@ -228,7 +228,7 @@ async def one_row(request: Request, visitor: Reader, job_id: JobId, number: int)
     return render(
         request,
         "row.html",
-        job=job_on_page(view, now_of(request)),
+        job=job_on_page(view, request),
         number=number,
         cells=[(name, cell[:_CELL]) for name, cell in found.cells],
         detail=verdict_detail(found.address, found.verdict, found.evidence, judged=found.judged),
@@ -260,7 +260,7 @@ async def runs(request: Request, visitor: Reader, job_id: JobId, against: str = 
     parts = parts_of(request)
     view = await parts.jobs.get(visitor.account_id, job_id)
     about = await parts.jobs.history(visitor.account_id, job_id)
-    others = [job_on_page(run, now_of(request)) for run in about.runs]
+    others = [job_on_page(run, request) for run in about.runs]
     earlier = next((run for run in others if str(run.view.id) == against), None)
     diff, trouble = None, None
     if earlier is not None:
@@ -268,7 +268,7 @@ async def runs(request: Request, visitor: Reader, job_id: JobId, against: str = 
     return render(
         request,
         "runs.html",
-        job=job_on_page(view, now_of(request)),
+        job=job_on_page(view, request),
         about=about,
         runs=others,
         against=against,
@@ -294,7 +294,7 @@ async def bounces(request: Request, visitor: Reader, job_id: JobId) -> HTMLRespo
 async def changes(request: Request, visitor: Reader, job_id: JobId, against: UUID) -> HTMLResponse:
     """Return one sentence about what changed since an earlier run, for a page that asks for it once."""
     parts = parts_of(request)
-    earlier = job_on_page(await parts.jobs.get(visitor.account_id, JobId(against)), now_of(request))
+    earlier = job_on_page(await parts.jobs.get(visitor.account_id, JobId(against)), request)
     diff = None
     if earlier.view.total <= _COMPARED:
         diff, _ = await _compared(request, visitor.account_id, earlier, job_id)

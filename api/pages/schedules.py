@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Any, Final
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -22,6 +21,7 @@ from mailsift.jobs.schedules.models import Overlap, Recheck, ScheduleSpec, Sched
 from mailsift.jobs.schedules.timetable import CatchUp, check_cron, in_words
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.zones import local_text, zone_named, zone_names
 
 router = APIRouter(prefix="/schedules", include_in_schema=False)
 
@@ -73,26 +73,6 @@ FAILURES: Final = {
     "5": "5 failed runs in a row",
     "0": "Never",
 }
-ZONES: Final = (
-    "UTC",
-    "Africa/Johannesburg",
-    "America/Chicago",
-    "America/Los_Angeles",
-    "America/New_York",
-    "America/Sao_Paulo",
-    "Asia/Dubai",
-    "Asia/Kolkata",
-    "Asia/Shanghai",
-    "Asia/Singapore",
-    "Asia/Tokyo",
-    "Australia/Sydney",
-    "Europe/Berlin",
-    "Europe/Istanbul",
-    "Europe/London",
-    "Europe/Madrid",
-    "Europe/Paris",
-    "Europe/Warsaw",
-)
 
 
 @router.get("")
@@ -133,7 +113,7 @@ async def new(
     q: Annotated[str, Query(max_length=_NAME)] = "",
 ) -> Response:
     """Show the form for a schedule, for the list of a job, or of one whose name has `q` in it."""
-    return await _new(request, visitor, job, Filled(), q=q.strip().replace("\0", ""))
+    return await _new(request, visitor, job, Filled(zone=visitor.account_zone), q=q.strip().replace("\0", ""))
 
 
 @router.post("/new")
@@ -265,7 +245,7 @@ async def _new(
 ) -> Response:
     parts = parts_of(request)
     page = await parts.jobs.page(visitor.account_id, limit=_LISTS, name=q)
-    lists = [(str(job.id), f"{job.name}, {job.created_at:%-d %b %Y}") for job in page.jobs]
+    lists = [(str(job.id), f"{job.name}, {local_text(job.created_at, visitor.zone)}") for job in page.jobs]
     if job_id is not None and str(job_id) not in dict(lists):
         job = await parts.jobs.get(visitor.account_id, JobId(job_id))
         lists.append((str(job.id), job.name))
@@ -294,7 +274,7 @@ def _form(
         catch_ups=list(CATCH_UPS.items()),
         jitters=with_this(JITTERS, filled.jitter, "Up to {} seconds later"),
         failures=with_this(FAILURES, filled.failures, "{} failed runs in a row"),
-        zones=ZONES,
+        zones=zone_names(),
         error=error,
     )
 
@@ -384,7 +364,7 @@ def filled_from(spec: ScheduleSpec) -> Filled:
         catch_up=spec.catch_up.value,
         jitter=str(spec.jitter_seconds),
         failures=str(spec.pause_after_failures),
-        ends=spec.ends_at.astimezone(ZoneInfo(spec.zone)).date().isoformat() if spec.ends_at else "",
+        ends=spec.ends_at.astimezone(zone_named(spec.zone)).date().isoformat() if spec.ends_at else "",
         repair=bool(spec.options and spec.options.repair),
     )
     known = spec.cron in RHYTHMS
@@ -408,7 +388,7 @@ def _end_of(day: str, zone: str) -> datetime | None:
     if not day:
         return None
     try:
-        start = datetime.combine(datetime.strptime(day, "%Y-%m-%d").date(), time(), ZoneInfo(zone))  # noqa: DTZ007 - only its date
+        start = datetime.combine(datetime.strptime(day, "%Y-%m-%d").date(), time(), zone_named(zone))  # noqa: DTZ007 - only its date
     except ValueError:
         raise MailsiftError("bad_option", "The last day is not a date.") from None
     return (start + timedelta(days=1)).astimezone(UTC) - timedelta(seconds=1)

@@ -43,7 +43,7 @@ _PAGE_OF: Final = {
 async def login(request: Request, next: str = "") -> Response:  # noqa: A002 - the name in the address
     """Show the form to sign in."""
     if await look_for_visitor(request) is not None:
-        return see(_inside(next))
+        return see(inside(next))
     return _login(request, next)
 
 
@@ -62,7 +62,7 @@ async def sign_in(request: Request) -> Response:
         return response
     except MailsiftError as error:
         return _again(error, _login(request, goal, email=email, error=error))
-    return let_in(secret, _inside(goal))
+    return let_in(secret, inside(goal))
 
 
 @router.post("/login/code")
@@ -77,7 +77,7 @@ async def sign_in_with_code(request: Request) -> Response:
     except MailsiftError as error:
         page = _code if error.code in {"wrong_code", "rate_limited"} else _login
         return _again(error, page(request, goal, error=error))
-    response = let_in(secret, _inside(goal))
+    response = let_in(secret, inside(goal))
     cookies.drop(response, cookies.HALF)
     return response
 
@@ -86,14 +86,14 @@ async def sign_in_with_code(request: Request) -> Response:
 async def begin_single_sign_on(request: Request, next: str = "") -> Response:  # noqa: A002 - same
     """Send the browser to the provider, with a secret of its own to come back with."""
     if await look_for_visitor(request) is not None:
-        return see(_inside(next))
+        return see(inside(next))
     secret = secrets.token_bytes(32)
     try:
         place = await _sso(request).begin(SignInAttempt(secret), _callback(request))
     except MailsiftError as error:
         return _again(error, _login(request, next, error=error))
     response = RedirectResponse(place, 303)
-    value = f"{secret.hex()}.{base64.urlsafe_b64encode(_inside(next).encode()).decode()}"
+    value = f"{secret.hex()}.{base64.urlsafe_b64encode(inside(next).encode()).decode()}"
     cookies.put(response, cookies.SSO, value, seconds=_SSO_SECONDS)
     return response
 
@@ -118,7 +118,7 @@ def _attempt_of(request: Request) -> tuple[bytes, str]:
     found = _SSO_COOKIE.fullmatch(cookies.read(request, cookies.SSO))
     if found is None:
         return secrets.token_bytes(32), _HOME
-    return bytes.fromhex(found[1]), _inside(base64.urlsafe_b64decode(found[2]).decode("ascii", "replace"))
+    return bytes.fromhex(found[1]), inside(base64.urlsafe_b64decode(found[2]).decode("ascii", "replace"))
 
 
 def _sso(request: Request) -> SingleSignOn:
@@ -160,7 +160,11 @@ async def first_owner(request: Request) -> Response:
     token, account, email = (text(form, name, most=1_000) for name in ("token", "account", "email"))
     try:
         secret = await parts_of(request).people.links.accept_first_owner(
-            token, account=account, email=email, password=secret_text(form, "password")
+            token,
+            account=account,
+            email=email,
+            password=secret_text(form, "password"),
+            zone=text(form, "zone"),
         )
     except MailsiftError as error:
         if error.code == "link_gone":
@@ -245,7 +249,7 @@ async def _link_for(request: Request, token: str, kind: LinkKind) -> LinkView:
     return view
 
 
-def _inside(goal: str) -> str:
+def inside(goal: str) -> str:
     """Return a path of ours to go to; another site's address, however written, becomes the first page."""
     safe = goal.startswith("/") and not goal.startswith(("//", "/\\")) and goal.isprintable()
     return goal if safe and goal.isascii() else _HOME

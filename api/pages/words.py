@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from mailsift.api.pages.filters import duration, number
@@ -14,6 +14,7 @@ from mailsift.jobs.views import WAITS_FOR_STORAGE
 from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
 from mailsift.pipeline.judge.table import ROWS
 from mailsift.pipeline.verdict import Result
+from mailsift.pipeline.zones import DEFAULT, abbreviation, zone_named
 from mailsift.storage.sql.chunks import Waiting
 from mailsift.storage.sql.people import AuditRow
 from mailsift.storage.states import JobState
@@ -207,14 +208,14 @@ def result_choices() -> list[tuple[str, str]]:
     return [(result.value, result_name(result.value)) for result in Result]
 
 
-def waits(waiting: Sequence[Waiting]) -> list[str]:
+def waits(waiting: Sequence[Waiting], zone: str = DEFAULT) -> list[str]:
     """Say in sentences what a job waits for: how many addresses, for what, where and until when."""
-    return [_sentence(reason, list(some)) for reason, some in _by_reason(waiting)]
+    return [_sentence(reason, list(some), zone) for reason, some in _by_reason(waiting)]
 
 
-def waits_beyond_rates(waiting: Sequence[Waiting]) -> list[str]:
+def waits_beyond_rates(waiting: Sequence[Waiting], zone: str = DEFAULT) -> list[str]:
     """Say what a job waits for beside the rates that providers take, which `time_lines` tells."""
-    return waits([wait for wait in waiting if wait.reason != WaitReason.THROTTLED])
+    return waits([wait for wait in waiting if wait.reason != WaitReason.THROTTLED], zone)
 
 
 def _by_reason(waiting: Iterable[Waiting]) -> Iterator[tuple[str, list[Waiting]]]:
@@ -224,28 +225,21 @@ def _by_reason(waiting: Iterable[Waiting]) -> Iterator[tuple[str, list[Waiting]]
     yield from grouped.items()
 
 
-def _sentence(reason: str, some: list[Waiting]) -> str:
+def _sentence(reason: str, some: list[Waiting], zone: str) -> str:
     count = sum(wait.addresses for wait in some)
     keys = [wait.throttle_key for wait in some if len(wait.throttle_key) > 1]
-    first, last = min(wait.until for wait in some), max(wait.until for wait in some)
-    until = (
-        f"until {_clock(first)}"
-        if _clock(first) == _clock(last)
-        else f"from {_clock(first)} to {_clock(last)}"
-    )
+    first, last = (end(wait.until for wait in some).astimezone(zone_named(zone)) for end in (min, max))
+    until = f"from {first:%H:%M:%S} to" if f"{first:%H:%M:%S}" != f"{last:%H:%M:%S}" else "until"
+    until += f" {last:%H:%M:%S} {abbreviation(last)}"
     where = f" at {keys[0]}" if len(keys) == 1 else f" at {number(len(keys))} providers" if keys else ""
     if reason == WAITS_FOR_STORAGE:
-        return f"The job waits for storage, {until} UTC"
+        return f"The job waits for storage, {until}"
     waits_for = _WAITS.get(reason, f"wait ({reason.replace('_', ' ')})")
-    return f"{number(count)} {_plural(count, waits_for)}{where}, {until} UTC"
+    return f"{number(count)} {_plural(count, waits_for)}{where}, {until}"
 
 
 def _plural(count: int, verb: str) -> str:
     return f"address {verb.replace('wait', 'waits', 1)}" if count == 1 else f"addresses {verb}"
-
-
-def _clock(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%H:%M:%S")
 
 
 DISABLED_REASONS: Final[Mapping[str, str]] = {

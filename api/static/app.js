@@ -201,6 +201,18 @@
     ask();
   }
 
+  // ---- data-zone takes the browser's time zone; data-zone-offer="zone in use" shows itself where that is another ----
+  function zone(root) {
+    const here = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
+    for (const field of root.querySelectorAll("[data-zone]")) {
+      field.value = here;
+      if (field.matches("button")) field.textContent = `Use ${here}`;
+    }
+    for (const offer of root.querySelectorAll("[data-zone-offer]")) {
+      offer.hidden = !here || here === offer.dataset.zoneOffer;
+    }
+  }
+
   function start(root) {
     const all = (query) => [...(root.matches?.(query) ? [root] : []), ...root.querySelectorAll(query)];
     for (const button of all("[data-copy]")) button.hidden = false;
@@ -211,6 +223,7 @@
       setTimeout(() => swap(element), 1000 * Number(element.dataset.every || 2));
     }
   }
+  zone(document);
   start(document);
   if (document.querySelector("[data-live], [data-swap]")) setInterval(listen, 1000);
 

@@ -120,7 +120,7 @@ class ScheduleRequest(BaseModel):
         description="where the results of every run are put; left out: where the job has put them",
     )
     cron: ShortText = Field(examples=["0 6 * * 1"], description="minute, hour, day, month, weekday")
-    zone: ShortText = "UTC"
+    zone: ShortText = Field(default="", description="IANA name of a time zone; left out: the account's")
     name: ShortText = ""
     recheck: Recheck = Recheck.ALL
     overlap: Overlap = Overlap.SKIP

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from mailsift.jobs.admin.alarm_table import alarms
@@ -113,13 +114,16 @@ class Console:
         self._facts = FactInspector(redis)
         self._lifeline = Lifeline("The operator console")
 
-    async def overview(self) -> Overview:
+    async def overview(self, *, today: datetime | None = None) -> Overview:
         """Return whether it flows, and if not why not.
+
+        Args:
+            today: when the day began whose verdicts are counted; None = in UTC.
 
         Raises:
             MailsiftError: `database_unavailable`.
         """
-        seen = await self._reader.read()
+        seen = await self._reader.read(today=today)
         if seen.stats is None:
             raise unavailable()
         async with self._database.begin() as connection:

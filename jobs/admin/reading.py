@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from importlib.metadata import version
 from typing import Final
 
@@ -43,10 +44,14 @@ class InstallationReader:
         self._lifeline = Lifeline("The operator console")
         self._version = version("mailsift")
 
-    async def read(self) -> Installation:
-        """Return everything; what does not answer is None."""
+    async def read(self, *, today: datetime | None = None) -> Installation:
+        """Return everything; what does not answer is None.
+
+        Args:
+            today: when the day began whose verdicts are counted; None = in UTC.
+        """
         snapshot, (throttles, broker), _ = await asyncio.gather(
-            self._snapshot(), self._of_redis(), self._health.look_again()
+            self._snapshot(today), self._of_redis(), self._health.look_again()
         )
         return Installation(
             stats=snapshot,
@@ -60,11 +65,11 @@ class InstallationReader:
         """Return what lies in the broker; None while it is gone."""
         return await self._lifeline.call(lambda: broker.counts(self._redis, self._queue))
 
-    async def _snapshot(self) -> Snapshot | None:
+    async def _snapshot(self, today: datetime | None) -> Snapshot | None:
         try:
             async with asyncio.timeout(MOST_SECONDS), self._database.begin() as connection:
                 await stats.limit_time(connection, MOST_SECONDS)
-                return await stats.snapshot(connection)
+                return await stats.snapshot(connection, today=today)
         except (DatabaseError, MailsiftError, OSError) as error:
             _log.warning("installation.unreadable", source="database", **error_fields(error))
             return None

@@ -36,7 +36,7 @@ class ScheduleSpec:
 
     Attributes:
         cron: five fields.
-        zone: IANA name of the time zone the cron line is read in.
+        zone: IANA name of the time zone the cron line is read in; "" when one is made: the account's.
         name: "" = the list's.
         options: None = those of the list's job.
         jitter_seconds: every run starts up to so much after its slot, always the same for the same slot.

@@ -16,7 +16,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options, load
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database, Row
-from mailsift.storage.sql import schedules
+from mailsift.storage.sql import people, schedules
 from mailsift.storage.sql.jobs import owned
 from mailsift.storage.sql.schedules import NewSchedule, Slot
 
@@ -57,6 +57,9 @@ class ScheduleService:
         """
         if (job_id is None) is not bool(source):
             raise MailsiftError("schedule_needs_list", "A schedule has a list: of a job, or from a place.")
+        if not spec.zone:
+            async with self._database.begin() as connection:
+                spec = replace(spec, zone=await people.zone_of(connection, account_id))
         check_cron(spec.cron, spec.zone)
         now, schedule_id = self._now(), uuid4()
         first = spec.timetable(schedule_id).upcoming(now)

@@ -12,11 +12,11 @@ from hashlib import blake2b
 from itertools import islice, takewhile
 from typing import Final
 from uuid import UUID
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.zones import is_zone, zone_named
 from mailsift.storage.sql.schedules import Slot
 
 WINDOW = timedelta(hours=24)
@@ -137,10 +137,8 @@ def check_cron(cron: str, zone: str) -> None:
     Raises:
         MailsiftError: `schedule_cron_invalid`, `schedule_zone_invalid`.
     """
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise MailsiftError("schedule_zone_invalid", "The time zone is not an IANA name.") from None
+    if not is_zone(zone):
+        raise MailsiftError("schedule_zone_invalid", "The time zone is not an IANA name.")
     if len(cron) > 200 or len(cron.split()) != 5:
         raise MailsiftError("schedule_cron_invalid", "A cron line has five fields.")
     try:
@@ -154,7 +152,7 @@ def fires(cron: str, zone: str, *, after: datetime) -> Iterator[datetime]:
 
     A time the clocks skip fires right after the gap, one they repeat fires once (cronsim, as Debian's cron).
     """
-    for slot in CronSim(cron, after.astimezone(ZoneInfo(zone))):
+    for slot in CronSim(cron, after.astimezone(zone_named(zone))):
         moment = slot.astimezone(UTC)
         if moment > after:  # within an hour that is repeated, cronsim begins with its first pass
             yield moment

@@ -54,7 +54,9 @@ def create(  # noqa: PLR0913 - options of a command
     ],
     *,
     cron: Annotated[str, typer.Option(help="Minute, hour, day, month, weekday: '0 6 * * 1'.")],
-    zone: Annotated[str, typer.Option(help="Time zone of the line, as IANA calls it.")] = "UTC",
+    zone: Annotated[
+        str, typer.Option(help="Time zone of the line, as IANA calls it; left out: the account's.")
+    ] = "",
     name: Annotated[str, typer.Option(help="What to call it. [default: as the list]")] = "",
     recheck: Annotated[
         Recheck,

@@ -21,6 +21,7 @@ class ClaimedJobMail:
         is_wanted: they still are a member who wants it, and it is still so.
         tries: with this one.
         ready_at: when the first address that waits is asked again.
+        zone: in which they read times.
     """
 
     id: UUID
@@ -38,6 +39,7 @@ class ClaimedJobMail:
     invalid: int
     error: str
     ready_at: datetime | None
+    zone: str
 
 
 _CHOSEN = text("SELECT mail FROM member WHERE account_id = :account_id AND person_id = :person_id")
@@ -86,6 +88,7 @@ _CLAIM = statement(f"""
            coalesce(nullif(job.name, ''), job.source_name) AS name, account.name AS account,
            job.total, job.processed, job.valid, job.risky, job.invalid, job.error_detail AS error,
            (SELECT min(ready_at) FROM chunk WHERE chunk.job_id = job.id AND state = 'ready') AS ready_at,
+           coalesce(nullif(person.zone, ''), account.zone) AS zone,
            member.person_id IS NOT NULL AND (taken.kind <> 'waiting' OR ({_IDLE})) AS is_wanted
     FROM taken JOIN job ON job.id = taken.job_id JOIN account ON account.id = job.account_id
     JOIN person ON person.id = taken.person_id

@@ -30,6 +30,7 @@ class ClaimedNotice:
     """A notice that is this caller's to send, with how its endpoint is now.
 
     Attributes:
+        zone: the account's.
         tries: with this one.
         url, enabled: None when the endpoint was deleted.
         failing: nothing has arrived there since it last did.
@@ -38,6 +39,7 @@ class ClaimedNotice:
     id: UUID
     account_id: UUID
     account: str
+    zone: str
     kind: str
     subject_id: UUID
     since: datetime
@@ -65,8 +67,8 @@ _CLAIM = text("""
             ORDER BY next_try_at LIMIT 1 FOR UPDATE SKIP LOCKED)
         RETURNING *
     )
-    SELECT taken.id, taken.account_id, account.name AS account, taken.kind, taken.subject_id, taken.since,
-           taken.reason, taken.created_at, taken.tries, e.url, e.enabled,
+    SELECT taken.id, taken.account_id, account.name AS account, account.zone, taken.kind, taken.subject_id,
+           taken.since, taken.reason, taken.created_at, taken.tries, e.url, e.enabled,
            e.failing_since IS NOT NULL AS failing
     FROM taken JOIN account ON account.id = taken.account_id LEFT JOIN endpoint e ON e.id = taken.subject_id
 """)

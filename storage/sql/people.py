@@ -110,6 +110,18 @@ async def set_retention(connection: Connection, account_id: UUID, seconds: float
     await connection.execute(update(account).where(account.c.id == account_id).values(retention_s=seconds))
 
 
+async def set_zone(connection: Connection, account_id: UUID, zone: str) -> None:
+    """Set the time zone of the account."""
+    await connection.execute(update(account).where(account.c.id == account_id).values(zone=zone))
+
+
+async def zone_of(connection: Connection, account_id: UUID) -> str:
+    """Return the time zone of the account."""
+    return str(
+        (await connection.execute(select(account.c.zone).where(account.c.id == account_id))).scalar_one()
+    )
+
+
 async def put_member(connection: Connection, account_id: UUID, person_id: UUID, role: str) -> None:
     """Make a person a member with this role, or give a member this role."""
     values = {"account_id": account_id, "person_id": person_id, "role": role}

@@ -29,7 +29,12 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A living session, who it is of and what they may; `sso_asked_at`: None where a password opened it."""
+    """A living session, who it is of and what they may.
+
+    Attributes:
+        sso_asked_at: None where a password opened it.
+        zone: the time zone they have chosen, "" for the account's.
+    """
 
     person_id: UUID
     email: str
@@ -39,6 +44,8 @@ class SessionRow:
     role: str
     seen_at: datetime
     sso_asked_at: datetime | None
+    zone: str
+    account_zone: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,8 @@ class NewLink:
 
 _FIND = text("""
     SELECT p.id AS person_id, p.email, p.operator, a.id AS account_id, a.name AS account_name,
-           m.role, s.seen_at, sso.asked_at AS sso_asked_at
+           m.role, s.seen_at, sso.asked_at AS sso_asked_at,
+           p.zone, a.zone AS account_zone
     FROM session s
     LEFT JOIN sso_session sso ON sso.session_id = s.id
     JOIN person p ON p.id = s.person_id

@@ -151,7 +151,7 @@ class Snapshot:
         workers: every process that did not say goodbye.
         minutes: the last ones, the oldest first and the one that runs last.
         rate: addresses a second that got a verdict in the last minutes.
-        today: rows that got a verdict since midnight UTC: valid, invalid, risky.
+        today: rows that got a verdict since the day began: valid, invalid, risky.
     """
 
     jobs: Mapping[str, int] = field(default_factory=dict)
@@ -479,11 +479,12 @@ _RATE = text("""
     WHERE minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => :minutes)
 """)
 
-# A table of some days: the day in UTC is in it.
+# A table of some days: the day of every zone is in it.
 _TODAY = text("""
     SELECT coalesce(sum(valid), 0)::bigint AS valid, coalesce(sum(invalid), 0)::bigint AS invalid,
         coalesce(sum(risky), 0)::bigint AS risky
-    FROM throughput WHERE minute >= date_trunc('day', clock_timestamp(), 'UTC')
+    FROM throughput
+    WHERE minute >= coalesce(CAST(:today AS timestamptz), date_trunc('day', clock_timestamp(), 'UTC'))
 """)
 
 _BACKLOGS = statement("""
@@ -612,7 +613,11 @@ _CLAIMABLE = statement("""
 
 
 async def snapshot(
-    connection: Connection, *, small_bytes: int = SMALL_BYTES, job_cap: int = JOB_CAP
+    connection: Connection,
+    *,
+    small_bytes: int = SMALL_BYTES,
+    job_cap: int = JOB_CAP,
+    today: datetime | None = None,
 ) -> Snapshot:
     """Ask for everything that metrics, alarms, pages and terminal show.
 
@@ -620,8 +625,9 @@ async def snapshot(
         connection: an open transaction.
         small_bytes: lists up to this size are small.
         job_cap: chunks of one job that may be leased at once.
+        today: when the day began whose verdicts are counted; None = in UTC.
     """
-    today = (await connection.execute(_TODAY)).one()
+    counted = (await connection.execute(_TODAY, {"today": today})).one()
     oldest = await connection.execute(_OLDEST_JOBS, {"small_bytes": small_bytes})
     endpoints = list(await connection.execute(_ENDPOINTS))
     return Snapshot(
@@ -642,7 +648,7 @@ async def snapshot(
             Minute(**row) for row in (await connection.execute(_MINUTES, {"minutes": MINUTES})).mappings()
         ],
         rate=float((await connection.execute(_RATE, {"minutes": RATE_MINUTES})).scalar_one()),
-        today=(today.valid, today.invalid, today.risky),
+        today=(counted.valid, counted.invalid, counted.risky),
     )
 
 

@@ -54,6 +54,7 @@ account = Table(
     ),  # of its jobs that say nothing; 0 = ever
     Column("policy", JSONB, nullable=False, server_default="{}"),  # what it wants done with verdicts
     Column("test_of", UUID, ForeignKey("account.id", ondelete="CASCADE"), unique=True),  # whose test account
+    Column("zone", Text, nullable=False, server_default="UTC"),  # IANA name
 )
 
 job = Table(
@@ -362,6 +363,7 @@ person = Table(
     Column("operator", Boolean, nullable=False, server_default="false"),
     Column("created_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
     Column("last_sign_in", _MOMENT),
+    Column("zone", Text, nullable=False, server_default=""),  # IANA name; "" = as the account
     CheckConstraint("email = lower(email)", name="person_email"),
 )
 

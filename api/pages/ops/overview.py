@@ -15,12 +15,13 @@ from markupsafe import Markup
 from mailsift.api.pages.charts import columns, robust_top
 from mailsift.api.pages.forms import choice, id_from, number_from, read_form
 from mailsift.api.pages.ops.listing import ListFilter, Listing
-from mailsift.api.pages.page import render, render_live, see
+from mailsift.api.pages.page import now_of, render, render_live, see, zone_of
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.pages.words import audit_line
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.alarm_checks import SCHEDULE_SECONDS
 from mailsift.jobs.admin.alarm_table import RULES
+from mailsift.pipeline.zones import abbreviation, midnight, zone_named
 from mailsift.storage.sql.stats import EndpointRow, ScheduleRow, Step
 
 router = APIRouter(prefix="/ops", include_in_schema=False)
@@ -102,7 +103,8 @@ async def overview(request: Request, _: Operator, span: str = "hour") -> Respons
     """Show the overview."""
     span = span if span in THROUGHPUT else "hour"
     console, chosen = parts_of(request).operations.console, THROUGHPUT[span]
-    seen = await console.overview()
+    zone = zone_of(request)
+    seen = await console.overview(today=midnight(now_of(request), zone))
     steps = await console.throughput(step_s=chosen.step_s, steps=chosen.steps + 1)
     return render_live(
         request,
@@ -112,17 +114,19 @@ async def overview(request: Request, _: Operator, span: str = "hour") -> Respons
         left=seen.left,
         span=span,
         spans=THROUGHPUT,
-        chart=throughput_chart(steps[:-1], span),  # the step that runs would look like a slump
+        chart=throughput_chart(steps[:-1], span, zone),  # the step that runs would look like a slump
     )
 
 
-def throughput_chart(steps: Sequence[Step], span: str) -> Throughput:
+def throughput_chart(steps: Sequence[Step], span: str, zone: str) -> Throughput:
     """Draw what was done, on an axis that one spike does not set."""
     chosen = THROUGHPUT[span]
     rates = [one.addresses / chosen.step_s for one in steps]
     top = robust_top(rates)
     titles = [
-        f"{one.at:{_TIMES[span]}} UTC: {one.addresses:,} addresses, {one.chunks:,} chunks" for one in steps
+        f"{there:{_TIMES[span]}} {abbreviation(there)}: {one.addresses:,} addresses, {one.chunks:,} chunks"
+        for one in steps
+        for there in [one.at.astimezone(zone_named(zone))]
     ]
     best = max(rates, default=0.0)
     label = (

@@ -45,11 +45,20 @@ class Watch:
         self.seen: list[str] = []
 
     async def open(
-        self, browser: Browser, base_url: str, *, width: int = WIDE, scheme: Scheme = "light"
+        self,
+        browser: Browser,
+        base_url: str,
+        *,
+        width: int = WIDE,
+        scheme: Scheme = "light",
+        zone: str = "UTC",
     ) -> Page:
-        """Return a page of a new profile that is watched."""
+        """Return a page of a new profile that is watched, of a browser in this time zone."""
         context = await browser.new_context(
-            base_url=base_url, viewport={"width": width, "height": 900}, color_scheme=scheme
+            base_url=base_url,
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            timezone_id=zone,
         )
         await context.grant_permissions(["clipboard-read", "clipboard-write"], origin=base_url)
         context.on("console", self._console)

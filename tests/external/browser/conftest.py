@@ -42,9 +42,9 @@ class Visits:
     browser: Browser
     watch: Watch
 
-    async def anybody(self, *, width: int = WIDE, scheme: Scheme = "light") -> Page:
+    async def anybody(self, *, width: int = WIDE, scheme: Scheme = "light", zone: str = "UTC") -> Page:
         """Return a page of somebody who is not signed in."""
-        return await self.watch.open(self.browser, self.api.url, width=width, scheme=scheme)
+        return await self.watch.open(self.browser, self.api.url, width=width, scheme=scheme, zone=zone)
 
     async def as_role(
         self,
@@ -54,10 +54,11 @@ class Visits:
         account: str = "alice",
         width: int = WIDE,
         scheme: Scheme = "light",
+        zone: str = "UTC",
     ) -> Page:
         """Return a page of a new person with this role, who has signed in."""
         email = await person(self.api, role, operator=operator, account=account)
-        page = await self.anybody(width=width, scheme=scheme)
+        page = await self.anybody(width=width, scheme=scheme, zone=zone)
         await sign_in(page, email, PASSWORD)
         return page
 

@@ -168,8 +168,13 @@ async def test_a_list_that_waits_for_more_than_an_hour_is_told_of_once(office: O
             job=jobs[name],
             at=at,
         )
+    await office.sql("UPDATE person SET zone = 'Asia/Tokyo' WHERE email = 'all@example.com'")
     assert await office.send() == ["all@example.com", "all@example.com"]
-    assert sorted(str(message["Subject"]) for _, message in office.inbox.mail) == [
+    told = {str(message["Subject"]): message.get_body(("plain",)) for _, message in office.inbox.mail}
+    waiting = told["waits is waiting"]
+    assert waiting is not None
+    assert "until 6 May 2031, 18:08 JST" in waiting.get_content().replace("\n", " ")
+    assert sorted(told) == [
         "late is waiting",
         "waits is waiting",
     ]

@@ -39,6 +39,7 @@ async def test_the_first_owner_arrives_once_and_is_owner_and_operator(api: Api) 
     assert token
     assert spare
     fields = {"account": " Analytical  Engines ", "email": "Ada@Example.com", "password": PASSWORD}
+    fields["zone"] = "Europe/Berlin"
     async with browser(api) as client:
         answer = await take(client, "/welcome", token, **fields)
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -46,6 +47,7 @@ async def test_the_first_owner_arrives_once_and_is_owner_and_operator(api: Api) 
         assert "Analytical Engines" in page
         assert "ada@example.com" in page
         assert "Owner, operator" in page
+        assert 'value="Europe/Berlin"' in page, "the zone of their browser"
     assert await first_link(api) is None, "there is somebody now"
     async with browser(api) as late:
         assert (await take(late, "/welcome", token, **fields)).status_code == 404

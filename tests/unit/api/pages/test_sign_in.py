@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.api.pages.sign_in import _inside
+from mailsift.api.pages.sign_in import inside
 
 
 @pytest.mark.parametrize("goal", ["/", "/jobs", "/jobs/1?status=risky&page=2", "/webhooks/x#y"])
 def test_a_path_of_ours_is_gone_to(goal: str) -> None:
-    assert _inside(goal) == goal
+    assert inside(goal) == goal
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_a_path_of_ours_is_gone_to(goal: str) -> None:
     ],
 )
 def test_everything_else_becomes_the_first_page(goal: str) -> None:
-    assert _inside(goal) == "/"
+    assert inside(goal) == "/"
