@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from unicodedata import combining, normalize
 
 import polars as pl
 
@@ -38,23 +39,43 @@ _MESSAGE: Final = re.compile(rb"\A(?:[!-9;-~]{1,78}:[^\n]*\r?\n(?:[ \t][^\n]*\r?
 
 KINDS: Final = {
     OutcomeKind.DELIVERED: "delivered delivery delivers ok success successful"
-    " opened open opens clicked click clicks read",
+    " opened open opens clicked click clicks read zugestellt livre remis delivre entregado entregue"
+    " consegnato recapitato bezorgd afgeleverd dostarczono",
     OutcomeKind.BOUNCED: "bounced bounce bounces hardbounce hardbounced hard permanent permanentbounce"
     " failed failure fail dropped drop blocked block rejected reject invalid invalidemail undelivered"
-    " undeliverable outofband permfail hardfail nonexistent",
+    " undeliverable outofband permfail hardfail nonexistent"
+    " unzustellbar abgewiesen abgelehnt fehlgeschlagen rejete refuse echec echoue rebote rebotado rechazado"
+    " fallido devolvido rejeitado respinto rimbalzato fallito geweigerd mislukt odrzucono",
     OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced soft temporary"
-    " transient temporaryfailure temporaryfail tempfail softfail",
+    " transient temporaryfailure temporaryfail tempfail softfail"
+    " verzogert differe retarde aplazado diferido adiado differito uitgesteld",
     OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamcomplaint abuse"
-    " reportedspam feedback",
+    " reportedspam feedback beschwerde plainte queja reclamacao reclamo klacht",
     OutcomeKind.UNSUBSCRIBED: "unsubscribed unsubscribe unsubscribes optout optedout groupunsubscribe"
-    " listunsubscribe linkunsubscribe",
+    " listunsubscribe linkunsubscribe"
+    " abgemeldet abbestellt desabonne desinscrit descadastrado disiscritto uitgeschreven afgemeld",
 }
 """What senders call a kind, in the letters of the word alone."""
 
 _KIND_OF: Final = {word: kind for kind, words in KINDS.items() for word in words.split()}
 
+_PHRASES: Final = (
+    (re.compile(r"\b(?:re-?subscri\w+|not[ -]spam|non[ -]?spam)\b"), None),
+    (re.compile(r"\b(?:spam|abuse|complain\w*|junk)\b"), OutcomeKind.COMPLAINED),
+    (re.compile(r"\b(?:un-? ?subscri\w+|opt(?:ed)?[ -]?out)\b"), OutcomeKind.UNSUBSCRIBED),
+    (re.compile(r"\b(?:soft|deferred|delayed|temporar\w+|transient)\b"), OutcomeKind.DEFERRED),
+    (
+        re.compile(r"\b(?:(?:hard|block)?[ -]?bounced?|un-?deliver\w+|not delivered|deliver\w+ fail\w+)\b"),
+        OutcomeKind.BOUNCED,
+    ),
+    (re.compile(r"\b(?:delivered|opened|clicked)\b"), OutcomeKind.DELIVERED),
+)
+"""What a phrase of a few words means ("Unsubscribed by user"), the first row that is in it."""
+
+_LONGEST_PHRASE: Final = 6
+
 _COLUMNS: Final = {
-    "kind": "event outcome kind status type eventtype result action bouncetype state what",
+    "kind": "event outcome kind status type eventtype eventname result action bouncetype state what",
     "when": "timestamp time when date happenedat occurredat createdat eventtime sentat bouncedat"
     " deliveredat datetime at ts",
     "words": "diagnostic diagnosticcode reason response smtpresponse message description error details"
@@ -63,6 +84,16 @@ _COLUMNS: Final = {
     "message_id": "messageid smtpid id mailid sgmessageid providermessageid",
 }
 """By what names columns are known, the first that a file has wins."""
+
+_BOUNCE_COLUMNS: Final = (
+    "bouncecategory",
+    "bouncereason",
+    "bounceclass",
+    "bouncetype",
+    "bouncedescription",
+    "cleanedreason",
+)
+"""How a column begins in which only messages that bounced have a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +106,8 @@ class _Columns:
     words: int | None
     status: int | None
     message_id: int | None
+    sent_is_delivered: bool = False
+    bounce: int | None = None
 
 
 def read_outcomes(path: Path, *, origin: str = "file") -> Iterator[Read]:
@@ -135,7 +168,7 @@ def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[_Row]) -> Itera
     sample = [(*row, *[""] * (width - len(row))) for row in first]
     frame = pl.DataFrame(sample, schema=[f"c{place}" for place in range(width)], orient="row")
     choice = choose_column(frame, names, "")
-    plain = [re.sub(r"[^a-z]", "", name.lower()) for name in choice.names]
+    plain = [_letters(name) for name in choice.names]
     when = next((plain.index(word) for word in _SINCE.split() if word in plain), None)
     cells = frame.slice(1 if choice.header else 0)
     kinds = [place for place, column in enumerate(cells) if _share(column, _is_reason) >= 0.5]
@@ -272,8 +305,8 @@ def _of_rows(names: tuple[str, ...] | None, rows: Iterator[_Row], origin: str) -
 def _recognise(names: tuple[str, ...] | None, sample: Sequence[_Row]) -> tuple[_Columns, bool]:
     """Find out which column holds what, by name and else by its cells; and whether there is a header."""
     frame = pl.DataFrame(sample, schema=[f"c{place}" for place in range(len(sample[0]))], orient="row")
-    choice = choose_column(frame, names, "")
-    plain = [re.sub(r"[^a-z]", "", name.lower()) for name in choice.names]
+    choice = choose_column(frame, names, _recipients(names or sample[0], sample))
+    plain = [_letters(name) for name in choice.names]
     cells = frame.slice(1 if choice.header else 0)
     named = {
         role: next((plain.index(word) for word in words.split() if word in plain), None)
@@ -285,10 +318,37 @@ def _recognise(names: tuple[str, ...] | None, sample: Sequence[_Row]) -> tuple[_
     if named["words"] is None:
         replies = [place for place, column in enumerate(cells) if _share(column, _is_reply) >= 0.3]
         named["words"] = replies[0] if replies else None
-    if named["kind"] is None and named["words"] is None:
+    bounce = next((place for place, name in enumerate(plain) if name.startswith(_BOUNCE_COLUMNS)), None)
+    if named["kind"] is None and named["words"] is None and bounce is None:
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
         raise MailsiftError("no_outcome_column", text)
-    return _Columns(address=choice.index, **named), choice.header
+    arrived = named["kind"] is not None and _says_sent_for_delivered(cells.to_series(named["kind"]))
+    return _Columns(address=choice.index, **named, sent_is_delivered=arrived, bounce=bounce), choice.header
+
+
+def _says_sent_for_delivered(column: Iterable[str]) -> bool:
+    """Say whether "sent" is what becomes of a message here: others bounced, and no word for delivered."""
+    kinds = {kind_of(cell) for cell in column if cell}
+    return OutcomeKind.BOUNCED in kinds and OutcomeKind.DELIVERED not in kinds
+
+
+def _recipients(names: Sequence[str], sample: Sequence[_Row]) -> str:
+    """Return the name of the column that says to whom, where another one may say from whom."""
+    return next(
+        (
+            name
+            for place, name in enumerate(names)
+            if _letters(name) in _TO and any("@" in row[place] for row in sample)
+        ),
+        "",
+    )
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+_TO: Final = frozenset({"to", "recipient", "rcpt", "rcptto", "finalrecipient", "recipientemail"})
 
 
 def _share(column: Iterable[str], holds: Any) -> float:
@@ -298,7 +358,16 @@ def _share(column: Iterable[str], holds: Any) -> float:
 
 def kind_of(word: str) -> OutcomeKind | None:
     """Return what a sender's word means, "Hard Bounce" for one; None for words that tell of nothing."""
-    return _KIND_OF.get(re.sub(r"[^a-z]", "", word.lower()))
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", word)
+    plain = _unaccented(apart).lower()
+    known = _KIND_OF.get(re.sub(r"[^a-z]", "", plain))
+    if known or not 1 < len(plain.split()) <= _LONGEST_PHRASE or re.search(r"\d", plain):
+        return known
+    return next((kind for pattern, kind in _PHRASES if pattern.search(plain)), None)
+
+
+def _unaccented(word: str) -> str:
+    return "".join(letter for letter in normalize("NFKD", word) if not combining(letter))
 
 
 def _is_kind(cell: str) -> bool:
@@ -311,7 +380,8 @@ def _is_reply(cell: str) -> bool:
 
 def _of_row(row: _Row, columns: _Columns, origin: str) -> Read:
     words, status = _cell_at(row, columns.words), _cell_at(row, columns.status)
-    kind = kind_of(_cell_at(row, columns.kind)) if columns.kind is not None else _kind_by(words, status)
+    kind = _kind_of_row(row, columns, words, status)
+    words = words or _cell_at(row, columns.bounce)
     if kind is None or "@" not in _cell_at(row, columns.address):
         return None
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
@@ -320,6 +390,14 @@ def _of_row(row: _Row, columns: _Columns, origin: str) -> Read:
     return Outcome(
         _cell_at(row, columns.address), kind, at, diagnosis, origin, _cell_at(row, columns.message_id)[:255]
     )
+
+
+def _kind_of_row(row: _Row, columns: _Columns, words: str, status: str) -> OutcomeKind | None:
+    word = _cell_at(row, columns.kind)
+    if columns.sent_is_delivered and word.lower() == "sent":
+        return OutcomeKind.DELIVERED
+    found = kind_of(word) if columns.kind is not None else _kind_by(words, status)
+    return found or (OutcomeKind.BOUNCED if _cell_at(row, columns.bounce) else None)
 
 
 def _kind_by(words: str, status: str) -> OutcomeKind | None:

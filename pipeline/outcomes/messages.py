@@ -11,7 +11,7 @@ import binascii
 import html
 import quopri
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from email import message_from_bytes, message_from_string
 from email.header import decode_header, make_header
 from email.message import Message
@@ -56,8 +56,10 @@ _FEEDBACK: Final = {
 """By Feedback-Type (RFC 5965 section 7.3, RFC 6430 and the opt-out types of older drafts); others tell of no
 complaint: "not-spam", "auth-failure", "dmarc"."""
 
+_NEVER_IN_ADDRESS: Final = r"\s<>\"(),:;@\[\]（）＜＞「」【】、。，：；“”《》"
 _ADDRESS = re.compile(
-    r'[^\s<>"(),:;@\[\]]{1,64}@(?:[^\s<>"(),:;@\[\]]{1,63}\.){1,8}[^\s<>"(),:;@\[\].]{2,63}'
+    rf"[^{_NEVER_IN_ADDRESS}'][^{_NEVER_IN_ADDRESS}]{{0,63}}"
+    rf"@(?:[^{_NEVER_IN_ADDRESS}']{{1,63}}\.){{1,8}}[^{_NEVER_IN_ADDRESS}.']{{2,63}}"
 )
 
 
@@ -103,7 +105,14 @@ def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     original = _returned(parts)
     if original is not None and original[_JUNKED_BY]:
         return _complaints(message, Message(), parts)
+    if original is not None and not _is_bounce(message) and _reports(original):
+        return _report(original, _parts(original))
     return _free_text(message, parts)
+
+
+def _reports(message: Message) -> bool:
+    """Say whether an attached message is itself a report, which somebody passed on."""
+    return message.get_content_type() == "multipart/report" or _is_bounce(message)
 
 
 def _parts(message: Message) -> list[Message]:
@@ -154,13 +163,14 @@ def _as_text(block: Message) -> str:
     return f"{fields}\n\n{payload or ''}"
 
 
-def _statuses(message: Message, recipients: Iterable[Message], parts: list[Message]) -> Iterator[Outcome]:
+def _statuses(message: Message, recipients: Sequence[Message], parts: list[Message]) -> Iterator[Outcome]:
     original = _returned(parts)
+    alone = len(recipients) == 1
     for group in recipients:
         status = str(group["Status"] or "").strip()
         action = str(group["Action"] or "").split("(")[0].strip().lower()
         kind = _ACTIONS.get(action) or _STATUS_CLASSES.get(status[:1])
-        address = _sent_to(group, original)
+        address = _sent_to(group, original, alone=alone)
         if kind and address:
             yield Outcome(
                 address=address,
@@ -187,19 +197,24 @@ def _diagnosis(
     return found
 
 
-def _sent_to(group: Message, original: Message | None) -> str:
-    """Return the address the message was sent to: what failed may be where it was forwarded to."""
+def _sent_to(group: Message, original: Message | None, *, alone: bool) -> str:
+    """Return the address the message was sent to: what failed may be where it was forwarded to.
+
+    Where no Original-Recipient says so, the message's own To does, if the report is about one recipient
+    and the To is not the sender or a mailing list, which everybody on the list would share.
+    """
     first = _recipient(group["Original-Recipient"])
     final = _recipient(group["Final-Recipient"])
-    if first:
-        return first
-    named = (
-        [address for _, address in getaddresses([_header(original["To"])]) if "@" in address]
-        if original
-        else []
-    )
-    listed = {address.casefold() for address in named}
-    return named[0] if len(named) == 1 and final and final.casefold() not in listed else final
+    if first or not final or original is None or not alone:
+        return first or final
+    named = _addresses(original, "To")
+    shared = _addresses(original, "From", "Sender", "Reply-To", "Return-Path", "List-Post")
+    return named[0] if len(named) == 1 and named[0].casefold() not in {*shared, final.casefold()} else final
+
+
+def _addresses(message: Message, *names: str) -> list[str]:
+    values = (_header(value) for name in names for value in message.get_all(name, []))
+    return [address for value in values for address in _ADDRESS.findall(value)]
 
 
 def _recipient(field: str | None) -> str:
@@ -257,6 +272,15 @@ _ABSENCE = re.compile(
     r"|away from|fuera de (?:la )?oficina|risposta automatica|réponse automatique|not in the office",
     re.IGNORECASE,
 )
+_DELIVERY: Final = (
+    r"(?:nachrichten)?zustellung|remise|distribution|entrega|recapito|consegna|bezorging|aflevering|leverans|levering"
+    r"|dostarcz\w+|доставк\w*"
+)
+_TROUBLE: Final = (
+    r"fehler|fehlgeschlagen|gescheitert|échec|echec|échoué|erreur|error|fallid[oa]|fallo|falha|falhou"
+    r"|non riuscit[oa]|fallit[oa]|mislukt|misslycka\w+|mislykke\w+|nie powiod\w+|niepowodzeni\w+"
+    r"|ошибк\w+|сбой|не удал\w+"
+)
 _FAILED = re.compile(
     r"(?<![\d.])[45]\d\d[ \-#]|\b[45]\.\d{1,3}\.\d{1,3}\b|undeliver"
     r"|(?:could|can|was|were|has|have|will)(?: ?not|n.t)(?: be| been| able)?.{0,30}deliver"
@@ -270,14 +294,16 @@ _FAILED = re.compile(
     r"|не (?:может быть |удалось |был[оа]? )?доставл?|недоставлен|ikke leveres|inte levereras|teslim edilem"
     r"|nelze doručit|nebyl[ao]? doručen|nem (?:sikerült )?kézbesí|配信でき|配信不能|送信できません"
     r"|退信|无法(?:投递|送达|发送)"
+    rf"|(?:{_DELIVERY})\b.{{0,60}}?\b(?:{_TROUBLE})|\b(?:{_TROUBLE})\b.{{0,60}}?\b(?:{_DELIVERY})"
     r"|無法(?:投遞|傳送|送達)|전송(?:되지|할 수|하지)|배달(?:되지|할 수|하지)",
     re.IGNORECASE,
 )
 _STILL_TRYING = re.compile(
     r"will (?:be |keep |continue )(?:retr|try|to try|to be tried)|still (?:try|being tried)"
     r"|has (?:not yet|been delayed)"
-    r"|delivery (?:is )?delayed|warning message only|no action is required|not necessary to resend"
-    r"|do not need to resend|delayed (?:mail|\d)|temporarily delayed|has not been delivered to all",
+    r"|(?:delivery|message|mail) (?:is |was )?delayed|(?:warning message|temporary failure|only a warning)\b"
+    r"|no action is required|not necessary to re-?send|(?:kept|held|remains?) in the queue"
+    r"|not need to re-?send|delayed (?:mail|\d)|temporarily delayed|has not been delivered to all",
     re.IGNORECASE,
 )
 _GIVEN_UP = re.compile(
@@ -316,7 +342,10 @@ def _is_bounce(message: Message) -> bool:
     )
     if automatic or _ABSENCE.search(subject):
         return False
-    return bool(_DAEMON.search(_header(message["From"]))) or str(message["Return-Path"] or "").strip() == "<>"
+    if _DAEMON.search(_header(message["From"])):
+        return True
+    answers = _header(message["Auto-Submitted"]).strip().lower().startswith("auto-replied")  # RFC 3834
+    return not answers and str(message["Return-Path"] or "").strip() == "<>"
 
 
 def _blamed(message: Message, prose: str) -> list[str]:
@@ -341,6 +370,14 @@ _LINE_ADDRESS = re.compile(
 )
 
 
+_CODED = re.compile(
+    r"(?<![\d.])[45]\d\d[\s\-](?:.|\n){0,1500}?"
+    r"(?=\n.{0,60}(?:-->|<--|>>>|<<<)|\n[ \t]*(?:---|$|giving up on)|\]\s*\n|\Z)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A reply with its code, up to what the reporter adds: the next line of a transcript, another paragraph."""
+
+
 def _words_about(address: str, prose: str) -> str:
     """Return what a text says behind an address, up to the next one it blames, or all it says."""
     place = prose.casefold().find(address.casefold())
@@ -348,10 +385,10 @@ def _words_about(address: str, prose: str) -> str:
     after = next(
         (found.start() for found in _LINE_ADDRESS.finditer(behind) if found["address"] != address), None
     )
-    block = " ".join(behind[:after].split())[:1_500]
-    coded = re.search(r"(?<![\d.])[45]\d\d[ \-].*", block)
+    coded = _CODED.search(behind[:after])
     if coded:
-        return coded[0]
+        return " ".join(coded[0].split())[:1_500]
+    block = " ".join(behind[:after].split())[:1_500]
     told = place < 0 or _FAILED.search(block) or diagnose(block).answer is not Answer.UNCLEAR
     return block if told else " ".join(prose.split())[:1_500]
 

@@ -77,9 +77,9 @@ _TYPE = re.compile(r"\A\s*[A-Za-z][\w-]{0,30}\s*;\s*")  # RFC 3464 section 2.1.2
 _CODE = re.compile(r"(?<![\d.\w])(?:SMTP;?\s?)?([245]\d\d)(?=[\s\-;:,.)]|\Z)(?!\.\d)", re.IGNORECASE)
 _ENHANCED = re.compile(r"(?<![\w.])([245]\.\d{1,3}\.\d{1,3})(?![\w.]*\d)")
 _OWN_LIST = re.compile(
-    r"suppress(?:ed|ion)|not delivering to previously bounced|drop(?:ped|list)|previously bounced"
-    r"|previously unsubscribed"
-    r"|bounced address|on (?:the|our|your) (?:global )?(?:block|suppression|bounce) ?list"
+    r"suppress(?:ed|ion)|not delivering to (?:an? )?(?:previously|unsubscribed|user who)|drop(?:ped|list)"
+    r"|(?:previously|pre-?) ?(?:bounced|blocked|unsubscribed)"
+    r"|bounced address|(?:address|recipient|it) is on (?:the|our|your) (?:global )?(?:block|bounce) ?list"
     r"|recent history of (?:bouncing|hard bounces)|recipient has unsubscribed|unsubscribed address",
     re.IGNORECASE,
 )

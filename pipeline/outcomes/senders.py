@@ -139,6 +139,8 @@ def _ses(event: Json) -> Iterator[Outcome]:
         return
     kind, part, recipients = _SES_EVENTS[name]
     told = _object(event[part])
+    if told.get("complaintFeedbackType") == "not-spam":
+        return
     if name == "bounce" and told.get("bounceType") == "Transient":
         kind = OutcomeKind.BOUNCED if _gave_up(told) else OutcomeKind.DEFERRED
     for recipient in told[recipients]:
@@ -183,14 +185,16 @@ _SENDGRID: Final = {
 
 
 def _sendgrid(event: Json) -> Iterator[Outcome]:
-    kind = _SENDGRID.get(_text(event, "event").lower())
+    name = _text(event, "event").lower()
+    kind = _SENDGRID.get(name)
+    words = _text(event, "reason", "response")
     if kind:
         yield from _outcome(
             SenderKind.SENDGRID,
             kind,
             _text(event, "email"),
             _text(event, "timestamp"),
-            words=_text(event, "reason", "response"),
+            words=f"dropped: {words}" if name == "dropped" else words,
             status=_text(event, "status"),
             message_id=_text(event, "smtp-id", "sg_message_id"),
         )
@@ -202,6 +206,10 @@ _POSTMARK_NO_BOUNCE: Final = frozenset(
     {"AutoResponder", "Subscribe", "AddressChange", "ChallengeVerification", "OpenRelayTest", "TestBounce"}
     | {"InboundError", "TemplateRenderingFailed", "SMTPApiError"}
 )
+_POSTMARK_SUPPRESSED: Final = {
+    "ManualSuppression": OutcomeKind.UNSUBSCRIBED,
+    "SpamComplaint": OutcomeKind.COMPLAINED,
+}
 
 
 def _postmark(event: Json) -> Iterator[Outcome]:
@@ -220,8 +228,7 @@ def _postmark(event: Json) -> Iterator[Outcome]:
 def _postmark_kind(event: Json) -> OutcomeKind | None:
     record, kind = _text(event, "RecordType"), _text(event, "Type", "SuppressionReason")
     if record == "SubscriptionChange":
-        by_hand = event.get("SuppressSending") is True and kind == "ManualSuppression"
-        return OutcomeKind.UNSUBSCRIBED if by_hand else None
+        return _POSTMARK_SUPPRESSED.get(kind) if event.get("SuppressSending") is True else None
     if record == "Bounce":
         if kind in {"Unsubscribe", "SpamComplaint"}:
             return OutcomeKind.UNSUBSCRIBED if kind == "Unsubscribe" else OutcomeKind.COMPLAINED
@@ -282,14 +289,15 @@ _BREVO: Final = {
 
 
 def _brevo(event: Json) -> Iterator[Outcome]:
-    kind = _BREVO.get(_text(event, "event").lower().replace("hardbounce", "hard_bounce").replace(" ", "_"))
+    name = _text(event, "event").lower().replace("hardbounce", "hard_bounce").replace(" ", "_")
+    kind, words = _BREVO.get(name), _text(event, "reason")
     if kind:
         yield from _outcome(
             SenderKind.BREVO,
             kind,
             _text(event, "email"),
             _text(event, "ts_epoch", "ts_event", "ts", "date"),
-            words=_text(event, "reason"),
+            words=f"dropped: {words}" if name == "blocked" else words,
             message_id=_text(event, "message-id"),
         )
 
@@ -301,18 +309,21 @@ _SPARKPOST: Final = {
     "bounce": OutcomeKind.BOUNCED,
     "out_of_band": OutcomeKind.BOUNCED,
     "policy_rejection": OutcomeKind.BOUNCED,
+    "generation_rejection": OutcomeKind.BOUNCED,
     "delay": OutcomeKind.DEFERRED,
     "spam_complaint": OutcomeKind.COMPLAINED,
     "list_unsubscribe": OutcomeKind.UNSUBSCRIBED,
     "link_unsubscribe": OutcomeKind.UNSUBSCRIBED,
 }
+_SPARKPOST_ANSWERS: Final = frozenset({"60", "80", "100"})
+"""Classes of what came back and is no bounce: an absence note, a subscription, a challenge."""
 
 
 def _sparkpost(event: Json) -> Iterator[Outcome]:
     envelope = event.get("msys", event)
     told = next(iter(envelope.values()), {}) if "msys" in event else envelope
     kind = _SPARKPOST.get(_text(told, "type"))
-    if kind:
+    if kind and _text(told, "bounce_class") not in _SPARKPOST_ANSWERS:
         yield from _outcome(
             SenderKind.SPARKPOST,
             kind,

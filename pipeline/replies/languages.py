@@ -169,7 +169,8 @@ ITALIAN = ReplyLanguage(
         r"(?:esiste|esistente|valid[oa]|trovat[oa]|presente|riconosciut[oa]|registrat[oa]))"
     ),
     no=(
-        r"(?:nessun[oa]?|(?:non (?:esiste|ce|risulta|e stat[oa] trovat[oa])|impossibile trovare)"
+        r"(?:nessun[oa]?|(?:non (?:esiste|ce|risulta|e stat[oa] trovat[oa]|e (?:stato )?possibile trovare)"
+        r"|impossibile trovare)"
         r"(?: (?:l|la|il|lo|un|una|alcun|alcuna|nessun|nessuna))?)"
     ),
     closed=(
@@ -219,8 +220,8 @@ POLISH = ReplyLanguage(
         r"|nieznan\w+|nieprawidlow\w+|niepoprawn\w+|nieistniejac\w+|bledn\w+)"
     ),
     no=(
-        r"(?:nie (?:ma|istnieje|znaleziono|odnaleziono|znamy)(?: (?:takiego|takiej|zadnego|tego"
-        r"|taki|takie))?"
+        r"(?:nie (?:ma|istnieje|znaleziono|odnaleziono|znamy|mozna (?:znalezc|odnalezc))"
+        r"(?: (?:takiego|takiej|zadnego|tego|taki|takie|podanego|wprowadzonego))?"
         r"|nieznan\w+|nieprawidlow\w+|nieistniejac\w+|niepoprawn\w+|bledn\w+|brak(?: takiego| takiej)?)"
     ),
     closed=r"(?:zawieszon\w+|wylaczon\w+|nieaktywn\w+|dezaktywowan\w+|zamknie\w+|usunie\w+|wygasl\w+)",

@@ -1,0 +1,49 @@
+"""Bounces, complaints, webhooks and exports as mail servers and senders write them, and what each tells."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailsift.jobs.outcomes.files import read_outcomes
+from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.outcomes.messages import read_message
+from mailsift.pipeline.outcomes.outcome import Outcome
+from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
+
+LINES = (Path(__file__).parent / "outcome_reports.jsonl").read_text("utf-8").splitlines()
+REPORTS = sorted((json.loads(line) for line in LINES), key=lambda report: report["from"])
+SHOWS = {Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED}
+
+
+def _told(outcome: Outcome) -> list[str]:
+    answer = outcome.diagnosis.answer
+    shown = answer.value if answer in SHOWS else "nothing"
+    return [outcome.address, outcome.kind.value, "own list" if outcome.diagnosis.was_never_sent else shown]
+
+
+def _read(report: dict[str, Any], folder: Path) -> list[list[str]]:
+    raw = report["raw"].encode()
+    if report["from"] == "file":
+        path = folder / "export"
+        path.write_bytes(raw)
+        return [_told(outcome) for outcome in read_outcomes(path) if outcome]
+    read = read_message(raw) if report["from"] == "message" else read_webhook(SenderKind(report["from"]), raw)
+    return list(map(_told, read))
+
+
+@pytest.mark.parametrize(
+    "reports",
+    [
+        pytest.param(list(found), id=name)
+        for name, found in groupby(REPORTS, key=lambda report: report["from"])
+    ],
+)
+def test_a_report_is_read_as_it_was_meant(reports: list[dict[str, Any]], tmp_path: Path) -> None:
+    read = {report["name"]: _read(report, tmp_path) for report in reports}
+
+    assert read == {report["name"]: report["told"] for report in reports}
