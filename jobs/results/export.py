@@ -134,7 +134,6 @@ def _write_csv(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) ->
     titles = (re.sub(_INNER, r"\1'\2", name) for name in _safe_header(schema, names))
     csv.writer(header, lineterminator="\r\n").writerow(titles)  # it quotes what ends its own lines
     out.write(header.getvalue().removesuffix("\r\n").encode() + b"\n")
-    out.flush()
     _cells(frame, sheet=False).sink_csv(out, include_header=False, engine="streaming")
 
 

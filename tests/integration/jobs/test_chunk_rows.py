@@ -352,6 +352,54 @@ async def test_what_one_job_waits_for_delays_no_other(database_url: str) -> None
         assert found.job_id == other
 
 
+async def test_a_claim_costs_its_account_five_hundred_addresses_beside_those_in_it(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await add_job(database, account="long", slices=some(9, addresses=1_000))
+        await add_job(database, account="short", slices=some(30, addresses=1))
+        found = [chunk for chunk in [await claim(database) for _ in range(20)] if chunk]
+        assert [chunk.addresses for chunk in found].count(1_000) == pytest.approx(5, abs=1)  # 1,500 to 501
+
+
+async def test_what_is_said_and_done_of_one_job_concerns_no_other(database_url: str) -> None:
+    async with opened(database_url) as database:
+        slices = [*some(2), NewChunk(5, "blob", 20, "google", "throttled", 600)]
+        ours, theirs = [await add_job(database, account=name, slices=slices) for name in ("ours", "theirs")]
+        both = {chunk.job_id: chunk for chunk in [await claim(database), await claim(database)] if chunk}
+        async with database.begin() as connection:
+            for job, chunk in both.items():
+                assert await chunks.close(connection, chunk, f"segment of {job}")
+            redone = NewChunk(1, "jobs/x/residual/redone-1.parquet", 0, "yahoo")
+            await chunks.insert(connection, theirs, 3, [redone])
+        due = await claim_of(database, ours)
+        async with database.begin() as connection:
+            await chunks.release(connection, due, waits_for="storage")  # and is ready at once
+            (wait,) = await chunks.waits(connection, ours)
+            assert (wait.throttle_key, wait.reason, wait.addresses) == ("google", "throttled", 5)
+            (others,) = await chunks.waits(connection, theirs)
+            await chunks.hold(connection, ours, throttle_key="google", delay=9_000, waits_for="held")
+            assert await chunks.waits(connection, theirs) == [others]
+            assert [await chunks.redone(connection, job) for job in (ours, theirs)] == [0, 1]
+            assert await chunks.segments(connection, ours) == [f"segment of {ours}"]
+            await chunks.forget_lost(connection, ours, [])
+            assert await chunks.segments(connection, ours) == []
+            assert await chunks.segments(connection, theirs) == [f"segment of {theirs}"]
+            await chunks.cancel(connection, ours)
+        left = {(chunk.job_id, chunk.n) for chunk in [await claim(database) for _ in range(3)] if chunk}
+        assert left == {(theirs, 1), (theirs, 3)}
+
+
+async def claim_of(database: Database, job: UUID) -> ClaimedChunk:
+    """Claim until a chunk is this job's, and give back the others."""
+    others: list[ClaimedChunk] = []
+    while (chunk := await claim(database)) and chunk.job_id != job:
+        others.append(chunk)
+    async with database.begin() as connection:
+        for other in others:
+            await chunks.release(connection, other)
+    assert chunk is not None
+    return chunk
+
+
 async def test_a_late_worker_gives_back_nobody_elses_chunk(database_url: str) -> None:
     async with opened(database_url) as database:
         await add_job(database, slices=some(1))

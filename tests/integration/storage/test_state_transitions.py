@@ -51,6 +51,17 @@ JOBS: Final[Mapping[JobTransition, Change]] = {
 }
 
 
+ATTEMPTS: Final = {
+    JobTransition.TAKE_IN: 3,
+    JobTransition.PLAN: 0,
+    JobTransition.PAUSE: 0,
+    JobTransition.RESUME: 0,
+    JobTransition.CLOSE: 0,
+    JobTransition.REDO: 0,
+}
+"""Tries of the job's step afterwards, where there were two before: the next step begins at none."""
+
+
 def held(job_id: UUID) -> ClaimedChunk:
     return ClaimedChunk(job_id, 0, "", 1, 1, "key", 0, TOKEN, uuid4(), {}, small=False, deadline_passed=False)
 
@@ -105,12 +116,13 @@ async def test_a_job_changes_as_the_table_says(connection: Connection, transitio
     for state in JobState:
         savepoint = await connection.begin_nested()
         token = TOKEN if transition in {JobTransition.PLAN, JobTransition.REDO} else None
-        job_id = await add_job(connection, state, step_token=token, total=1)
+        job_id = await add_job(connection, state, step_token=token, step_attempt=2, total=1)
         await JOBS[transition](connection, job_id)
         after = await row_of(connection, job_id)
         assert after["state"] == (transition.target if state in transition.sources else state), state
         if state in transition.sources:
             assert (after["step_token"] is None) == (transition is not JobTransition.TAKE_IN), state
+            assert after["step_attempt"] == ATTEMPTS.get(transition, 2), state
             assert (after["finished_at"] is None) == bool(
                 transition.target not in {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED}
             )
@@ -128,6 +140,27 @@ async def test_a_chunk_changes_as_the_table_says(connection: Connection, transit
         assert after["state"] == (transition.target if state in transition.sources else state), state
         assert (after["lease_token"] is not None) == (after["state"] == ChunkState.LEASED), state
         await savepoint.rollback()
+
+
+@pytest.mark.parametrize("state", JobState)
+async def test_only_the_job_that_is_meant_is_removed_and_only_when_it_has_ended(
+    connection: Connection, state: JobState
+) -> None:
+    job_id, other = await add_job(connection, state), await add_job(connection, JobState.COMPLETED)
+    ended = state in {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED}
+    assert await jobs.remove(connection, job_id) == ended
+    assert (await jobs.get(connection, job_id) is None) == ended
+    assert await jobs.get(connection, other) is not None
+
+
+async def test_a_job_that_ended_says_by_which_code_and_in_which_words(connection: Connection) -> None:
+    job_id = await add_job(connection, JobState.INTAKE)
+    ended = await jobs.end(
+        connection, job_id, JobTransition.FAIL, error=("empty_file", "The file has no rows.")
+    )
+    assert ended is not None
+    after = await row_of(connection, job_id)
+    assert (after["error_code"], after["error_detail"]) == ("empty_file", "The file has no rows.")
 
 
 @pytest.mark.parametrize("state", JobState)
