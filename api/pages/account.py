@@ -15,8 +15,8 @@ from mailsift.accounts.sessions import LIFETIME
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, secret_text, text
-from mailsift.api.pages.page import render, see
-from mailsift.api.pages.sign_in import client_of, inside, let_in
+from mailsift.api.pages.page import inside, render, see
+from mailsift.api.pages.sign_in import client_of, let_in
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.pages.words import audit_line
 from mailsift.api.parts import parts_of

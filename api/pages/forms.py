@@ -15,8 +15,7 @@ from starlette.datastructures import FormData
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.http.inputs import BROKEN, UNPRINTABLE
 from mailsift.api.pages import cookies
-from mailsift.api.pages.page import see, visitor_known
-from mailsift.api.parts import parts_of
+from mailsift.api.pages.page import our_hosts, see, visitor_known
 from mailsift.pipeline.errors import MailsiftError
 
 HEADER: Final = "X-CSRF-Token"
@@ -34,10 +33,18 @@ async def read_form(request: Request) -> FormData:
     """
     check_origin(request)
     form = await request.form(max_files=1, max_fields=_FIELDS, max_part_size=_FIELD_BYTES)
-    check_token(request, request.headers.get(HEADER) or form.get("csrf"))
+    try:
+        check_token(request, request.headers.get(HEADER) or form.get("csrf"))
+        _check_texts(form)
+    except MailsiftError:
+        await form.close()  # what was set aside of a file: nobody else will see this form
+        raise
+    return form
+
+
+def _check_texts(form: FormData) -> None:
     if any(isinstance(value, str) and BROKEN.search(value) for _, value in form.multi_items()):
         raise MailsiftError("bad_request", "A field holds a character that no text has.")
-    return form
 
 
 def check_token(request: Request, given: object) -> None:
@@ -66,7 +73,7 @@ def check_origin(request: Request) -> None:
     if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
         raise _refused(request)
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() not in _our_hosts(request):
+    if origin is not None and urlsplit(origin).netloc.lower() not in our_hosts(request):
         raise _refused(request)
 
 
@@ -100,11 +107,6 @@ def choice(form: FormData, name: str, known: Mapping[str, object]) -> str:
     if not isinstance(value, str) or value not in known:
         raise MailsiftError("bad_option", f"The field “{name}” is not one of the choices.")
     return value
-
-
-def _our_hosts(request: Request) -> set[str]:
-    named = parts_of(request).people.public_url
-    return {request.headers.get("host", "").lower(), *([urlsplit(named).netloc.lower()] if named else [])}
 
 
 def _refused(request: Request) -> MailsiftError:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from starlette.routing import Match
 
 from mailsift.accounts.people import Role, Visitor
 from mailsift.api.pages import cookies
@@ -36,6 +37,7 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+HOME: Final = "/"
 _MACHINES: Final = ("/v1/", "/openapi.json", "/healthz", "/readyz", "/metrics", "/static/", "/csp-report")
 _TITLES: Final[Mapping[int, str]] = {
     400: "This request cannot be read",
@@ -172,13 +174,51 @@ def error_page(
         hint=_HINTS.get(status, ""),
         code=error.code,
         request_id=str(request.scope.get("request_id", "")),
+        back=page_before(request) if error.code == "csrf_failed" else "",
     )
     page.headers.update(headers)
     return page
 
 
+def inside(goal: str) -> str:
+    """Return a path of ours to go to; another site's address, however written, becomes the first page."""
+    safe = goal.startswith("/") and not goal.startswith(("//", "/\\")) and goal.isprintable()
+    return goal if safe and goal.isascii() else HOME
+
+
+def our_hosts(request: Request) -> set[str]:
+    """Return the names this service answers to in this request."""
+    named = parts_of(request).people.public_url
+    return {request.headers.get("host", "").lower(), *([urlsplit(named).netloc.lower()] if named else [])}
+
+
+def page_before(request: Request) -> str:
+    """Return the path of our page that a form was sent from; the first page when nobody can tell.
+
+    The answer to a form that was filled in wrongly has the address of the form: then it is the page above.
+    """
+    try:
+        asked = urlsplit(request.headers.get("referer", ""))
+    except ValueError:
+        return HOME
+    if asked.netloc.lower() not in our_hosts(request):
+        return HOME
+    path = asked.path
+    while path not in {"", HOME} and not _is_page(request, path):
+        path = path.rpartition("/")[0]
+    query = f"?{asked.query}" if asked.query and path == asked.path else ""
+    return inside(f"{path or HOME}{query}")
+
+
+def _is_page(request: Request, path: str) -> bool:
+    asked = {**request.scope, "method": "GET", "path": path}
+    return any(route.matches(asked)[0] is Match.FULL for route in request.app.routes)
+
+
 def _login(request: Request) -> str:
-    if request.method != "GET" or request.url.path == "/":
+    if request.method != "GET":
+        return f"/login?next={quote(page_before(request), safe='/')}&ended=1"
+    if request.url.path == HOME:
         return "/login"
     asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return f"/login?next={quote(asked, safe='/')}"

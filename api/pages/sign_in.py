@@ -18,7 +18,7 @@ from mailsift.accounts.sign_in_attempts import SignInAttempt
 from mailsift.api.http.errors import STATUS_OF, error_headers
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import read_form, secret_text, text
-from mailsift.api.pages.page import render, see, visitor_known
+from mailsift.api.pages.page import HOME, inside, render, see, visitor_known
 from mailsift.api.pages.visitor import look_for_visitor
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 router = APIRouter(include_in_schema=False)
 
-_HOME: Final = "/"
 _SSO_SECONDS: Final = 600
 _HALF_SECONDS: Final = 300
 _SSO_COOKIE: Final = re.compile(r"([0-9a-f]{64})\.([A-Za-z0-9_-]*={0,2})")
@@ -40,11 +39,11 @@ _PAGE_OF: Final = {
 
 
 @router.get("/login")
-async def login(request: Request, next: str = "") -> Response:  # noqa: A002 - the name in the address
-    """Show the form to sign in."""
+async def login(request: Request, next: str = "", ended: bool = False) -> Response:  # noqa: A002 - the name in the address
+    """Show the form to sign in; `ended` is said to who was about to send a form."""
     if await look_for_visitor(request) is not None:
         return see(inside(next))
-    return _login(request, next)
+    return _login(request, next, ended=ended)
 
 
 @router.post("/login")
@@ -117,7 +116,7 @@ def _attempt_of(request: Request) -> tuple[bytes, str]:
     """Return the secret this browser came with, a new one if it has none, and where it wanted to go."""
     found = _SSO_COOKIE.fullmatch(cookies.read(request, cookies.SSO))
     if found is None:
-        return secrets.token_bytes(32), _HOME
+        return secrets.token_bytes(32), HOME
     return bytes.fromhex(found[1]), inside(base64.urlsafe_b64decode(found[2]).decode("ascii", "replace"))
 
 
@@ -170,7 +169,7 @@ async def first_owner(request: Request) -> Response:
         if error.code == "link_gone":
             raise
         return _again(error, _welcome(request, token, account=account, email=email, error=error))
-    return let_in(secret, _HOME)
+    return let_in(secret, HOME)
 
 
 @router.get("/invite")
@@ -188,14 +187,14 @@ async def accept(request: Request) -> Response:
     links = parts_of(request).people.links
     view = await _link_for(request, token, LinkKind.INVITE)
     if visitor is not None and visitor.email == view.email:
-        return let_in(await links.join(token, visitor), _HOME)
+        return let_in(await links.join(token, visitor), HOME)
     try:
         secret = await links.accept(token, password=secret_text(form, "password"), client=client_of(request))
     except MailsiftError as error:
         if error.code == "link_gone":
             raise
         return _again(error, _invite(request, token, view, error=error))
-    return let_in(secret, _HOME)
+    return let_in(secret, HOME)
 
 
 @router.get("/password")
@@ -249,19 +248,15 @@ async def _link_for(request: Request, token: str, kind: LinkKind) -> LinkView:
     return view
 
 
-def inside(goal: str) -> str:
-    """Return a path of ours to go to; another site's address, however written, becomes the first page."""
-    safe = goal.startswith("/") and not goal.startswith(("//", "/\\")) and goal.isprintable()
-    return goal if safe and goal.isascii() else _HOME
-
-
 def _again(error: MailsiftError, page: Response) -> Response:
     """Return the form once more, with what the error says of when to come back."""
     page.headers.update(error_headers(error))
     return page
 
 
-def _login(request: Request, goal: str, *, email: str = "", error: MailsiftError | None = None) -> Response:
+def _login(
+    request: Request, goal: str, *, email: str = "", error: MailsiftError | None = None, ended: bool = False
+) -> Response:
     people = parts_of(request).people
     return _sign_in_page(
         request,
@@ -271,6 +266,7 @@ def _login(request: Request, goal: str, *, email: str = "", error: MailsiftError
         email=email,
         sso_name=people.sso_name if people.sso else "",
         passwords=people.sessions.local.only is None,
+        ended=ended,
     )
 
 

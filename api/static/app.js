@@ -69,6 +69,7 @@
     if (form.method !== "post") return;
     if (form.dataset.sent) { event.preventDefault(); return; } // a second click is not a second order
     form.dataset.sent = "yes";
+    keep(form);
     setTimeout(() => { delete form.dataset.sent; }, 5000);
   });
   window.addEventListener("pageshow", () => {
@@ -89,6 +90,55 @@
   document.addEventListener("focusin", (event) => {
     if (event.target.matches?.("[data-select]")) event.target.select();
   });
+
+  // ---- a form that meets an ended session comes back filled in: kept in this tab until the next page, no longer ----
+  // Never kept: passwords, codes, files, what is hidden. data-ended marks the pages that lead back to the form.
+  const KEPT = "mailsift-form", UNKEPT = new Set(["password", "hidden", "file", "submit", "button"]);
+  const visitor = () => document.querySelector('meta[name="visitor"]')?.content;
+  const fieldsOf = (form) => [...form.elements].filter((field) => field.name && !UNKEPT.has(field.type) && field.autocomplete !== "one-time-code");
+  const ticks = (field) => field.type === "checkbox" || field.type === "radio";
+  function remember(kept) {
+    try {
+      if (kept) sessionStorage.setItem(KEPT, JSON.stringify(kept));
+      else sessionStorage.removeItem(KEPT);
+    } catch { /* no room, or not allowed: then it is typed again */ }
+  }
+  const actionOf = (form) => form.getAttribute("action"); // a field may be called action, too
+  function keep(form) {
+    if (!visitor()) return;
+    const fields = fieldsOf(form).map((field) => [field.name, ticks(field) ? field.checked : field.value, field.type]);
+    const place = [...document.forms].filter((one) => actionOf(one) === actionOf(form)).indexOf(form);
+    const files = [...form.elements].some((field) => field.type === "file");
+    remember({ who: visitor(), action: actionOf(form), place, fields, files });
+  }
+  function bringBack() {
+    let kept = null;
+    try { kept = JSON.parse(sessionStorage.getItem(KEPT)); } catch { /* as if there were none */ }
+    if (!kept) return;
+    if (document.querySelector("[data-ended]")) { remember({ ...kept, ended: true }); return; }
+    if (!visitor()) return; // still signing in
+    remember(null);
+    const form = [...document.forms].filter((one) => actionOf(one) === kept.action)[kept.place];
+    if (!kept.ended || kept.who !== visitor() || !form) return;
+    const fields = fieldsOf(form);
+    kept.fields.forEach(([name, value, type], at) => {
+      const field = fields[at];
+      if (field?.name !== name || field.type !== type) return; // the page has changed
+      if (ticks(field)) field.checked = value;
+      else field.value = value;
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+      if (!field.closest("[data-autosubmit]")) field.dispatchEvent(new Event("change", { bubbles: true }));
+    });
+    for (let above = form.closest("details"); above; above = above.parentElement.closest("details")) above.open = true;
+    const told = document.createElement("p");
+    told.className = "callout";
+    told.setAttribute("role", "status");
+    told.textContent = kept.files ? "Nothing was sent: your session had ended. Choose the file again." : "Nothing was sent: your session had ended. What you typed is back; look it over and send it again.";
+    form.before(told);
+  }
+  function signInAgain() {
+    location.assign(`/login?ended=1&next=${encodeURIComponent(location.pathname + location.search)}`);
+  }
 
   // ---- data-autosubmit: a form that is sent when a choice is made ----
   document.addEventListener("change", (event) => {
@@ -225,7 +275,8 @@
   }
   zone(document);
   start(document);
+  bringBack();
   if (document.querySelector("[data-live], [data-swap]")) setInterval(listen, 1000);
 
-  window.mailsift = { say, token, start };
+  window.mailsift = { say, token, start, keep, signInAgain };
 })();

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { say, token, start } = window.mailsift;
+  const { say, token, start, keep, signInAgain } = window.mailsift;
   const parse = (html) => new DOMParser().parseFromString(html, "text/html"); // pages of ours, escaped there
 
   async function trouble(answer) {
@@ -20,7 +20,7 @@
     place.classList.add("asking");
     try {
       const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)), headers: { "X-Fragment": "1", "X-CSRF-Token": token(), Accept: "application/json" } });
-      if (answer.redirected) { location.reload(); return; } // signed out
+      if (answer.status === 401) { signInAgain(); return; }
       if (answer.ok) {
         place.replaceChildren(...parse(await answer.text()).body.childNodes);
         start(place);

@@ -71,7 +71,9 @@ async def test_a_stranger_is_sent_to_the_door_from_every_page(api: Api) -> None:
         token = csrf_of((await stranger.get("/login")).text)
         for path in routes("POST"):
             answer = await stranger.post(address(path), data={"csrf": token})
-            assert (answer.status_code, answer.headers.get("location")) == (303, "/login"), path
+            assert (answer.status_code, answer.headers.get("location")) == (303, "/login?next=/&ended=1"), (
+                path
+            )
 
 
 async def test_a_viewer_changes_nothing(api: Api) -> None:

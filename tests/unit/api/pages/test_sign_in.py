@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailsift.api.pages.sign_in import inside
+from mailsift.api.pages.page import inside
 
 
 @pytest.mark.parametrize("goal", ["/", "/jobs", "/jobs/1?status=risky&page=2", "/webhooks/x#y"])
