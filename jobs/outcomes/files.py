@@ -7,7 +7,7 @@ import json
 import mailbox
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -27,12 +27,14 @@ from mailsift.jobs.intake.table import choose_column
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.messages import read_message
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
-from mailsift.pipeline.outcomes.senders import epoch
+from mailsift.pipeline.outcomes.times import day_first_in, epoch
 
 Read: TypeAlias = Outcome | None
 """What one row or message tells; None for one that cannot be read."""
 
 _SAMPLE: Final = 1_000
+_LOOKED_AT: Final = 50
+"""Rows in which times are looked for, which takes longer than to look for words."""
 _LONGEST_CELL: Final = 10_000
 _MBOX: Final = re.compile(rb"\AFrom \S+")
 _MESSAGE: Final = re.compile(rb"\A(?:[!-9;-~]{1,78}:[^\n]*\r?\n(?:[ \t][^\n]*\r?\n)*){2}")
@@ -106,6 +108,7 @@ class _Columns:
     words: int | None
     status: int | None
     message_id: int | None
+    day_first: bool | None = None
     sent_is_delivered: bool = False
     bounce: int | None = None
 
@@ -130,7 +133,7 @@ def read_outcomes(path: Path, *, origin: str = "file") -> Iterator[Read]:
     if not head.strip():
         raise MailsiftError("empty_file", "The file is empty.")
     if _MBOX.match(head):
-        return chain.from_iterable(map(_of_message, _messages(path)))
+        return chain.from_iterable(_of_message(raw, came) for raw, came in _messages(path))
     if _MESSAGE.match(head) and not looks_like_json(head[:100].decode("latin-1")):
         return iter(_of_message(path.read_bytes()))
     names, rows = _rows(path, head)
@@ -171,13 +174,15 @@ def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[_Row]) -> Itera
     plain = [_letters(name) for name in choice.names]
     when = next((plain.index(word) for word in _SINCE.split() if word in plain), None)
     cells = frame.slice(1 if choice.header else 0)
+    day_first = None if when is None else day_first_in(cells.to_series(when))
     kinds = [place for place, column in enumerate(cells) if _share(column, _is_reason) >= 0.5]
     replies = any(_share(column, _is_reply) >= 0.3 for column in cells)
     usual = OutcomeKind.BOUNCED.value if replies else ""
     for row in chain(first[1:] if choice.header else first, rows):
         kind = kind_of(_cell_at(row, kinds[0])) if kinds else None
         if email := _cell_at(row, choice.index):
-            yield email, kind.value if kind else "" if kinds else usual, epoch(_cell_at(row, when))
+            since = epoch(_cell_at(row, when), day_first=day_first)
+            yield email, kind.value if kind else "" if kinds else usual, since
 
 
 def _is_reason(cell: str) -> bool:
@@ -191,19 +196,21 @@ def _cell_at(row: _Row, place: int | None) -> str:
     return row[place].strip() if place is not None and place < len(row) else ""
 
 
-def _messages(path: Path) -> Iterator[bytes]:
-    """Return the messages of an mbox (RFC 4155)."""
+def _messages(path: Path) -> Iterator[tuple[bytes, float]]:
+    """Return the messages of an mbox (RFC 4155), and when each came there (epoch seconds)."""
     box = mailbox.mbox(path, create=False)
     try:
         for key in box.iterkeys():
-            yield box.get_bytes(key)
+            first_line, _, raw = box.get_bytes(key, from_=True).partition(b"\n")
+            yield raw, epoch(first_line.decode("ascii", "replace").partition(" ")[2].partition(" ")[2])
     finally:
         box.close()
 
 
-def _of_message(raw: bytes) -> Sequence[Read]:
+def _of_message(raw: bytes, came: float = 0.0) -> Sequence[Read]:
+    """Return what a message reports; what names no time happened when the message came."""
     try:
-        return read_message(raw)
+        return [replace(one, happened_at=one.happened_at or came) for one in read_message(raw)]
     except MailsiftError:
         return [None]
 
@@ -318,12 +325,19 @@ def _recognise(names: tuple[str, ...] | None, sample: Sequence[_Row]) -> tuple[_
     if named["words"] is None:
         replies = [place for place, column in enumerate(cells) if _share(column, _is_reply) >= 0.3]
         named["words"] = replies[0] if replies else None
+    times = [place for place, column in enumerate(cells.head(_LOOKED_AT)) if _share(column, epoch) >= 0.8]
+    if named["when"] not in times:
+        named["when"] = times[0] if times else None
     bounce = next((place for place, name in enumerate(plain) if name.startswith(_BOUNCE_COLUMNS)), None)
     if named["kind"] is None and named["words"] is None and bounce is None:
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
         raise MailsiftError("no_outcome_column", text)
     arrived = named["kind"] is not None and _says_sent_for_delivered(cells.to_series(named["kind"]))
-    return _Columns(address=choice.index, **named, sent_is_delivered=arrived, bounce=bounce), choice.header
+    day_first = None if named["when"] is None else day_first_in(cells.to_series(named["when"]))
+    columns = _Columns(
+        address=choice.index, **named, day_first=day_first, sent_is_delivered=arrived, bounce=bounce
+    )
+    return columns, choice.header
 
 
 def _says_sent_for_delivered(column: Iterable[str]) -> bool:
@@ -386,7 +400,7 @@ def _of_row(row: _Row, columns: _Columns, origin: str) -> Read:
         return None
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
-    at = epoch(_cell_at(row, columns.when))
+    at = epoch(_cell_at(row, columns.when), day_first=columns.day_first)
     return Outcome(
         _cell_at(row, columns.address), kind, at, diagnosis, origin, _cell_at(row, columns.message_id)[:255]
     )

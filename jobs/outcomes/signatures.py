@@ -22,7 +22,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.outcomes.senders import SenderKind, epoch
+from mailsift.pipeline.outcomes.senders import SenderKind
+from mailsift.pipeline.outcomes.times import epoch
 
 CERTIFICATES: Final = re.compile(r"sns\.[a-z0-9-]{3,30}\.amazonaws\.com(?:\.cn)?")
 """The hosts of SNS: certificates and confirmations are fetched from nobody else."""

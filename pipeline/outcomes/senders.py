@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
-from email.utils import mktime_tz, parseaddr, parsedate_tz
+from email.utils import parseaddr
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
+from mailsift.pipeline.outcomes.times import epoch
 
 Json: TypeAlias = Mapping[str, Any]
 
-_LATEST = 4_102_444_800.0  # the year 2100: a larger number counts milliseconds
 _MOST_EVENTS = 10_000
 
 
@@ -79,25 +78,6 @@ def _text(record: Json, *paths: str) -> str:
     return next(
         (str(value) for value in values if isinstance(value, str | int | float) and str(value).strip()), ""
     )
-
-
-def epoch(value: object) -> float:
-    """Return epoch seconds of a time in seconds, milliseconds, ISO 8601 or RFC 5322; 0 when it is none.
-
-    A time without a zone is taken as UTC.
-    """
-    text = str(value if value is not None else "").strip()
-    try:
-        number = float(text)
-        return max(0.0, number / 1_000 if number > _LATEST else number) if number < _LATEST * 1_000 else 0.0
-    except ValueError:
-        pass
-    try:
-        parsed = datetime.fromisoformat(text.removesuffix(" UTC"))
-        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        found = parsedate_tz(text)
-        return float(mktime_tz(found)) if found else 0.0
 
 
 def _outcome(  # noqa: PLR0913 - the fields of what is made

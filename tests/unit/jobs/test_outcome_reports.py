@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, date, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -47,3 +48,29 @@ def test_a_report_is_read_as_it_was_meant(reports: list[dict[str, Any]], tmp_pat
     read = {report["name"]: _read(report, tmp_path) for report in reports}
 
     assert read == {report["name"]: report["told"] for report in reports}
+
+
+def test_a_time_is_found_by_what_its_column_holds_and_its_days_by_the_whole_column(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_text(
+        "Empfänger;Ergebnis;Wann genau\nann@a.example;zugestellt;5/6/2026 14:03\n"
+        "bob@a.example;zugestellt;31/5/2026 9:00\n"
+    )
+
+    days = [datetime.fromtimestamp(one.happened_at, UTC).date() for one in read_outcomes(path) if one]
+
+    assert days == [date(2026, 6, 5), date(2026, 5, 31)]
+
+
+def test_a_bounce_without_a_date_happened_when_it_came_to_its_mailbox(tmp_path: Path) -> None:
+    path = tmp_path / "bounces.mbox"
+    path.write_text(
+        "From MAILER-DAEMON Sat Nov 21 10:00:00 2026\nFrom: MAILER-DAEMON@mx.example\n"
+        "Subject: Undelivered Mail Returned to Sender\n\n"
+        "<zed@a.example>: host mx[192.0.2.1] said: 550 5.1.1 User unknown (in reply to RCPT TO command)\n"
+    )
+
+    (bounce,) = read_outcomes(path)
+
+    assert bounce is not None
+    assert datetime.fromtimestamp(bounce.happened_at, UTC) == datetime(2026, 11, 21, 10, tzinfo=UTC)

@@ -13,7 +13,7 @@ from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.outcomes.history import DAY, OutcomePolicy, mailbox_fact
 from mailsift.pipeline.outcomes.messages import read_message
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Diagnosis, Outcome, OutcomeKind, diagnose
-from mailsift.pipeline.outcomes.senders import SenderKind, epoch, read_webhook
+from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
 
 _K, _A = OutcomeKind, Answer
 NOW = 1_793_000_000.0
@@ -309,25 +309,6 @@ def test_a_broken_webhook_is_an_error_with_a_code_or_tells_nothing(sender: Sende
         return
     with pytest.raises(MailsiftError, match="malformed_outcome"):
         read_webhook(sender, body)
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        (1_793_000_000, NOW),
-        ("1793000000.5", NOW + 0.5),
-        (1_793_000_000_000, NOW),
-        ("2026-10-26T01:33:20Z", 1_792_978_400.0),
-        ("2026-10-26 01:33:20", 1_792_978_400.0),
-        ("Mon, 26 Oct 2026 02:33:20 +0100", 1_792_978_400.0),
-        ("yesterday", 0.0),
-        (None, 0.0),
-        ("nan", 0.0),
-        ("1e400", 0.0),
-    ],
-)
-def test_a_time_is_read_however_it_is_written(value: object, seconds: float) -> None:
-    assert epoch(value) == seconds
 
 
 def _told(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> Outcome:
