@@ -18,7 +18,7 @@ from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any, Final
 
-from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.models import BatchSizes, IntakeLimits, IntakeOptions
 from mailsift.pipeline.errors import MailsiftError, outage_of
 
 _GRACE_S = 5
@@ -38,7 +38,8 @@ def main() -> None:
 def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
     if gc.get_freeze_count():
         gc.collect()  # what the list before has left
-    limits = IntakeLimits(**request["limits"])
+    sizes = BatchSizes(**request["limits"].pop("batches"))
+    limits = IntakeLimits(**request["limits"], batches=sizes)
     _bound(limits)
     try:
         return _WORK[request["work"]](request, limits)

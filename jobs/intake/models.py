@@ -48,6 +48,23 @@ class IntakeOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchSizes:
+    """How much of a list is in memory together while it is read.
+
+    Attributes:
+        rows: parsed together.
+        addresses: sorted together.
+        json_items: elements of JSON that are Python's objects.
+        json_text: characters of a JSON array.
+    """
+
+    rows: int = 250_000
+    addresses: int = 400_000
+    json_items: int = 20_000
+    json_text: int = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
 class IntakeLimits:
     """How big a list may be and what reading it may cost.
 
@@ -59,6 +76,7 @@ class IntakeLimits:
         memory_bytes: address space of the reading process (about three times what it really fills).
         seconds: time to read the file.
         threads: processor cores to use.
+        batches: how much of it is read at a time.
     """
 
     bytes: int = 2**30
@@ -68,6 +86,7 @@ class IntakeLimits:
     memory_bytes: int = 8 * 2**30
     seconds: float = 600.0
     threads: int = 2
+    batches: BatchSizes = BatchSizes()
 
 
 @dataclass(frozen=True, slots=True)

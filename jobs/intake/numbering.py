@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Final
 
 import polars as pl
 
+from mailsift.jobs.intake.models import BatchSizes
 from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.syntax.column import parse_column
 
-BATCH: Final = 250_000
-"""Rows that are read and parsed together."""
 _PARTS = 32
-_PART_ENTRIES = 400_000  # sorted together
 
 
 class Spool:
@@ -68,9 +65,11 @@ class AddressBook:
 
     Args:
         spool: keeps the entries.
+        together: how many are sorted together.
     """
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: Spool, *, together: int) -> None:
+        self._together = together
         self._spool = spool
         self._parts: list[list[pl.DataFrame | Path]] = [[] for _ in range(_PARTS if spool.folder else 1)]
         self._sizes = [0] * len(self._parts)
@@ -121,11 +120,11 @@ class AddressBook:
 
     def _smaller(self, kept: list[pl.DataFrame | Path], size: int) -> list[list[pl.DataFrame | Path]]:
         """Part what is too much to be sorted together by domain again, and a domain that is by address."""
-        if self._spool.folder is None or size <= _PART_ENTRIES:
+        if self._spool.folder is None or size <= self._together:
             return [kept]
-        counts = Spool.scan(kept).group_by("domain").len().filter(pl.col("len") > _PART_ENTRIES)
+        counts = Spool.scan(kept).group_by("domain").len().filter(pl.col("len") > self._together)
         large = counts.collect(engine="streaming")["domain"].to_list()
-        parts = -(-size // _PART_ENTRIES)
+        parts = -(-size // self._together)
         domain = pl.col("domain")
         place = domain.replace_strict({name: place for place, name in enumerate(large)}, default=None)
         of_large = place * parts + pl.col("address").hash() % parts
@@ -144,8 +143,9 @@ def number_addresses(raw: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
         For each cell the number of its address, and the addresses (frames.ADDRESSES), sorted by domain;
         within a domain they keep the list's order.
     """
-    book = AddressBook(Spool(None))
-    entries = [book.take(parse_column(cells.to_series())) for cells in raw.to_frame().iter_slices(BATCH)]
+    sizes = BatchSizes()
+    book = AddressBook(Spool(None), together=sizes.addresses)
+    entries = [book.take(parse_column(cells.to_series())) for cells in raw.to_frame().iter_slices(sizes.rows)]
     numbers, kept = book.number()
     return numbers.gather(pl.concat(entries)), pl.concat(Spool.take(kept))
 

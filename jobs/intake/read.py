@@ -15,7 +15,7 @@ from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, colum
 from mailsift.jobs.disk import check_room
 from mailsift.jobs.intake.harvest import find_harvest, refusal
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
-from mailsift.jobs.intake.numbering import BATCH, AddressBook, Spool
+from mailsift.jobs.intake.numbering import AddressBook, Spool
 from mailsift.jobs.intake.read_json import read_json
 from mailsift.jobs.intake.read_text import read_text
 from mailsift.jobs.intake.read_xlsx import read_xlsx
@@ -148,12 +148,13 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
     choice = choose_column(first_rows(table), table.names, options.column)
     frame = table.frame.slice(1) if choice.header else table.frame
     cells = pl.col(column_id(choice.index)).cast(pl.String, strict=False).alias("cell")
-    batches = frame.select(cells).collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming")
+    size = limits.batches.rows
+    batches = frame.select(cells).collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
     first, second = next(batches, None), next(batches, None)
     if first is None or not first.height:
         raise _no_rows()
     spool = Spool(workdir if second is not None else None)
-    column = _AddressColumn(spool, options)
+    column = _AddressColumn(AddressBook(spool, together=limits.batches.addresses), spool, options)
     for batch in chain((first,), () if second is None else (second,), batches):
         column.take(batch["cell"])
         if column.rows > limits.rows:
@@ -183,9 +184,9 @@ class _AddressColumn:
         book: their addresses.
     """
 
-    def __init__(self, spool: Spool, options: IntakeOptions) -> None:
+    def __init__(self, book: AddressBook, spool: Spool, options: IntakeOptions) -> None:
         self.rows = 0
-        self.book = AddressBook(spool)
+        self.book = book
         self._spool = spool
         self._meant = _repairs(options) if options.repair else None
         self._judged: list[pl.DataFrame | Path] = []

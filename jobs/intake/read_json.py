@@ -20,8 +20,6 @@ from mailsift.jobs.intake.sniff import too_many_columns, too_many_rows
 from mailsift.jobs.intake.table import SourceTable
 from mailsift.pipeline.errors import MailsiftError
 
-_BATCH = 20_000
-_PIECE = 1 << 20
 _BARE_COLUMN = "email"
 _EXACT = 2**53  # whole numbers beyond it have no exact binary64 (RFC 8259 section 6)
 _SPACES = re.compile(r"[ \t\n\r]*")
@@ -50,14 +48,15 @@ def read_json(path: Path, encoding: str, *, array: bool, limits: IntakeLimits) -
     """
     ids: dict[str, str] = {}  # by the columns' names, which may be any text, "" too
     batches: list[pl.DataFrame] = []
+    size = limits.batches.json_items
     try:
         with path.open(encoding=encoding) as file:
             objects = _elements(file, limits) if array else _lines(file, limits)
-            while batch := list(islice(objects, _BATCH)):
+            while batch := list(islice(objects, size)):
                 for item in batch:
                     for name in item:
                         ids.setdefault(name, column_id(len(ids)))
-                _check(len(ids), len(batches) * _BATCH + len(batch), limits)
+                _check(len(ids), len(batches) * size + len(batch), limits)
                 batches.append(_frame(batch, ids))
     except UnicodeEncodeError:
         raise _bad("A string holds half of a surrogate pair.") from None
@@ -95,7 +94,7 @@ def _lines(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
 
 def _elements(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
     """Yield the elements of one array."""
-    text, number = _Pieces(file, limits.line_bytes), 0
+    text, number = _Pieces(file, limits), 0
     if text.mark() != "[":
         raise _bad("The array does not begin.")
     while text.peek() != "]" or number:
@@ -120,10 +119,10 @@ def _elements(file: TextIO, limits: IntakeLimits) -> Iterator[_Object]:
 # and one element may fill the memory. What would have to stand before it (depth, digits, escapes, sizes, and
 # decimals made numbers again) is longer than this.
 class _Pieces:
-    """A JSON text of which only a piece is in memory; one value may be `limit` characters long."""
+    """A JSON text of which only a piece is in memory; one value may be `line_bytes` characters long."""
 
-    def __init__(self, file: TextIO, limit: int) -> None:
-        self._file, self._limit = file, limit
+    def __init__(self, file: TextIO, limits: IntakeLimits) -> None:
+        self._file, self._limit, self._piece = file, limits.line_bytes, limits.batches.json_text
         self._text, self._at = "", 0
         self._decode = _decoder().raw_decode
 
@@ -154,7 +153,7 @@ class _Pieces:
                 return value
 
     def _refill(self) -> bool:
-        piece = self._file.read(_PIECE)
+        piece = self._file.read(self._piece)
         self._text, self._at = self._text[self._at :] + piece, 0
         return bool(piece)
 

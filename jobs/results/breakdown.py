@@ -31,7 +31,7 @@ DOMAINS = Schema(
 follow one another, so `addresses` also says which ones they are."""
 
 _TOP = 20
-_WINDOW = 1 << 17  # addresses: bounds the memory, as texts take most of it
+_WINDOW = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,9 @@ class Breakdown:
         return cls(**{**known, **mixes, "reasons": reasons})
 
 
-def count_up(addresses: Path, so_far: SoFar) -> tuple[Breakdown, pl.DataFrame]:
+def count_up(
+    addresses: Path, so_far: SoFar, *, window: int = _WINDOW, top: int = _TOP
+) -> tuple[Breakdown, pl.DataFrame]:
     """Count the rows of a job by reason, domain and provider.
 
     Blocks for about a fifth of a second a million addresses; memory holds some 30 bytes an address.
@@ -94,11 +96,13 @@ def count_up(addresses: Path, so_far: SoFar) -> tuple[Breakdown, pl.DataFrame]:
     Args:
         addresses: the job's `addresses.parquet` (frames.ADDRESSES).
         so_far: what its addresses came to.
+        window: addresses read at a time, which bounds the memory, as texts take most of it.
+        top: how many domains and providers the breakdown names.
 
     Returns:
         The breakdown, and the table of all domains (DOMAINS).
     """
-    names, numbered = _numbered(addresses)
+    names, numbered = _numbered(addresses, window)
     counted = _counted(numbered, so_far)
     domains = _by_domain(counted, names, so_far)
     providers = _mixes(domains.filter(pl.col("provider") != ""), "provider")
@@ -106,20 +110,20 @@ def count_up(addresses: Path, so_far: SoFar) -> tuple[Breakdown, pl.DataFrame]:
     breakdown = Breakdown(
         rows=int(counted["rows"].sum()),
         reasons=_reasons(counted, so_far.verdicts),
-        domains=_top(named),
-        providers=_top(providers),
+        domains=_mixes_of(named.head(top)),
+        providers=_mixes_of(providers.head(top)),
         domain_count=named.height,
         provider_count=providers.height,
     )
     return breakdown, domains
 
 
-def _numbered(addresses: Path) -> tuple[pl.Series, pl.DataFrame]:
+def _numbered(addresses: Path, size: int) -> tuple[pl.Series, pl.DataFrame]:
     """Return the names of the domains, and for each address the number of its domain and its rows."""
     names, pieces, last, count = [], [], None, 0
     scan = pl.scan_parquet(addresses, glob=False).select("domain", "rows")
-    for start in range(0, height(addresses), _WINDOW):
-        window = scan.slice(start, _WINDOW).collect()
+    for start in range(0, height(addresses), size):
+        window = scan.slice(start, size).collect()
         runs = window["domain"].rle().struct.field("value")
         again = int(runs[0] == last)  # the window has cut this domain in two
         number = (pl.col("domain").rle_id() + (count - again)).cast(pl.UInt32)
@@ -163,8 +167,8 @@ def _mixes(domains: pl.DataFrame, name: str) -> pl.DataFrame:
     return summed.filter(pl.col("rows") > 0).sort(["rows", "name"], descending=[True, False])
 
 
-def _top(mixes: pl.DataFrame) -> tuple[Mix, ...]:
-    return tuple(Mix(**row) for row in mixes.head(_TOP).iter_rows(named=True))
+def _mixes_of(mixes: pl.DataFrame) -> tuple[Mix, ...]:
+    return tuple(Mix(**row) for row in mixes.iter_rows(named=True))
 
 
 def _reasons(counted: pl.DataFrame, words: Words) -> tuple[Reason, ...]:

@@ -43,9 +43,7 @@ from mailsift.pipeline.single import with_repair
 from mailsift.pipeline.syntax.address import parse_address
 from mailsift.pipeline.verdict import Status
 
-_WINDOW = 65_536  # rows looked through at a time: bounds the memory
 _AT_FIRST = 2  # of the customer's columns, where none was asked for
-_GAP = 4_096  # rows this near each other are read together
 _SHOWN = ("status", "result", "score", "reason", "suggestion", "smtp_code")
 _STATUS, _RESULT = f"{VERDICT_PREFIX}status", f"{VERDICT_PREFIX}result"
 
@@ -61,6 +59,8 @@ class Files:
         domains: the table of domains beside them (mailsift.jobs.results.breakdown.DOMAINS), where it is kept.
         policy: what the tiers are read by.
         segments, so_far: the verdicts so far, and the same by address number, while it is not.
+        window: rows looked through at a time, which bounds the memory.
+        gap: rows this near each other are read together.
     """
 
     rows: Path
@@ -71,6 +71,8 @@ class Files:
     policy: TierPolicy = field(default_factory=TierPolicy)
     segments: Sequence[Path] = ()
     so_far: SoFar | None = None
+    window: int = 65_536
+    gap: int = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +353,7 @@ def matching_rows(files: Files, wanted: RowFilter) -> pl.Series:
     size = height(files.results or files.rows)
     if members is None and wanted == RowFilter():
         return pl.int_range(size, dtype=pl.UInt32, eager=True)
-    masks = [_mask(files, wanted, members, start) for start in range(0, size, _WINDOW)]
+    masks = [_mask(files, wanted, members, start) for start in range(0, size, files.window)]
     return pl.concat(masks).arg_true() if masks else pl.Series(dtype=pl.UInt32)
 
 
@@ -361,16 +363,16 @@ def _members(files: Files, wanted: RowFilter) -> pl.Series | None:
     if files.so_far is not None:
         masks.append(files.so_far.with_verdict(wanted.statuses, wanted.results, wanted.tiers))
     if wanted.domain:
-        masks.append(pl.concat([*_of_domain(files.addresses, wanted.domain)]))
+        masks.append(pl.concat([*_of_domain(files, wanted.domain)]))
     if wanted.provider:
         masks.append(_of_provider(files, wanted.provider))
     return reduce(and_, masks) if masks else None
 
 
-def _of_domain(addresses: Path, domain: str) -> Iterator[pl.Series]:
-    scan = pl.scan_parquet(addresses, glob=False).select(pl.col("domain") == domain)
-    for start in range(0, max(1, height(addresses)), _WINDOW):
-        yield scan.slice(start, _WINDOW).collect().to_series()
+def _of_domain(files: Files, domain: str) -> Iterator[pl.Series]:
+    scan = pl.scan_parquet(files.addresses, glob=False).select(pl.col("domain") == domain)
+    for start in range(0, max(1, height(files.addresses)), files.window):
+        yield scan.slice(start, files.window).collect().to_series()
 
 
 def _of_provider(files: Files, provider: str) -> pl.Series:
@@ -384,23 +386,23 @@ def _of_provider(files: Files, provider: str) -> pl.Series:
 
 def _mask(files: Files, wanted: RowFilter, members: pl.Series | None, start: int) -> pl.Series:
     """Say for each row of a window whether it matches."""
+
+    def window(path: Path, expression: pl.Expr) -> pl.Series:
+        scan = with_unwanted(pl.scan_parquet(path, glob=False)).slice(start, files.window)
+        return scan.select(expression).collect().to_series()
+
     masks = []
     if members is not None:
-        numbers = _window(files.rows, start, pl.col(ADDRESS_N))
+        numbers = window(files.rows, pl.col(ADDRESS_N))
         masks.append(members.gather(numbers))
     conditions = [*_of_cell(wanted, files.column)]
     if files.results is not None:
         conditions += _of_verdict(wanted, files.policy)
     if conditions:
-        masks.append(_window(files.results or files.rows, start, pl.all_horizontal(conditions)))
+        masks.append(window(files.results or files.rows, pl.all_horizontal(conditions)))
     if wanted.repaired:
-        masks.append(_window(files.rows, start, _was_repaired(files)))
+        masks.append(window(files.rows, _was_repaired(files)))
     return reduce(and_, masks)
-
-
-def _window(path: Path, start: int, expression: pl.Expr) -> pl.Series:
-    scan = with_unwanted(pl.scan_parquet(path, glob=False)).slice(start, _WINDOW)
-    return scan.select(expression).collect().to_series()
 
 
 def _of_cell(wanted: RowFilter, column: int) -> Iterator[pl.Expr]:
@@ -450,12 +452,12 @@ def _read_fields(
     fields = tuple(dict.fromkeys((*fields, *TIER_FIELDS)))
     wanted: list[str | pl.Expr] = [*cells, _judged(files), _repaired(files)]
     if files.results is None:
-        frame = _cells(files.rows, numbers, [*wanted, ADDRESS_N])
+        frame = _cells(files, files.rows, numbers, [*wanted, ADDRESS_N])
         verdicts = verdicts_of(files.segments, frame[ADDRESS_N].to_list(), fields)
         frame = frame.join(verdicts, left_on=ADDRESS_N, right_on="n", how="left", maintain_order="left")
     else:
         ours = [pl.col(VERDICT_PREFIX + name).alias(name) for name in fields]
-        frame = _cells(files.results, numbers, [*wanted, *ours])
+        frame = _cells(files, files.results, numbers, [*wanted, *ours])
     frame = frame.with_columns(cell_text(cell, frame.schema[cell]) for cell in cells)
     for row, values in zip(numbers, frame.iter_rows(named=True), strict=True):
         yield row, with_repair(values, values["judged"] if values[REPAIRED] else "")
@@ -478,22 +480,22 @@ def _was_repaired(files: Files) -> pl.Expr:
     return pl.col(REPAIRED) if kept else pl.repeat(value=False, n=pl.len())
 
 
-def _cells(path: Path, numbers: list[int], columns: Sequence[str | pl.Expr]) -> pl.DataFrame:
+def _cells(files: Files, path: Path, numbers: list[int], columns: Sequence[str | pl.Expr]) -> pl.DataFrame:
     scan = with_unwanted(pl.scan_parquet(path, glob=False)).select(columns)
     if not numbers:
         return scan.head(0).collect()
     near = [
         scan.slice(run[0], run[-1] - run[0] + 1).collect()[[number - run[0] for number in run]]
-        for run in _runs(numbers)
+        for run in _runs(numbers, files.gap)
     ]
     return pl.concat(near)
 
 
-def _runs(numbers: list[int]) -> Iterator[list[int]]:
+def _runs(numbers: list[int], gap: int) -> Iterator[list[int]]:
     """Split ascending numbers where they lie far apart."""
     run = [numbers[0]]
     for number in numbers[1:]:
-        if number - run[-1] > _GAP:
+        if number - run[-1] > gap:
             yield run
             run = []
         run.append(number)

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from mailsift.jobs.columns import ADDRESS_N
-from mailsift.jobs.results import breakdown
 from mailsift.jobs.results.breakdown import DOMAINS, Breakdown, Mix, Reason, count_up, rows_by_result
 from mailsift.jobs.results.segments import SoFar
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
@@ -55,11 +54,9 @@ def known(folder: Path) -> SoFar:
 
 
 @pytest.mark.parametrize("window", [1, 2, 4, 100])
-def test_rows_are_counted_by_reason_domain_and_provider(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int
-) -> None:
-    monkeypatch.setattr(breakdown, "_WINDOW", window)  # a domain may be cut in two anywhere
-    told, domains = count_up(addresses_file(tmp_path), known(tmp_path))
+def test_rows_are_counted_by_reason_domain_and_provider(tmp_path: Path, window: int) -> None:
+    # A domain may be cut in two anywhere.
+    told, domains = count_up(addresses_file(tmp_path), known(tmp_path), window=window)
     assert told == Breakdown(
         rows=12,
         reasons=(
@@ -112,9 +109,8 @@ def test_a_job_without_verdicts_has_an_empty_breakdown(tmp_path: Path) -> None:
     assert domains["addresses"].to_list() == [1, 2, 1, 2]
 
 
-def test_of_many_domains_only_the_biggest_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(breakdown, "_TOP", 1)
-    told, _ = count_up(addresses_file(tmp_path), known(tmp_path))
+def test_of_many_domains_only_the_biggest_are_named(tmp_path: Path) -> None:
+    told, _ = count_up(addresses_file(tmp_path), known(tmp_path), top=1)
     assert ([mix.name for mix in told.domains], told.domain_count) == (["b.test"], 3)
 
 

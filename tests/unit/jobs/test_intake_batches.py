@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N
-from mailsift.jobs.intake import numbering, read
-from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.models import BatchSizes, Intake, IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.read import read_list
 from mailsift.pipeline.errors import MailsiftError
 
 _LARGE = "large.example"
@@ -25,31 +25,24 @@ def _cells(seed: int) -> list[str]:
 
 
 def _take_in(
-    folder: Path, cells: list[str], *, rows: int = 10_000
+    folder: Path, cells: list[str], *, rows: int = 10_000, together: int | None = None
 ) -> tuple[Intake, pl.DataFrame, pl.DataFrame]:
     folder.mkdir()
     source = folder / "list.csv"
     source.write_text("n,email\n" + "".join(f"{n},{cell}\n" for n, cell in enumerate(cells)))
     options = IntakeOptions(chunk_addresses=37)
-    taken = read.read_list(source, folder, options=options, limits=IntakeLimits(rows=rows))
+    batches = BatchSizes(rows=50, addresses=together) if together else BatchSizes()
+    taken = read_list(source, folder, options=options, limits=IntakeLimits(rows=rows, batches=batches))
     source.unlink()
     assert {path.name for path in folder.iterdir()} == {"rows.parquet", "addresses.parquet"}
     return taken, pl.read_parquet(folder / "rows.parquet"), pl.read_parquet(folder / "addresses.parquet")
 
 
-def _small_batches(monkeypatch: pytest.MonkeyPatch, *, together: int) -> None:
-    monkeypatch.setattr(read, "BATCH", 50)
-    monkeypatch.setattr(numbering, "_PART_ENTRIES", together)
-
-
 @pytest.mark.parametrize("together", [100_000, 40, 7])
-def test_batches_come_to_the_same_as_the_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
-) -> None:
+def test_batches_come_to_the_same_as_the_whole(tmp_path: Path, together: int) -> None:
     cells = _cells(together)
     whole, rows, addresses = _take_in(tmp_path / "whole", cells)
-    _small_batches(monkeypatch, together=together)
-    taken, batched, parted = _take_in(tmp_path / "batched", cells)
+    taken, batched, parted = _take_in(tmp_path / "batched", cells, together=together)
 
     assert batched.drop(ADDRESS_N).equals(rows.drop(ADDRESS_N))
     same = ["address", "local", "domain", "rule", "rows"]
@@ -69,19 +62,13 @@ def test_batches_come_to_the_same_as_the_whole(
         assert chunk.rows == parted["rows"].slice(chunk.offset, chunk.addresses).sum()
 
 
-def test_addresses_of_a_domain_keep_the_order_of_the_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _small_batches(monkeypatch, together=100_000)
+def test_addresses_of_a_domain_keep_the_order_of_the_list(tmp_path: Path) -> None:
     cells = _cells(1)
-    _, _, addresses = _take_in(tmp_path / "list", cells)
+    _, _, addresses = _take_in(tmp_path / "list", cells, together=100_000)
     firsts = list(dict.fromkeys(cell for cell in cells if cell.endswith(f"@{_LARGE}")))
     assert addresses.filter(pl.col("domain") == _LARGE)["address"].to_list() == firsts
 
 
-def test_too_many_rows_are_refused_in_whichever_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _small_batches(monkeypatch, together=100)
+def test_too_many_rows_are_refused_in_whichever_batch(tmp_path: Path) -> None:
     with pytest.raises(MailsiftError, match="more than 333 rows"):
-        _take_in(tmp_path / "list", _cells(1)[:334], rows=333)
+        _take_in(tmp_path / "list", _cells(1)[:334], rows=333, together=100)

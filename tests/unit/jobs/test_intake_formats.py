@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, read_names
-from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
+from mailsift.jobs.intake.models import BatchSizes, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.read import read_list
 from mailsift.pipeline.frames import ADDRESSES
 from mailsift.pipeline.syntax.column import parse_column
@@ -44,7 +44,7 @@ class Got:
     addresses: pl.DataFrame
 
 
-def read(folder: Path, data: bytes, column: str = "", **limits: int) -> Got:
+def read(folder: Path, data: bytes, column: str = "", **limits: Any) -> Got:
     folder.mkdir(exist_ok=True)
     source = folder / "a list *?[1].bin"
     source.write_bytes(data)
@@ -182,16 +182,14 @@ def test_json_objects_keep_plain_types_and_turn_the_rest_into_text(tmp_path: Pat
     check_addresses(got, ["a@example.com", None, "A@example.com"])
 
 
-def test_json_columns_stay_exact_when_batches_disagree_about_the_type(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mailsift.jobs.intake.read_json._BATCH", 1)
+def test_json_columns_stay_exact_when_batches_disagree_about_the_type(tmp_path: Path) -> None:
     lines = [
         {"email": "a@example.com", "price": 10, "big": 2**60, "x": None},
         {"email": "b@example.com", "price": 10.5, "big": 0.5, "x": True},
         {"email": "c@example.com", "new": "n", "x": "t"},
     ]
-    got = read(tmp_path, "\n".join(map(json.dumps, lines)).encode())
+    text = "\n".join(map(json.dumps, lines))
+    got = read(tmp_path, text.encode(), batches=BatchSizes(json_items=1))
     assert got.rows == [
         ("a@example.com", 10.0, str(2**60), None, None),
         ("b@example.com", 10.5, "0.5", "true", None),
@@ -204,12 +202,9 @@ def test_a_json_array_of_strings_is_a_list_of_addresses(tmp_path: Path) -> None:
     assert (got.names, got.rows) == (["email"], [("b@example.com",), ("a@example.com",)])
 
 
-def test_a_json_array_larger_than_the_reading_window_is_read_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mailsift.jobs.intake.read_json._PIECE", 7)
+def test_a_json_array_larger_than_the_reading_window_is_read_whole(tmp_path: Path) -> None:
     items = [{"email": f"u{n}@example.com", "n": n} for n in range(50)]
-    got = read(tmp_path, json.dumps(items).encode())
+    got = read(tmp_path, json.dumps(items).encode(), batches=BatchSizes(json_text=7))
     assert got.rows == [(item["email"], item["n"]) for item in items]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import polars as pl
 import pytest
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, names_metadata
-from mailsift.jobs.results import pages
 from mailsift.jobs.results.breakdown import count_up
 from mailsift.jobs.results.export import ExportFormat, export
 from mailsift.jobs.results.join import join_results
@@ -105,10 +105,9 @@ def complete(folder: Path) -> Files:
 
 
 @pytest.fixture(params=["running", "complete"])
-def files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
-    monkeypatch.setattr(pages, "_WINDOW", 5)
-    monkeypatch.setattr(pages, "_GAP", 2)
-    return running(tmp_path) if request.param == "running" else complete(tmp_path)
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    whole = running(tmp_path) if request.param == "running" else complete(tmp_path)
+    return replace(whole, window=5, gap=2)
 
 
 def matching(files: Files, wanted: RowFilter) -> list[int]:
