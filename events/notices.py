@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from email.message import EmailMessage
-from email.utils import format_datetime
 from enum import StrEnum
 from typing import Final
 from urllib.parse import urlsplit
-from uuid import UUID
 
-import structlog
+from typing_extensions import override
 
+from mailsift.events.outbox import MailRoute, OutboxMailer, new_mail
 from mailsift.events.retry import DISABLE_AFTER_S, DisabledReason, failing_s
-from mailsift.pipeline.clock import Clock, utc_datetime
-from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.zones import DEFAULT, local_text
-from mailsift.storage.database import Database
-from mailsift.storage.sql import notices, people
+from mailsift.pipeline.zones import local_text
+from mailsift.storage.database import Connection
+from mailsift.storage.sql import notices
 from mailsift.storage.sql.endpoints import EndpointHealth
 from mailsift.storage.sql.notices import ClaimedNotice
+from mailsift.storage.sql.outbox import MailTable
 
 WARN_AFTER_S: Final = DISABLE_AFTER_S / 2
-
-NOTICE_RETRY_S: Final = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 43_200.0)
-"""Seconds after try 1, 2, … of a mail; after the last of them it is given up."""
-
-NOTICE_LEASE_S: Final = 600.0
-"""A notice whose sender died is sent by another after so long; sending takes less."""
-
-_BATCH: Final = 10
-
-_log = structlog.get_logger()
 
 
 class NoticeKind(StrEnum):
@@ -41,38 +27,6 @@ class NoticeKind(StrEnum):
 
     FAILING = "webhook_failing"
     DISABLED = "webhook_disabled"
-
-
-class NoticeState(StrEnum):
-    """Where a notice stands; the last three are its ends."""
-
-    PENDING = "pending"
-    SENT = "sent"
-    SKIPPED = "skipped"  # there is nobody to tell, nothing to tell of, or no way to
-    GIVEN_UP = "given_up"
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """What one mail says.
-
-    Attributes:
-        since: since when nothing has arrived.
-        reason: why it was disabled, NO when it was not.
-        at: when it happened.
-        link: of the page about the webhook, "" when nobody knows where the pages are.
-        zone: in which its times are told.
-    """
-
-    id: UUID
-    kind: NoticeKind
-    account: str
-    url: str
-    since: datetime
-    reason: DisabledReason
-    at: datetime
-    link: str = ""
-    zone: str = DEFAULT
 
 
 def notice_after(health: EndpointHealth, disabled: DisabledReason, now: float) -> NoticeKind | None:
@@ -84,118 +38,48 @@ def notice_after(health: EndpointHealth, disabled: DisabledReason, now: float) -
     return None
 
 
-def notice_retry_at(tries: int, now: float) -> float | None:
-    """Return when a mail is tried again of which `tries` have failed; None: it is given up."""
-    return now + NOTICE_RETRY_S[tries - 1] if tries <= len(NOTICE_RETRY_S) else None
-
-
-def compose_notice(notice: Notice, *, sender: str, recipients: Sequence[str], now: float) -> EmailMessage:
+def compose_notice(claimed: ClaimedNotice, route: MailRoute, now: float) -> EmailMessage:
     """Write the mail; of the URL it names the host alone: the path of a webhook is often a secret.
-
-    Args:
-        notice: what it says.
-        sender: a bare address.
-        recipients: bare addresses, at least one.
-        now: epoch seconds.
 
     Raises:
         ValueError: an address cannot stand in a header.
     """
-    host = urlsplit(notice.url).hostname or ""
-    message = EmailMessage()
-    message["Subject"] = _SUBJECT[notice.kind].format(host=host)
-    message["From"] = sender
-    message["To"] = ", ".join(recipients)
-    message["Date"] = format_datetime(utc_datetime(now))
-    message["Message-ID"] = f"<notice-{notice.id}@{sender.rpartition('@')[2]}>"
-    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's holiday is to answer
-    lines = _LINES[notice.kind if notice.reason is DisabledReason.NO else notice.reason]
-    text = "\n".join(lines).format(
-        host=host,
-        account=notice.account,
-        since=local_text(notice.since, notice.zone),
-        at=local_text(notice.at, notice.zone),
+    host = urlsplit(claimed.url or "").hostname or ""
+    kind, reason = NoticeKind(claimed.kind), DisabledReason(claimed.reason)
+    message = new_mail(
+        subject=_SUBJECT[kind].format(host=host),
+        sender=route.sender,
+        recipients=claimed.owners,
+        name=f"notice-{claimed.id}",
+        now=now,
     )
-    message.set_content(f"{text}\n\n{notice.link}\n" if notice.link else f"{text}\n", cte="quoted-printable")
+    lines = "\n".join(_LINES[kind if reason is DisabledReason.NO else reason]).format(
+        host=host,
+        account=claimed.account,
+        since=local_text(claimed.since, claimed.zone),
+        at=local_text(claimed.created_at, claimed.zone),
+    )
+    link = f"\n\n{route.public_url}/webhooks/{claimed.subject_id}" if route.public_url else ""
+    message.set_content(f"{lines}{link}\n", cte="quoted-printable")
     return message
 
 
-class Notifier:
-    """Sends the notices that are due; any number of them may run in any number of processes.
+class Notifier(OutboxMailer[ClaimedNotice]):
+    """Tells owners of their webhooks."""
 
-    Args:
-        database: the outbox.
-        send: hands a mail over, or raises `mail_failed`; None = there is no relay: notices are logged only.
-        sender: our address.
-        public_url: where people reach the pages, "" when nobody knows.
-        clock: the time.
-    """
+    table = MailTable.NOTICES
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        send: Callable[[EmailMessage], Awaitable[None]] | None,
-        sender: str,
-        public_url: str,
-        clock: Clock,
-    ) -> None:
-        self._database = database
-        self._send = send
-        self._sender = sender
-        self._public_url = public_url
-        self._clock = clock
+    @override
+    async def claim(self, connection: Connection, *, now: datetime, again: datetime) -> ClaimedNotice | None:
+        """Take a notice that is due."""
+        return await notices.claim(connection, now=now, again=again)
 
-    async def send_due(self) -> int:
-        """Send what is due, some at a time; returns how many notices were looked at."""
-        for count in range(_BATCH):
-            now = self._clock()
-            async with self._database.begin() as connection:
-                claimed = await notices.claim(
-                    connection, now=utc_datetime(now), again=utc_datetime(now + NOTICE_LEASE_S)
-                )
-            if claimed is None:
-                return count
-            await self._send_and_settle(claimed)
-        return _BATCH
-
-    async def _send_and_settle(self, claimed: ClaimedNotice) -> None:
-        state, at = await self._send_one(claimed)
-        again = None if at is None else utc_datetime(at)
-        async with self._database.begin() as connection:
-            await notices.settle(connection, claimed, state=state.value, again=again)
-        _log.info("notice.settled", notice=str(claimed.id), kind=claimed.kind, state=state.value)
-
-    async def _send_one(self, claimed: ClaimedNotice) -> tuple[NoticeState, float | None]:
-        """Return what becomes of the notice, and when it is tried again if it is pending."""
-        async with self._database.begin() as connection:
-            owners = await people.owners(connection, claimed.account_id)
-        if self._send is None or not owners or not _is_still_so(claimed):
-            return NoticeState.SKIPPED, None
-        try:
-            message = compose_notice(
-                self._notice(claimed), sender=self._sender, recipients=owners, now=self._clock()
-            )
-            await self._send(message)
-        except (MailsiftError, ValueError) as error:
-            reason = error.message if isinstance(error, MailsiftError) else type(error).__name__
-            _log.warning("notice.error", notice=str(claimed.id), error=reason)
-            again = notice_retry_at(claimed.tries, self._clock())
-            return (NoticeState.GIVEN_UP, None) if again is None else (NoticeState.PENDING, again)
-        return NoticeState.SENT, None
-
-    def _notice(self, claimed: ClaimedNotice) -> Notice:
-        return Notice(
-            id=claimed.id,
-            kind=NoticeKind(claimed.kind),
-            account=claimed.account,
-            url=claimed.url or "",
-            since=claimed.since,
-            reason=DisabledReason(claimed.reason),
-            at=claimed.created_at,
-            zone=claimed.zone,
-            link=f"{self._public_url}/webhooks/{claimed.subject_id}" if self._public_url else "",
-        )
+    @override
+    def compose(self, claimed: ClaimedNotice, *, now: float) -> EmailMessage | None:
+        """Write it to the owners, if there are any and it is news to them."""
+        if not claimed.owners or not _is_still_so(claimed):
+            return None
+        return compose_notice(claimed, self._route, now)
 
 
 def _is_still_so(claimed: ClaimedNotice) -> bool:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mailsift.events.endpoints import WebhookService
     from mailsift.events.job_mail import JobMailer
     from mailsift.events.notices import Notifier
+    from mailsift.events.outbox import MailRoute
     from mailsift.events.sender import WebhookSender
     from mailsift.events.signing import Vault
     from mailsift.gauges import InstallationGauges
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from mailsift.storage.database import Database
     from mailsift.storage.redis.connection import Client
     from mailsift.storage.redis.rate_limit import RateLimit
+    from mailsift.storage.sql.deliveries import EndpointLimits
 
 API_POOL: Final = 10
 """Connections to the database of a process that serves the API."""
@@ -95,6 +97,9 @@ class OtherParts:
         engine: fields of EngineConfig.
         work_plan: fields of WorkPlan.
         policy: what decides between verdicts.
+        requests: fields of SendConfig, for webhooks.
+        endpoint_limits: how much one webhook gets.
+        random: the chance in when deliveries are tried again.
     """
 
     clock: Clock | None = None
@@ -104,6 +109,9 @@ class OtherParts:
     engine: dict[str, Any] | None = None
     work_plan: dict[str, Any] | None = None
     policy: VerdictPolicy | None = None
+    requests: dict[str, Any] | None = None
+    endpoint_limits: EndpointLimits | None = None
+    random: random.Random | None = None
 
 
 class Container:
@@ -502,7 +510,7 @@ class Container:
         return WebhookSender(
             guard=AddressGuard(allow_non_public=settings.allow_non_public, denied=own_addresses),
             resolve=names.resolve,
-            config=SendConfig(allow_http=settings.webhook_allow_http),
+            config=SendConfig(**{"allow_http": settings.webhook_allow_http} | (self._other.requests or {})),
             own_names=own_names | host_name_in(settings.public_url),
         )
 
@@ -527,7 +535,8 @@ class Container:
         return open_vault(self.settings)
 
     @cached_property
-    def _deliverer(self) -> Deliverer:
+    def deliverer(self) -> Deliverer:
+        """Makes the attempts that are due."""
         from mailsift.events.delivery import Deliverer
 
         return Deliverer(
@@ -535,33 +544,36 @@ class Container:
             sender=self.sender,
             vault=self._vault,
             clock=self.clock,
-            random=random.Random(),
+            random=self._other.random or random.Random(),
+            limits=self._other.endpoint_limits,
         )
 
     @cached_property
-    def _notifier(self) -> Notifier:
+    def notifier(self) -> Notifier:
+        """Tells owners of their webhooks."""
         from mailsift.events.notices import Notifier
 
-        return Notifier(database=self.database, clock=self.clock, **self._mail)
+        return Notifier(database=self.database, route=self._mail_route, clock=self.clock)
 
     @cached_property
-    def _job_mailer(self) -> JobMailer:
+    def job_mailer(self) -> JobMailer:
+        """Tells members of their jobs."""
         from mailsift.events.job_mail import JobMailer
 
-        return JobMailer(database=self.database, clock=self.clock, **self._mail)
+        return JobMailer(database=self.database, route=self._mail_route, clock=self.clock)
 
     @cached_property
-    def _mail(self) -> dict[str, Any]:
-        """How our own mail goes out."""
+    def _mail_route(self) -> MailRoute:
         from mailsift.events.mail import Mailer, parse_relay
+        from mailsift.events.outbox import MailRoute
 
         settings = self.settings
         relay = settings.mail_relay and parse_relay(settings.mail_relay.get_secret_value())
-        return {
-            "send": Mailer(relay, helo_name=settings.helo_name).send if relay else None,
-            "sender": settings.mail_sender or f"mailsift@{settings.helo_name}",
-            "public_url": settings.public_url,
-        }
+        return MailRoute(
+            send=Mailer(relay, helo_name=settings.helo_name).send if relay else None,
+            sender=settings.mail_sender or f"mailsift@{settings.helo_name}",
+            public_url=settings.public_url,
+        )
 
     @cached_property
     def maintenance(self) -> Maintenance:
@@ -569,7 +581,7 @@ class Container:
         from mailsift.jobs.engine.maintenance import Maintenance
 
         return Maintenance(
-            deliverer=self._deliverer,
+            deliverer=self.deliverer,
             periodic={
                 "clock.error": self._learn_time,
                 "schedule.error": self.schedule_runs.run_due,
@@ -577,11 +589,11 @@ class Container:
                 "measure.error": self.measurer.sweep,
                 "tidy.error": self.tidier.sweep,
                 "drafts.error": self.drafts.sweep,
-                "notice.error": self._notifier.send_due,
-                "job_mail.error": self._job_mailer.send_due,
+                "notice.error": self.notifier.send_due,
+                "job_mail.error": self.job_mailer.send_due,
                 "ledger.error": self._purge_ledger,
                 "listing.error": self._listing_watch.sweep,
-                "attempts.error": self._deliverer.purge,
+                "attempts.error": self.deliverer.purge,
                 "health.error": self._health.look_again,
             },
             health=self._health.seen,

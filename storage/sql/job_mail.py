@@ -10,23 +10,20 @@ from uuid import UUID
 from sqlalchemy import text
 
 from mailsift.storage.database import Connection, statement
+from mailsift.storage.sql.outbox import ClaimedMail, MailTable, taken_from
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimedJobMail:
+class ClaimedJobMail(ClaimedMail):
     """A mail that is this caller's to send, with how its job is now.
 
     Attributes:
         email: of whom it is for.
         is_wanted: they still are a member who wants it, and it is still so.
-        tries: with this one.
         ready_at: when the first address that waits is asked again.
         zone: in which they read times.
     """
 
-    id: UUID
-    kind: str
-    tries: int
     email: str
     is_wanted: bool
     job_id: UUID
@@ -75,15 +72,8 @@ _REMEMBER_WAITING = statement(f"""
     ON CONFLICT DO NOTHING
 """)  # noqa: S608 - a condition of this module
 
-# A try is counted when it begins, and the next one is set then: whoever dies leaves nothing to clean up.
 _CLAIM = statement(f"""
-    WITH taken AS (
-        UPDATE job_mail SET tries = tries + 1, next_try_at = :again
-        WHERE id = (
-            SELECT id FROM job_mail WHERE state = 'pending' AND next_try_at <= :now
-            ORDER BY next_try_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-        RETURNING *
-    )
+    {taken_from(MailTable.JOB_MAIL)}
     SELECT taken.id, taken.kind, taken.tries, person.email, job.id AS job_id,
            coalesce(nullif(job.name, ''), job.source_name) AS name, account.name AS account,
            job.total, job.processed, job.valid, job.risky, job.invalid, job.error_detail AS error,
@@ -95,11 +85,6 @@ _CLAIM = statement(f"""
     LEFT JOIN member ON member.account_id = job.account_id AND member.person_id = taken.person_id
         AND taken.kind = ANY(member.mail)
 """)  # noqa: S608 - same
-
-_SETTLE = text("""
-    UPDATE job_mail SET state = :state, next_try_at = coalesce(CAST(:again AS timestamptz), next_try_at)
-    WHERE id = :id AND state = 'pending' AND tries = :tries
-""")
 
 
 async def chosen(connection: Connection, account_id: UUID, person_id: UUID) -> list[str]:
@@ -140,11 +125,3 @@ async def claim(
     values = {"now": now, "again": again, "before": before, "after": after}
     row = (await connection.execute(_CLAIM, values)).mappings().one_or_none()
     return None if row is None else ClaimedJobMail(**row)
-
-
-async def settle(
-    connection: Connection, claimed: ClaimedJobMail, *, state: str, again: datetime | None
-) -> None:
-    """Write down what became of a mail, unless somebody else has tried it meanwhile."""
-    values = {"id": claimed.id, "tries": claimed.tries, "state": state, "again": again}
-    await connection.execute(_SETTLE, values)

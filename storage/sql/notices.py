@@ -10,6 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert as insert_into
 
 from mailsift.storage.database import Connection
+from mailsift.storage.sql.outbox import ClaimedMail, MailTable, taken_from
 from mailsift.storage.sql.tables import notice
 
 
@@ -26,29 +27,26 @@ class NewNotice:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimedNotice:
+class ClaimedNotice(ClaimedMail):
     """A notice that is this caller's to send, with how its endpoint is now.
 
     Attributes:
-        zone: the account's.
-        tries: with this one.
         url, enabled: None when the endpoint was deleted.
         failing: nothing has arrived there since it last did.
+        zone: the account's.
+        owners: addresses of those who are told.
     """
 
-    id: UUID
-    account_id: UUID
     account: str
     zone: str
-    kind: str
     subject_id: UUID
     since: datetime
     reason: str
     created_at: datetime
-    tries: int
     url: str | None
     enabled: bool | None
     failing: bool
+    owners: list[str]
 
 
 async def insert(connection: Connection, new: NewNotice) -> bool:
@@ -58,25 +56,16 @@ async def insert(connection: Connection, new: NewNotice) -> bool:
     return (await connection.execute(statement)).first() is not None
 
 
-# A try is counted when it begins, and the next one is set then: whoever dies leaves nothing to clean up.
-_CLAIM = text("""
-    WITH taken AS (
-        UPDATE notice SET tries = tries + 1, next_try_at = :again
-        WHERE id = (
-            SELECT id FROM notice WHERE state = 'pending' AND next_try_at <= :now
-            ORDER BY next_try_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-        RETURNING *
-    )
-    SELECT taken.id, taken.account_id, account.name AS account, account.zone, taken.kind, taken.subject_id,
-           taken.since, taken.reason, taken.created_at, taken.tries, e.url, e.enabled,
-           e.failing_since IS NOT NULL AS failing
+_CLAIM = text(f"""
+    {taken_from(MailTable.NOTICES)}
+    SELECT taken.id, account.name AS account, account.zone, taken.kind, taken.subject_id, taken.since,
+           taken.reason, taken.created_at, taken.tries, e.url, e.enabled,
+           e.failing_since IS NOT NULL AS failing,
+           ARRAY(SELECT person.email FROM member JOIN person ON person.id = member.person_id
+                 WHERE member.account_id = taken.account_id AND member.role = 'owner'
+                 ORDER BY person.email) AS owners
     FROM taken JOIN account ON account.id = taken.account_id LEFT JOIN endpoint e ON e.id = taken.subject_id
-""")
-
-_SETTLE = text("""
-    UPDATE notice SET state = :state, next_try_at = coalesce(:again, next_try_at)
-    WHERE id = :id AND state = 'pending' AND tries = :tries
-""")
+""")  # noqa: S608 - names of the module it comes from
 
 _PURGE = text("""
     DELETE FROM notice WHERE state <> 'pending' AND created_at < :before AND NOT EXISTS (
@@ -88,14 +77,6 @@ async def claim(connection: Connection, *, now: datetime, again: datetime) -> Cl
     """Take a notice that is due; `again` is when another may take it if nothing is heard of it."""
     row = (await connection.execute(_CLAIM, {"now": now, "again": again})).mappings().one_or_none()
     return None if row is None else ClaimedNotice(**row)
-
-
-async def settle(
-    connection: Connection, claimed: ClaimedNotice, *, state: str, again: datetime | None
-) -> None:
-    """Write down what became of a notice, unless somebody else has tried it meanwhile."""
-    values = {"id": claimed.id, "tries": claimed.tries, "state": state, "again": again}
-    await connection.execute(_SETTLE, values)
 
 
 async def purge(connection: Connection, *, before: datetime) -> None:

@@ -161,11 +161,6 @@ async def accounts_of(connection: Connection, person_id: UUID) -> Sequence[Row]:
     return (await connection.execute(statement)).mappings().all()
 
 
-async def owners(connection: Connection, account_id: UUID) -> list[str]:
-    """Return the addresses of the account's owners."""
-    return [one.email for one in await members(connection, account_id) if one.role == "owner"]
-
-
 # The detail is bound as text: what the driver makes of a mapping is its business.
 _AUDIT = text("""
     INSERT INTO audit (account_id, actor, action, subject, detail)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
-import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID, uuid4
 
-from mailsift.container import open_container
+from mailsift.container import Container, OtherParts, open_container
 from mailsift.events.delivery import Deliverer
 from mailsift.events.endpoints import AttemptView, DeliveryView, WebhookService
 from mailsift.events.payloads import EventType, envelope
-from mailsift.events.sender import ResolveHost, SendConfig, WebhookSender
-from mailsift.events.signing import Vault
 from mailsift.pipeline.clock import system_clock
-from mailsift.pipeline.guard import AddressGuard
 from mailsift.settings import Settings
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, events
@@ -30,11 +27,7 @@ from tests.support.installation import settings_for
 from tests.support.receiver import Request
 from tests.support.webhook_judges import JUDGES, judge
 
-
-async def _nobody(_name: str) -> Sequence[str]:
-    return ()
-
-
+_NOBODY = ("127.0.0.1:1",)  # who is asked for names unless a test says otherwise
 _UNHURRIED = EndpointLimits(rate=1e6)  # no test waits for a bucket it did not ask for
 
 
@@ -42,40 +35,25 @@ _UNHURRIED = EndpointLimits(rate=1e6)  # no test waits for a bucket it did not a
 class Webhooks:
     """Everything between an event and its receiver, with a clock that only the test moves."""
 
-    database: Database
-    account: UUID
     now: float = field(default_factory=system_clock)
     woken: int = 0
-    limits: EndpointLimits = _UNHURRIED
-    resolve: ResolveHost = _nobody
-    timeout_s: float = 10.0
+    container: Container = field(init=False)
+    account: UUID = field(init=False)
 
-    def __post_init__(self) -> None:
-        sender = WebhookSender(
-            guard=AddressGuard(allow_non_public=True),
-            resolve=self.resolve,
-            config=SendConfig(allow_http=True, timeout_s=self.timeout_s),
-        )
-        vault = Vault({"k": secrets.token_bytes(32)}, token=secrets.token_bytes)
-        self.service = WebhookService(
-            database=self.database,
-            sender=sender,
-            vault=vault,
-            clock=lambda: self.now,
-            token=secrets.token_bytes,
-            wake=self._wake,
-        )
-        self.deliverer = Deliverer(
-            database=self.database,
-            sender=sender,
-            vault=vault,
-            clock=lambda: self.now,
-            random=random.Random(1),
-            limits=self.limits,
-        )
-
-    async def _wake(self, count: int) -> None:
+    async def wake(self, count: int) -> None:
         self.woken += count
+
+    @property
+    def database(self) -> Database:
+        return self.container.database
+
+    @property
+    def service(self) -> WebhookService:
+        return self.container.webhooks
+
+    @property
+    def deliverer(self) -> Deliverer:
+        return self.container.deliverer
 
     async def happen(self, count: int = 1, type_: EventType = EventType.COMPLETED) -> list[UUID]:
         """Let events happen; returns their ids."""
@@ -105,14 +83,32 @@ class Webhooks:
 
 
 @asynccontextmanager
-async def open_webhooks(url: str, **more: Any) -> AsyncIterator[Webhooks]:
-    database = Database(url)
-    try:
-        async with database.begin() as connection:
-            account = await accounts.ensure_account(connection, "a")
-        yield Webhooks(database, account, **more)
-    finally:
-        await database.aclose()
+async def open_webhooks(
+    url: str, *, limits: EndpointLimits = _UNHURRIED, timeout_s: float = 10.0, **settings: Any
+) -> AsyncIterator[Webhooks]:
+    """Open an installation of webhooks on this database; receivers on loopback may be registered.
+
+    Args:
+        url: of the database.
+        limits: how much one webhook gets.
+        timeout_s: for a whole request.
+        settings: others than usual.
+    """
+    hooks = Webhooks()
+    other = OtherParts(
+        clock=lambda: hooks.now,
+        waker=hooks,
+        requests={"timeout_s": timeout_s},
+        endpoint_limits=limits,
+        random=random.Random(1),
+    )
+    usual: dict[str, Any] = {"allow_non_public": True, "webhook_allow_http": True, "dns_servers": _NOBODY}
+    with TemporaryDirectory() as home:
+        known = settings_for(Path(home), database_url=url, sandbox={}, **usual | settings)
+        async with open_container(known, other=other) as hooks.container:
+            async with hooks.database.begin() as connection:
+                hooks.account = await accounts.ensure_account(connection, "a")
+            yield hooks
 
 
 def verify(secret: str, request: Request) -> None:

@@ -9,19 +9,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 from aiosmtpd.smtp import SMTP, Envelope, Session
+from pydantic import SecretStr
 from sqlalchemy import text
 
-from mailsift.events.job_mail import JobMailer, JobMailKind
-from mailsift.events.mail import Mailer, parse_relay
-from mailsift.events.notices import NOTICE_RETRY_S
+from mailsift.container import Container, OtherParts, open_container
+from mailsift.events.job_mail import JobMailKind
+from mailsift.events.outbox import MAIL_RETRY_S
 from mailsift.jobs.engine.commit import end_job
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accounts, job_mail, people
 from mailsift.storage.states import JobTransition
+from tests.support.installation import settings_for
 
 NOW = datetime(2031, 5, 6, 7, 8, tzinfo=UTC)
 ALL = tuple(kind.value for kind in JobMailKind)
@@ -52,21 +55,14 @@ class Inbox:
 class Office:
     """An account with members and jobs, and mail that goes out."""
 
-    database: Database
-    account: UUID
-    inbox: Inbox
-    port: int
+    inbox: Inbox = field(default_factory=Inbox)
     now: datetime = NOW
+    container: Container = field(init=False)
+    account: UUID = field(init=False)
 
-    def mailer(self, *, relay: bool = True) -> JobMailer:
-        url = parse_relay(f"smtp://127.0.0.1:{self.port}")
-        return JobMailer(
-            database=self.database,
-            send=Mailer(url, helo_name="mailsift.test").send if relay else None,
-            sender="mailsift@example.org",
-            public_url="https://mail.example.org",
-            clock=self.now.timestamp,
-        )
+    @property
+    def database(self) -> Database:
+        return self.container.database
 
     async def sql(self, statement: str, **values: object) -> list[tuple[object, ...]]:
         async with self.database.begin() as connection:
@@ -93,7 +89,7 @@ class Office:
     async def send(self) -> list[str]:
         """Send what is due; returns for whom."""
         before = len(self.inbox.mail)
-        await self.mailer().send_due()
+        await self.container.job_mailer.send_due()
         return sorted(recipient for recipient, _ in self.inbox.mail[before:])
 
 
@@ -109,23 +105,30 @@ async def _smtp_server(inbox: Inbox) -> AsyncIterator[int]:
 
 
 @pytest.fixture
-async def office(database_url: str) -> AsyncIterator[Office]:
-    database, inbox = Database(database_url), Inbox()
-    try:
-        async with database.begin() as connection:
-            account = await accounts.ensure_account(connection, "acme")
-            other = await accounts.ensure_account(connection, "other")
-            for email, kinds in CHOICES.items():
-                person = await people.add_person(connection, email=email, password="x")
-                await people.put_member(connection, account, person, "member")
-                await job_mail.choose(connection, account, person, kinds)
-            stranger = await people.add_person(connection, email="eve@example.com", password="x")
-            await people.put_member(connection, other, stranger, "owner")
-            await job_mail.choose(connection, other, stranger, ALL)
-        async with _smtp_server(inbox) as port:
-            yield Office(database, account, inbox, port)
-    finally:
-        await database.aclose()
+async def office(database_url: str, tmp_path: Path) -> AsyncIterator[Office]:
+    office = Office()
+    other = OtherParts(clock=lambda: office.now.timestamp())  # noqa: PLW0108 - `now` is not always this one
+    async with _smtp_server(office.inbox) as port:
+        settings = settings_for(
+            tmp_path / "home",
+            database_url=database_url,
+            sandbox={},
+            mail_relay=SecretStr(f"smtp://127.0.0.1:{port}"),
+            mail_sender="mailsift@example.org",
+            public_url="https://mail.example.org",
+        )
+        async with open_container(settings, other=other) as office.container:
+            async with office.database.begin() as connection:
+                office.account = await accounts.ensure_account(connection, "acme")
+                other_account = await accounts.ensure_account(connection, "other")
+                for email, kinds in CHOICES.items():
+                    person = await people.add_person(connection, email=email, password="x")
+                    await people.put_member(connection, office.account, person, "member")
+                    await job_mail.choose(connection, office.account, person, kinds)
+                stranger = await people.add_person(connection, email="eve@example.com", password="x")
+                await people.put_member(connection, other_account, stranger, "owner")
+                await job_mail.choose(connection, other_account, stranger, ALL)
+            yield office
 
 
 async def test_each_hears_of_what_they_chose_once_in_plain_text_and_html(office: Office) -> None:
@@ -189,7 +192,7 @@ async def test_a_relay_that_refuses_is_asked_again_and_who_changes_their_mind_he
     assert await office.send() == []
     office.inbox.answer = "250 taken"
     assert await office.send() == [], "not before its time"
-    office.now += timedelta(seconds=NOTICE_RETRY_S[0] + 1)
+    office.now += timedelta(seconds=MAIL_RETRY_S[0] + 1)
     assert await office.send() == ["all@example.com"]
     await office.end(await office.job("Summer"), JobTransition.COMPLETE)
     await office.sql("UPDATE member SET mail = '{}'")

@@ -12,7 +12,6 @@ import pytest
 from mailsift.events.endpoints import EndpointView
 from mailsift.events.payloads import SimulatedEvent
 from mailsift.events.retry import NOT_SENT_S, DeliveryState, ErrorClass
-from mailsift.events.sender import ReceiverResolver
 from mailsift.storage.sql import endpoints
 from tests.support.receiver import Receiver, receiving
 from tests.support.webhooks import Webhooks, open_webhooks
@@ -24,12 +23,8 @@ NAME = "hook.example.com"
 @asynccontextmanager
 async def hooks_resolving_with(url: str, dns: DnsStub) -> AsyncIterator[Webhooks]:
     """Webhooks whose names are asked of this DNS server; nobody else is asked."""
-    names = ReceiverResolver([dns.server])
-    try:
-        async with open_webhooks(url, resolve=names.resolve, timeout_s=10.0) as hooks:
-            yield hooks
-    finally:
-        await names.aclose()
+    async with open_webhooks(url, dns_servers=(dns.server,)) as hooks:
+        yield hooks
 
 
 async def registered(hooks: Webhooks, receiver: Receiver) -> EndpointView:

@@ -13,8 +13,7 @@ from sqlalchemy import select
 from structlog.testing import capture_logs
 
 from mailsift.container import open_container
-from mailsift.events.mail import Mailer, parse_relay
-from mailsift.events.notices import NOTICE_LEASE_S, NOTICE_RETRY_S, Notifier
+from mailsift.events.outbox import MAIL_LEASE_S, MAIL_RETRY_S
 from mailsift.events.retry import DisabledReason
 from mailsift.pipeline.clock import system_clock, utc_datetime
 from mailsift.storage.sql import notices, people
@@ -30,8 +29,13 @@ OWNERS = ["ann@example.com", "bob@example.com"]
 
 
 @pytest.fixture
-async def hooks(database_url: str) -> AsyncIterator[Webhooks]:
-    async with open_webhooks(database_url) as hooks:
+async def hooks(database_url: str, relay: MailRelay) -> AsyncIterator[Webhooks]:
+    async with open_webhooks(
+        database_url,
+        mail_relay=SecretStr(relay.url),
+        mail_sender="mailsift@example.org",
+        public_url="https://mail.example.org",
+    ) as hooks:
         await _add_people(hooks)
         yield hooks
 
@@ -47,16 +51,6 @@ async def _add_people(hooks: Webhooks) -> None:
         for email, role in (*((owner, "owner") for owner in OWNERS), ("eve@example.com", "member")):
             person = await people.add_person(connection, email=email, password="x")
             await people.put_member(connection, hooks.account, person, role)
-
-
-def notifier(hooks: Webhooks, relay: MailRelay | None) -> Notifier:
-    return Notifier(
-        database=hooks.database,
-        send=Mailer(parse_relay(relay.url), helo_name="mailsift.test").send if relay else None,
-        sender="mailsift@example.org",
-        public_url="https://mail.example.org",
-        clock=lambda: hooks.now,
-    )
 
 
 async def fail_for(hooks: Webhooks, days: float) -> None:
@@ -89,7 +83,7 @@ async def test_owners_are_told_half_way_and_when_it_is_disabled_and_no_more_ofte
 ) -> None:
     async with receiving(status(500)) as receiver:
         endpoint, _ = await hooks.service.create(hooks.account, f"{receiver.url}/secret-path")
-        tell = notifier(hooks, relay)
+        tell = hooks.container.notifier
         await fail_for(hooks, 2.4)
         assert await tell.send_due() == 0
         with capture_logs() as lines:
@@ -118,7 +112,7 @@ async def test_owners_are_told_half_way_and_when_it_is_disabled_and_no_more_ofte
 async def test_a_new_streak_of_failures_is_news(hooks: Webhooks, relay: MailRelay) -> None:
     async with receiving() as receiver:
         await gone(hooks, receiver)
-        tell = notifier(hooks, relay)
+        tell = hooks.container.notifier
         assert await tell.send_due() == 1
         (view,) = await hooks.service.list(hooks.account)
         await hooks.service.update(hooks.account, view.id, enabled=True)
@@ -135,9 +129,9 @@ async def test_a_relay_that_is_down_is_tried_again_and_the_mail_arrives_once(
 ) -> None:
     async with receiving() as receiver:
         await gone(hooks, receiver)
-    tell = notifier(hooks, relay)
+    tell = hooks.container.notifier
     relay.replies = {"MAIL": "451 later"}
-    for wait in NOTICE_RETRY_S[:3]:
+    for wait in MAIL_RETRY_S[:3]:
         assert await tell.send_due() == 1
         hooks.now += wait - 1
         assert await tell.send_due() == 0
@@ -153,11 +147,11 @@ async def test_a_mail_that_nobody_takes_is_given_up(hooks: Webhooks, relay: Mail
     async with receiving() as receiver:
         await gone(hooks, receiver)
     relay.refused = set(OWNERS)
-    tell, tries = notifier(hooks, relay), 0
+    tell, tries = hooks.container.notifier, 0
     while await tell.send_due():
         tries += 1
         hooks.now += DAY
-    assert tries == len(NOTICE_RETRY_S) + 1
+    assert tries == len(MAIL_RETRY_S) + 1
     assert await states(hooks) == [("webhook_disabled", "given_up")]
 
 
@@ -167,27 +161,28 @@ async def test_many_senders_send_it_once_and_a_dead_ones_mail_is_sent_by_another
     async with receiving() as receiver:
         await gone(hooks, receiver)
     async with hooks.database.begin() as connection:  # somebody takes it and dies
-        later = utc_datetime(hooks.now + NOTICE_LEASE_S)
+        later = utc_datetime(hooks.now + MAIL_LEASE_S)
         assert await notices.claim(connection, now=utc_datetime(hooks.now), again=later) is not None
-    assert await notifier(hooks, relay).send_due() == 0
-    hooks.now += NOTICE_LEASE_S
-    assert sum(await asyncio.gather(*(notifier(hooks, relay).send_due() for _ in range(4)))) == 1
+    assert await hooks.container.notifier.send_due() == 0
+    hooks.now += MAIL_LEASE_S
+    assert sum(await asyncio.gather(*(hooks.container.notifier.send_due() for _ in range(4)))) == 1
     assert len(relay.mail) == 1
 
 
 async def test_without_a_relay_or_an_owner_nothing_is_sent_later_either(
-    hooks: Webhooks, relay: MailRelay
+    hooks: Webhooks, relay: MailRelay, database_url: str
 ) -> None:
     async with receiving() as receiver:
         await gone(hooks, receiver)
-        assert await notifier(hooks, None).send_due() == 1
-        assert await notifier(hooks, relay).send_due() == 0
+        async with open_webhooks(database_url) as without_relay:
+            assert await without_relay.container.notifier.send_due() == 1
+        assert await hooks.container.notifier.send_due() == 0
         async with hooks.database.begin() as connection:
             for member in await people.members(connection, hooks.account):
                 await people.remove_member(connection, hooks.account, member.person_id)
         hooks.now += 60
         await gone(hooks, receiver)
-        assert await notifier(hooks, relay).send_due() == 1
+        assert await hooks.container.notifier.send_due() == 1
     assert relay.mail == []
     assert {state for _, state in await states(hooks)} == {"skipped"}
 
@@ -197,15 +192,15 @@ async def test_what_is_well_again_or_deleted_is_no_news(hooks: Webhooks, relay: 
         enabled_again, deleted = await gone(hooks, receiver), await gone(hooks, receiver)
         await hooks.service.update(hooks.account, enabled_again, enabled=True)
         await hooks.service.delete(hooks.account, deleted)
-        assert await notifier(hooks, relay).send_due() == 2
+        assert await hooks.container.notifier.send_due() == 2
     assert relay.mail == []
 
 
-async def test_owners_who_disable_a_webhook_are_not_told(hooks: Webhooks, relay: MailRelay) -> None:
+async def test_owners_who_disable_a_webhook_are_not_told(hooks: Webhooks) -> None:
     async with receiving() as receiver:
         endpoint, _ = await hooks.service.create(hooks.account, receiver.url)
         await hooks.service.update(hooks.account, endpoint.id, enabled=False)
-    assert await notifier(hooks, relay).send_due() == 0
+    assert await hooks.container.notifier.send_due() == 0
     assert await states(hooks) == []
 
 
@@ -215,10 +210,10 @@ async def test_no_log_line_holds_an_address_or_a_url(hooks: Webhooks, relay: Mai
             await gone(hooks, receiver)
             relay.refused = {OWNERS[0]}
             relay.replies = {"DATA": f"554 {OWNERS[1]} does not want it"}
-            await notifier(hooks, relay).send_due()
+            await hooks.container.notifier.send_due()
             relay.replies = {}
             hooks.now += DAY
-            await notifier(hooks, relay).send_due()
+            await hooks.container.notifier.send_due()
         told = repr(lines)
     assert len(relay.mail) == 1
     assert {line["event"] for line in lines} >= {"webhook.disabled", "notice.error", "notice.settled"}

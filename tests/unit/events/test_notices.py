@@ -6,29 +6,45 @@ from uuid import UUID
 
 import pytest
 
-from mailsift.events.notices import (
-    NOTICE_RETRY_S,
-    Notice,
-    NoticeKind,
-    compose_notice,
-    notice_after,
-    notice_retry_at,
-)
+from mailsift.events.notices import NoticeKind, compose_notice, notice_after
+from mailsift.events.outbox import MAIL_RETRY_S, MailRoute, mail_retry_at
 from mailsift.events.retry import DISABLE_AFTER_S, DisabledReason
 from mailsift.pipeline.clock import utc_datetime
+from mailsift.pipeline.zones import DEFAULT
 from mailsift.storage.sql.endpoints import EndpointHealth
+from mailsift.storage.sql.notices import ClaimedNotice
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
 NOTICE = UUID("11111111-1111-4111-8111-111111111111")
+ENDPOINT = UUID("22222222-2222-4222-8222-222222222222")
 SECRET_URL = "https://hooks.example.com/services/T0/B0/very-secret?token=hidden"
 
 
+ROUTE = MailRoute(send=None, sender="us@example.org", public_url="https://mail.example.org")
+
+
 def notice(
-    kind: NoticeKind, reason: DisabledReason = DisabledReason.NO, *, link: str = "", account: str = "Acme"
-) -> Notice:
-    return Notice(
-        NOTICE, kind, account, SECRET_URL, utc_datetime(NOW - 3 * DAY), reason, utc_datetime(NOW), link
+    kind: NoticeKind,
+    reason: DisabledReason = DisabledReason.NO,
+    *,
+    account: str = "Acme",
+    to: str = "a@x.com",
+) -> ClaimedNotice:
+    return ClaimedNotice(
+        id=NOTICE,
+        account=account,
+        zone=DEFAULT,
+        kind=kind,
+        subject_id=ENDPOINT,
+        since=utc_datetime(NOW - 3 * DAY),
+        reason=reason,
+        created_at=utc_datetime(NOW),
+        tries=1,
+        url=SECRET_URL,
+        enabled=False,
+        failing=True,
+        owners=to.split(" "),
     )
 
 
@@ -57,9 +73,9 @@ def test_half_way_is_two_days_and_a_half() -> None:
 
 
 def test_a_mail_is_tried_for_about_a_day() -> None:
-    waits = [(notice_retry_at(tries, NOW) or NOW) - NOW for tries in range(1, 9)]
-    assert waits == [*NOTICE_RETRY_S, 0, 0]
-    assert sorted(NOTICE_RETRY_S) == list(NOTICE_RETRY_S)
+    waits = [(mail_retry_at(tries, NOW) or NOW) - NOW for tries in range(1, 9)]
+    assert waits == [*MAIL_RETRY_S, 0, 0]
+    assert sorted(MAIL_RETRY_S) == list(MAIL_RETRY_S)
     assert 0.5 * DAY < sum(waits) < 1.5 * DAY
 
 
@@ -75,10 +91,8 @@ def test_a_mail_is_tried_for_about_a_day() -> None:
 def test_the_mail_says_what_happened_where_and_what_to_do(
     kind: NoticeKind, reason: DisabledReason, words: str
 ) -> None:
-    link = f"https://mail.example.org/webhooks/{NOTICE}"
-    mail = compose_notice(
-        notice(kind, reason, link=link), sender="us@example.org", recipients=["a@x.com", "b@x.com"], now=NOW
-    )
+    link = f"https://mail.example.org/webhooks/{ENDPOINT}"
+    mail = compose_notice(notice(kind, reason, to="a@x.com b@x.com"), ROUTE, NOW)
     body = mail.get_content()
     assert words in body.replace("\n", " ")
     assert "Acme" in body
@@ -95,16 +109,14 @@ def test_the_mail_says_what_happened_where_and_what_to_do(
 @pytest.mark.parametrize("kind", NoticeKind)
 def test_the_path_of_the_url_is_not_in_the_mail(kind: NoticeKind) -> None:
     reason = DisabledReason.NO if kind is NoticeKind.FAILING else DisabledReason.GONE
-    mail = compose_notice(
-        notice(kind, reason), sender="us@example.org", recipients=["a@x.com"], now=NOW
-    ).as_string()
+    mail = compose_notice(notice(kind, reason), ROUTE, NOW).as_string()
     assert "secret" not in mail
     assert "hidden" not in mail
 
 
 def test_whatever_an_account_is_called_the_mail_holds_together() -> None:
     hostile = notice(NoticeKind.FAILING, account="{host}\r\nBcc: evil@example.com\n.\nZoë 你好")
-    raw = compose_notice(hostile, sender="us@example.org", recipients=["a@x.com"], now=NOW).as_bytes()
+    raw = compose_notice(hostile, ROUTE, NOW).as_bytes()
     head, _, body = raw.partition(b"\n\n")
     assert b"Bcc" not in head
     assert raw.isascii()
@@ -113,6 +125,4 @@ def test_whatever_an_account_is_called_the_mail_holds_together() -> None:
 
 def test_an_address_that_would_break_the_header_is_refused() -> None:
     with pytest.raises(ValueError, match="linefeed"):
-        compose_notice(
-            notice(NoticeKind.FAILING), sender="us@example.org", recipients=["a@x.com\nBcc: b@x.com"], now=NOW
-        )
+        compose_notice(notice(NoticeKind.FAILING, to="a@x.com\nBcc:b@x.com"), ROUTE, NOW)

@@ -1,0 +1,62 @@
+"""What is mailed later, in SQL: the tables `notice` and `job_mail` are both outboxes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import text
+
+from mailsift.storage.database import Connection
+
+
+class MailTable(StrEnum):
+    """A table of mail to send; each has id, kind, state, tries and next_try_at."""
+
+    NOTICES = "notice"
+    JOB_MAIL = "job_mail"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedMail:
+    """A mail that is this caller's to send; `tries` counts this one."""
+
+    id: UUID
+    kind: str
+    tries: int
+
+
+def taken_from(table: MailTable) -> str:
+    """Return the head of the statement that claims: `WITH taken AS (…)`, the mail that is due first.
+
+    A try is counted when it begins, and the next one is set then: whoever dies leaves nothing to clean up.
+    """
+    return f"""
+        WITH taken AS (
+            UPDATE {table} SET tries = tries + 1, next_try_at = :again
+            WHERE id = (
+                SELECT id FROM {table} WHERE state = 'pending' AND next_try_at <= :now
+                ORDER BY next_try_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+            RETURNING *
+        )
+    """  # noqa: S608 - names of this module
+
+
+_SETTLE: Final = {
+    table: text(f"""
+        UPDATE {table} SET state = :state, next_try_at = coalesce(CAST(:again AS timestamptz), next_try_at)
+        WHERE id = :id AND state = 'pending' AND tries = :tries
+    """)  # noqa: S608 - same
+    for table in MailTable
+}
+
+
+async def settle(
+    connection: Connection, table: MailTable, claimed: ClaimedMail, *, state: str, again: datetime | None
+) -> None:
+    """Write down what became of a mail, unless somebody else has tried it meanwhile."""
+    values = {"id": claimed.id, "tries": claimed.tries, "state": state, "again": again}
+    await connection.execute(_SETTLE[table], values)
