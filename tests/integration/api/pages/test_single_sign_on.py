@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import hashlib
+import re
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -54,15 +59,19 @@ def _answers(url: str) -> bool:
 
 @pytest.fixture
 async def api(settings: Settings, provider: str) -> AsyncIterator[Api]:
+    async with running(_signing_in_at(settings, provider)) as found:
+        yield found
+
+
+def _signing_in_at(settings: Settings, issuer: str) -> Settings:
     more = {
-        "oidc_issuer": provider,
+        "oidc_issuer": issuer,
         "oidc_client_id": "mailsift",
         "oidc_client_secret": SecretStr("secret of ours"),
         "oidc_groups": (OWNERS, STAFF),
         "oidc_name": "Example ID",
     }
-    async with running(settings.model_copy(update=more)) as found:
-        yield found
+    return settings.model_copy(update=more)
 
 
 async def _somebody(provider: str, subject: str, **claims: object) -> None:
@@ -131,6 +140,62 @@ async def test_who_the_provider_forgets_is_out(api: Api, provider: str) -> None:
             await operator.post(f"{provider}/users/joe/revoke-tokens")
         await _make_due(api)
         assert (await client.get("/account/you")).status_code == 303
+
+
+@asynccontextmanager
+async def _overheard(provider: str) -> AsyncIterator[tuple[str, bytearray]]:
+    """Stand before the provider and pass everything on; gives our address, and what it was sent so far."""
+    heard, talks = bytearray(), set[asyncio.Task[None]]()
+
+    async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter, *, note: bool) -> None:
+        while some := await source.read(65_536):
+            heard.extend(some if note else b"")
+            target.write(some)
+            await target.drain()
+        target.close()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, onward = await asyncio.open_connection("localhost", urlsplit(provider).port)
+        try:
+            await asyncio.gather(copy(reader, onward, note=True), copy(there, writer, note=False))
+        finally:
+            onward.close()
+            writer.close()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talks.add(asyncio.create_task(talk(reader, writer)))
+
+    server = await asyncio.start_server(accept, "localhost", 0)
+    try:
+        yield f"http://localhost:{server.sockets[0].getsockname()[1]}", heard
+    finally:
+        server.close()
+        for one in talks:
+            one.cancel()
+        await asyncio.gather(*talks, return_exceptions=True)
+        await server.wait_closed()
+
+
+async def test_the_code_is_redeemed_with_the_verifier_whose_hash_went_ahead(
+    settings: Settings, provider: str
+) -> None:
+    """RFC 7636 section 4: the provider of these tests does not compare them, so we do."""
+    await _somebody(provider, "pia", groups=["mail-staff"])
+    seen = []
+    async with _overheard(provider) as (issuer, heard), running(_signing_in_at(settings, issuer)) as api:
+        for _ in range(2):
+            async with browser(api) as client, httpx.AsyncClient(verify=NO_TLS) as at_provider:
+                begun = (await client.get("/login/sso")).headers["location"]
+                asked = parse_qs(urlsplit(begun).query)
+                sent = await at_provider.post(begun, data={"sub": "pia"})
+                assert (await client.get(str(sent.headers["location"]))).status_code == 303
+            (verifier,) = re.findall(rb"code_verifier=([A-Za-z0-9_-]{43})", bytes(heard))  # 256 bits
+            heard.clear()
+            hashed = base64.urlsafe_b64encode(hashlib.sha256(verifier).digest()).rstrip(b"=")
+            assert asked["code_challenge_method"] == ["S256"]
+            assert asked["code_challenge"] == [hashed.decode()]
+            seen.append(verifier)
+    assert seen[0] != seen[1], "every attempt has its own"
 
 
 KEPT_OUT: Final[Mapping[str, Mapping[str, object]]] = {
