@@ -13,6 +13,7 @@ from uuid import UUID
 from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Role, Visitor, note
 from mailsift.accounts.sessions import Sessions, digest, normalized_email
+from mailsift.events import audit
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
@@ -299,7 +300,7 @@ class Links:
         if any(one.email == offer.email for one in members):
             raise MailsiftError("already_member", "This person is a member already.")
         await sessions.forget_invitations(connection, offer.account_id, offer.email)  # the newest counts
-        await people.audit(
+        await audit.record(
             connection,
             account_id=offer.account_id,
             actor=offer.made_by,
@@ -367,7 +368,7 @@ class Links:
         subject: str,
     ) -> None:
         await people.put_member(connection, account_id, person_id, role.value)
-        await people.audit(
+        await audit.record(
             connection,
             account_id=account_id,
             actor=actor,

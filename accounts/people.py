@@ -8,13 +8,14 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
+from mailsift.events import audit
 from mailsift.events.job_mail import JobMailKind
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import DEFAULT, is_zone
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import job_mail, people, sessions
-from mailsift.storage.sql.people import AuditRow, MemberRow
+from mailsift.storage.sql.people import NO_FILTER, AuditFilter, AuditRow, MemberRow
 
 LONGEST_RETENTION: Final = 10 * 366 * 86_400.0
 _DAY: Final = 86_400
@@ -175,12 +176,22 @@ class Members:
             await job_mail.choose(connection, visitor.account_id, visitor.user_id, [*map(str, kinds)])
 
     async def log(
-        self, account_id: UUID, *, before: int | None = None
+        self,
+        account_id: UUID,
+        *,
+        before: int | None = None,
+        wanted: AuditFilter = NO_FILTER,
+        limit: int = _PAGE,
     ) -> tuple[Sequence[AuditRow], int | None]:
         """Return a page of the account's audit log, newest first, and where the next one begins."""
         async with self._database.begin() as connection:
-            rows = await people.audited(connection, account_id, limit=_PAGE + 1, before=before)
-        return rows[:_PAGE], rows[_PAGE - 1].id if len(rows) > _PAGE else None
+            rows = await people.audited(connection, account_id, limit=limit + 1, before=before, wanted=wanted)
+        return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
+
+    async def actors(self, account_id: UUID) -> Sequence[str]:
+        """Return who did anything that the account's log tells of."""
+        async with self._database.begin() as connection:
+            return await people.actors(connection, account_id)
 
     async def note(self, visitor: Visitor, action: str, subject: str = "", **detail: Any) -> None:
         """Write down a change that a service has just made in a transaction of its own."""
@@ -220,7 +231,7 @@ async def note(
     detail: dict[str, Any] | None = None,
 ) -> None:
     """Write down in the visitor's account, in this transaction, what they do."""
-    await people.audit(
+    await audit.record(
         connection,
         account_id=visitor.account_id,
         actor=visitor.email,

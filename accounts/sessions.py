@@ -14,6 +14,7 @@ from uuid import UUID
 from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Membership, Role, Visitor, note
 from mailsift.accounts.second_factors import CodeNeededError, SecondFactors
+from mailsift.events import audit
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
@@ -173,7 +174,7 @@ class Sessions:
         if not accounts:
             raise MailsiftError("no_account", "You are not a member of any account: ask an owner of one.")
         account_id = accounts[0]["id"]
-        await people.audit(
+        await audit.record(
             connection, account_id=account_id, actor=email, action="session.create", detail=detail
         )
         return await self.open(connection, person_id, account_id)

@@ -15,6 +15,7 @@ from mailsift.accounts.oidc import DistrustError, Identity, OidcProvider
 from mailsift.accounts.people import Role
 from mailsift.accounts.sessions import RECHECK, Sessions, digest, normalized_email
 from mailsift.accounts.sign_in_attempts import SignInAttempt
+from mailsift.events import audit
 from mailsift.events.signing import Vault
 from mailsift.pipeline.clock import Clock, utc_datetime
 from mailsift.pipeline.errors import MailsiftError
@@ -196,7 +197,7 @@ class SingleSignOn:
         )
         await sso.insert_session(connection, row)
         detail = {"by": ACTOR}
-        await people.audit(
+        await audit.record(
             connection, account_id=account_id, actor=email, action="session.create", detail=detail
         )
         return secret
@@ -204,7 +205,7 @@ class SingleSignOn:
     async def _note(
         self, connection: Connection, account_id: UUID, action: str, subject: str, **detail: str
     ) -> None:
-        await people.audit(
+        await audit.record(
             connection, account_id=account_id, actor=ACTOR, action=action, subject=subject, detail=detail
         )
 

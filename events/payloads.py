@@ -17,6 +17,7 @@ class EventType(StrEnum):
     COMPLETED = "bulk.validation.completed"
     FAILED = "bulk.validation.failed"
     TEST = "webhook.test"
+    AUDIT = "audit.recorded"  # only to webhooks that name it
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What webhooks are sent, as OpenAPI describes it: three events with exactly the fields of the contract."""
+"""What webhooks are sent, as OpenAPI describes it: events with exactly the fields that are sent."""
 
 from __future__ import annotations
 
@@ -7,15 +7,27 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
+from mailsift.events.audit import audit_event
 from mailsift.events.payloads import EventType, SimulatedEvent, envelope, simulated_event
+from mailsift.storage.sql.people import AuditRow
 
 _EVENT_ID: Final = UUID("0192f1a4-5b6c-4d7e-8f90-a1b2c3d4e5f6")
 _JOB_ID: Final = UUID("7f5c3a52-6f5e-4f44-9f0c-6d3f0f2f9f11")
 _AT: Final = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
+_LINE: Final = AuditRow(
+    id=1,
+    account_id=None,
+    actor="ada@example.com",
+    action="job.create",
+    subject=str(_JOB_ID),
+    detail={"list": "June newsletter", "mode": "deep", "addresses": 12_044},
+    at=_AT,
+)
 _SAYS: Final = {
     EventType.TEST: (SimulatedEvent.WEBHOOK, "A webhook was tested"),
     EventType.COMPLETED: (SimulatedEvent.SUCCESS, "A job is completed"),
     EventType.FAILED: (SimulatedEvent.FAILED, "A job failed or was cancelled"),
+    EventType.AUDIT: (None, "A line of the audit log was written; sent to webhooks that name this event"),
 }
 _FORMATS: Final = {"job_id": "uuid", "started_at": "date-time", "completed_at": "date-time"}
 _TEXT: Final = {"type": "string"}
@@ -33,7 +45,7 @@ def webhooks_openapi() -> dict[str, Any]:
 
 def _operation(kind: EventType) -> dict[str, Any]:
     simulated, summary = _SAYS[kind]
-    data = simulated_event(simulated, _JOB_ID, _AT)[1]
+    data = simulated_event(simulated, _JOB_ID, _AT)[1] if simulated else audit_event(_LINE)
     example = json.loads(envelope(_EVENT_ID, kind, _AT, data))
     return {
         "operationId": f"on_{kind.value.replace('.', '_')}",

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC
 from typing import Annotated, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from markupsafe import Markup
+from pydantic import BaseModel, Field
 
-from mailsift.accounts.people import Role, Visitor
+from mailsift.accounts.people import Members, Role, Visitor
 from mailsift.accounts.second_factors import Enrolment
 from mailsift.accounts.sessions import LIFETIME
 from mailsift.api.http.errors import STATUS_OF
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, secret_text, text
-from mailsift.api.pages.page import inside, render, see
+from mailsift.api.pages.jobs import day_of
+from mailsift.api.pages.page import HEADERS, inside, render, see
 from mailsift.api.pages.sign_in import client_of, let_in
 from mailsift.api.pages.visitor import Owner, Reader
-from mailsift.api.pages.words import audit_line
 from mailsift.api.parts import parts_of
+from mailsift.events.audit import AuditLine, audit_line
 from mailsift.events.job_mail import JobMailKind
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import zone_names
+from mailsift.storage.sql.people import NO_FILTER, AuditFilter
 
 router = APIRouter(prefix="/account", include_in_schema=False)
 
@@ -37,6 +45,17 @@ _MAIL: Final = {
     JobMailKind.FAILED.value: "could not be validated",
     JobMailKind.WAITING.value: "waits for more than an hour",
 }
+_LINES_AT_ONCE: Final = 1_000
+_THINGS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
+    "lists": ("Lists", ("job", "jobs", "chunk", "lease")),
+    "members": ("Members", ("member", "person")),
+    "sign-in": ("Signing in", ("session", "password", "factor")),
+    "keys": ("Keys", ("key",)),
+    "webhooks": ("Webhooks", ("webhook", "delivery")),
+    "schedules": ("Schedules", ("schedule",)),
+    "account": ("The account", ("account",)),
+}
+"""What the log can be narrowed to: label, and what actions begin with."""
 _ROLES: Final = {role.value: role for role in Role}
 
 
@@ -104,19 +123,74 @@ async def set_account_zone(request: Request, visitor: Owner) -> Response:
     return await attempt("/account", change, f"The account’s time zone is {zone}.")
 
 
+class AskedLog(BaseModel):
+    """Which lines of the log: of whom, of what, from one day to another, older than a line."""
+
+    who: str = Field(default="", max_length=254)
+    what: str = Field(default="", max_length=20)
+    since: str = Field(default="", max_length=10)
+    until: str = Field(default="", max_length=10)
+    before: int | None = Field(default=None, ge=0, lt=2**63)
+
+    def wanted(self, zone: str) -> AuditFilter:
+        """Return the filter; what is no choice and no date narrows nothing."""
+        things = _THINGS[self.what][1] if self.what in _THINGS else ()
+        since, until = day_of(self.since, zone), day_of(self.until, zone, later=1)
+        return AuditFilter(actor=self.who.replace("\0", ""), things=things, since=since, until=until)
+
+    def address(self, path: str, **more: object) -> str:
+        """Return where a page shows these lines."""
+        asked = {"who": self.who, "what": self.what, "since": self.since, "until": self.until, **more}
+        query = urlencode({name: value for name, value in asked.items() if value})
+        return f"{path}?{query}" if query else path
+
+
 @router.get("/log")
-async def log(
-    request: Request, visitor: Reader, before: Annotated[int | None, Query(ge=0, lt=2**63)] = None
-) -> Response:
+async def log(request: Request, visitor: Reader, asked: Annotated[AskedLog, Query()]) -> Response:
     """Show what was done in the account, newest first."""
-    rows, following = await parts_of(request).people.members.log(visitor.account_id, before=before)
+    members, wanted = parts_of(request).people.members, asked.wanted(visitor.zone)
+    rows, following = await members.log(visitor.account_id, before=asked.before, wanted=wanted)
+    actors = {actor: _actor(actor) for actor in await members.actors(visitor.account_id)}
     return render(
         request,
         "account_log.html",
         lines=[audit_line(row) for row in rows],
-        following=following,
-        before=before,
+        asked=asked,
+        narrowed=wanted != NO_FILTER,
+        whos=[("", "Everybody"), *actors.items()],
+        whats=[("", "Everything"), *((word, label) for word, (label, _) in _THINGS.items())],
+        older=asked.address("/account/log", before=following) if following else "",
+        newest=asked.address("/account/log") if asked.before else "",
+        export=asked.address("/account/log.jsonl"),
     )
+
+
+@router.get("/log.jsonl")
+async def export_log(request: Request, visitor: Reader, asked: Annotated[AskedLog, Query()]) -> Response:
+    """Return what was done in the account as JSON lines, newest first; times are UTC (RFC 3339)."""
+    headers = {**HEADERS, "Content-Disposition": 'attachment; filename="audit-log.jsonl"'}
+    lines = _log_lines(parts_of(request).people.members, visitor, asked.wanted(visitor.zone))
+    return StreamingResponse(lines, media_type="application/jsonl", headers=headers)
+
+
+async def _log_lines(members: Members, visitor: Visitor, wanted: AuditFilter) -> AsyncIterator[bytes]:
+    before = None
+    while True:
+        rows, before = await members.log(
+            visitor.account_id, before=before, wanted=wanted, limit=_LINES_AT_ONCE
+        )
+        yield "".join(_json_line(audit_line(row)) for row in rows).encode()
+        if before is None:
+            return
+
+
+def _json_line(line: AuditLine) -> str:
+    told = {**asdict(line), "at": line.at.astimezone(UTC).isoformat(), "sentence": line.sentence}
+    return json.dumps(told, ensure_ascii=False) + "\n"
+
+
+def _actor(actor: str) -> str:
+    return "The command line" if actor == "cli" else actor
 
 
 async def _account(

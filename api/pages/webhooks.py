@@ -28,6 +28,8 @@ EVENTS: Final = {
     EventType.COMPLETED.value: "A list is validated",
     EventType.FAILED.value: "A list could not be validated, or was cancelled",
 }
+ASKED: Final = {EventType.AUDIT.value: "Somebody did something in the account: a line of the audit log"}
+"""What is sent only to webhooks that name it."""
 SAMPLES: Final = {
     SimulatedEvent.WEBHOOK.value: "Send a plain test",
     SimulatedEvent.SUCCESS.value: "Send a completed job",
@@ -48,8 +50,8 @@ class _Filled:
 
     @classmethod
     def of(cls, form: FormData) -> Self:
-        chosen = [str(one) for one in form.getlist("type") if one in EVENTS]
-        types = [] if len(chosen) == len(EVENTS) else chosen
+        chosen = [str(one) for one in form.getlist("type") if one in EVENTS | ASKED]
+        types = [] if chosen == [*EVENTS] else chosen
         return cls(text(form, "url", most=2_000), types, text(form, "rate"))
 
     def attempts_a_second(self) -> float | None:
@@ -238,7 +240,7 @@ def _form(
         types=filled.types or tuple(EVENTS),
         rates={"min": MIN_RATE, "max": MAX_RATE},
         usual=DEFAULT_RATE,
-        events=EVENTS,
+        events=EVENTS | ASKED,
         error=error,
     )
 

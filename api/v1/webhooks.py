@@ -71,7 +71,10 @@ _FIELD_ERRORS: Final = (
 
 Rate = Annotated[StrictFloat, Field(ge=MIN_RATE, le=MAX_RATE, allow_inf_nan=False)]
 _RATE = f"attempts a second at most, in the long run; null = {DEFAULT_RATE:g}"
-Types = Annotated[list[EventType], Field(max_length=20, description="events; none = all")]
+Types = Annotated[
+    list[EventType],
+    Field(max_length=20, description="events; none = all but `audit.recorded`, which has to be named"),
+]
 
 
 class WebhookResponse(ViewModel):

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
+from mailsift.events import audit
 from mailsift.jobs.engine.commit import cancel_job
 from mailsift.jobs.intake.models import LIST_FAULTS
 from mailsift.jobs.metrics import JOBS_ENDED
@@ -110,7 +111,7 @@ class Actions:
             count = await deliveries.failed_again(
                 connection, endpoint_id, since=now - timedelta(hours=hours), now=now
             )
-            await people.audit(
+            await audit.record(
                 connection,
                 account_id=endpoint["account_id"],
                 actor=actor,
@@ -281,7 +282,7 @@ async def _audit(
     account: UUID,
     detail: Mapping[str, str],
 ) -> None:
-    await people.audit(
+    await audit.record(
         connection,
         account_id=account,
         actor=actor,

@@ -52,7 +52,7 @@ from mailsift.storage.sql import (
 )
 from mailsift.storage.sql.job_search import NEWEST, JobFilter
 from mailsift.storage.sql.leases import Lease, TroubledChunk
-from mailsift.storage.sql.people import AuditRow
+from mailsift.storage.sql.people import AuditFilter, AuditRow
 from mailsift.storage.sql.stats import EndpointRow, Outbox, ScheduleRow, Step
 from mailsift.storage.sql.throttle_edits import ANY_PROVIDER, ANY_SOURCE, EditBook
 from mailsift.storage.sql.workers import Worker
@@ -286,7 +286,9 @@ class Console:
     ) -> Sequence[AuditRow]:
         """Return what was done by anybody in any account, newest first; with these words in it."""
         async with self._database.begin() as connection:
-            return await people.audited(connection, None, limit=limit, before=before, words=words)
+            return await people.audited(
+                connection, None, limit=limit, before=before, wanted=AuditFilter(words=words)
+            )
 
     async def _learned(self) -> Sequence[LearnedRate] | None:
         return await self._lifeline.call(self._throttles.read)

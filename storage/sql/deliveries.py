@@ -284,7 +284,7 @@ async def failed_again(connection: Connection, endpoint_id: UUID, *, since: date
     return (await connection.execute(statement.values(next_attempt_at=now, **_AGAIN))).rowcount
 
 
-# An event of no job was simulated for a test.
+# An event of no job was simulated for a test, or is a line of the audit log.
 _ADD_MISSED = text("""
     INSERT INTO delivery (event_id, endpoint_id, trigger, next_attempt_at)
     SELECT event.id, e.id, 'manual', :now

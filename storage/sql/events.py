@@ -36,17 +36,31 @@ class EventRow:
 _FAN_OUT = text("""
     INSERT INTO delivery (event_id, endpoint_id, next_attempt_at)
     SELECT :event_id, id, :created_at FROM endpoint
-    WHERE account_id = :account_id AND enabled AND (types = '{}' OR :type = ANY(types))
+    WHERE account_id = :account_id AND enabled AND (types = '{}' AND NOT :asked_only OR :type = ANY(types))
 """)
 
 
-async def insert(connection: Connection, row: EventRow) -> None:
+_IS_ASKED_FOR = text("""
+    SELECT EXISTS (SELECT FROM endpoint WHERE account_id = :account_id AND enabled AND :type = ANY(types))
+""")
+
+
+async def insert(connection: Connection, row: EventRow, *, asked_only: bool = False) -> None:
     """Remember an event and one delivery for every enabled endpoint that wants it.
 
-    An event with the same `once` is an IntegrityError and undoes the transaction.
+    An event with the same `once` is an IntegrityError and undoes the transaction. With `asked_only` an
+    endpoint that wants all events does not want this one: it has to name its type.
     """
     await remember(connection, row)
-    await connection.execute(_FAN_OUT, asdict(row) | {"event_id": row.id})
+    values = asdict(row) | {"event_id": row.id, "asked_only": asked_only}
+    await connection.execute(_FAN_OUT, values)
+
+
+async def is_asked_for(connection: Connection, account_id: UUID, type_: str) -> bool:
+    """Say whether an enabled endpoint of the account names this type of event."""
+    return bool(
+        (await connection.execute(_IS_ASKED_FOR, {"account_id": account_id, "type": type_})).scalar_one()
+    )
 
 
 async def remember(connection: Connection, row: EventRow) -> None:

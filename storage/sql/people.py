@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import delete, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from mailsift.storage.database import Connection, Row
@@ -165,6 +165,12 @@ async def accounts_of(connection: Connection, person_id: UUID) -> Sequence[Row]:
 _AUDIT = text("""
     INSERT INTO audit (account_id, actor, action, subject, detail)
     VALUES (:account_id, :actor, :action, :subject, CAST(:detail AS jsonb))
+    RETURNING id, at
+""")
+
+_LIST_NAMED = text("""
+    SELECT coalesce(nullif(name, ''), source_name) AS list, options->>'mode' AS mode, addresses
+    FROM job WHERE id = :id AND account_id = :account_id
 """)
 
 
@@ -176,8 +182,8 @@ async def audit(
     action: str,
     subject: str = "",
     detail: Mapping[str, Any] | None = None,
-) -> None:
-    """Write down what somebody did, in the transaction of the change.
+) -> AuditRow:
+    """Write down what somebody did, in the transaction of the change; returns the line.
 
     Args:
         connection: the transaction.
@@ -187,14 +193,48 @@ async def audit(
         subject: what it was done to: an id or a name.
         detail: JSON types only, never a secret.
     """
-    values = {
-        "account_id": account_id,
-        "actor": actor,
-        "action": action,
-        "subject": subject,
-        "detail": json.dumps(dict(detail or {})),
-    }
-    await connection.execute(_AUDIT, values)
+    known = dict(detail or {})
+    values = {"account_id": account_id, "actor": actor, "action": action, "subject": subject}
+    made = (await connection.execute(_AUDIT, {**values, "detail": json.dumps(known)})).one()
+    return AuditRow(made.id, account_id, actor, action, subject, known, made.at)
+
+
+async def list_named(connection: Connection, account_id: UUID, job_id: str) -> dict[str, Any]:
+    """Return of a job of the account what its list is called, its mode and how many addresses it has."""
+    try:
+        values = {"id": UUID(job_id), "account_id": account_id}
+    except ValueError:
+        return {}
+    row = (await connection.execute(_LIST_NAMED, values)).mappings().one_or_none()
+    return {name: value for name, value in row.items() if value} if row else {}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which lines of the log; what is empty or None does not narrow.
+
+    Attributes:
+        words: actor, action or subject have them.
+        actor: what one did.
+        things: done to one of these: the part of the action before its dot.
+        since: then or later.
+        until: before then.
+    """
+
+    words: str = ""
+    actor: str = ""
+    things: Sequence[str] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+NO_FILTER: Final = AuditFilter()
+
+
+async def actors(connection: Connection, account_id: UUID) -> list[str]:
+    """Return who did anything in the account."""
+    statement = select(audit_log.c.actor).where(audit_log.c.account_id == account_id).distinct()
+    return sorted((await connection.execute(statement)).scalars())
 
 
 async def audited(
@@ -203,19 +243,31 @@ async def audited(
     *,
     limit: int,
     before: int | None = None,
-    words: str = "",
+    wanted: AuditFilter = NO_FILTER,
 ) -> list[AuditRow]:
     """Return lines of the log, newest first; `before` is the id of the last one seen.
 
-    With `account_id` None: those of every account and of the installation. With `words`: those whose actor,
-    action or subject has them.
+    With `account_id` None: those of every account and of the installation.
     """
-    statement = select(audit_log).order_by(audit_log.c.id.desc()).limit(limit)
+    statement = select(audit_log).order_by(audit_log.c.id.desc()).limit(limit).where(*_conditions(wanted))
     if account_id is not None:
         statement = statement.where(audit_log.c.account_id == account_id)
     if before is not None:
         statement = statement.where(audit_log.c.id < before)
-    if words:
-        named = (audit_log.c.actor, audit_log.c.action, audit_log.c.subject)
-        statement = statement.where(or_(*(column.icontains(words, autoescape=True) for column in named)))
     return [AuditRow(**row) for row in (await connection.execute(statement)).mappings()]
+
+
+def _conditions(wanted: AuditFilter) -> Iterator[ColumnElement[bool]]:
+    log = audit_log.c
+    if wanted.words:
+        yield or_(
+            *(one.icontains(wanted.words, autoescape=True) for one in (log.actor, log.action, log.subject))
+        )
+    if wanted.actor:
+        yield log.actor == wanted.actor
+    if wanted.things:
+        yield func.split_part(log.action, ".", 1).in_(wanted.things)
+    if wanted.since is not None:
+        yield log.at >= wanted.since
+    if wanted.until is not None:
+        yield log.at < wanted.until

@@ -14,8 +14,8 @@ from mailsift.api.pages.forms import choice, id_from, read_form, text
 from mailsift.api.pages.ops.listing import ROWS_A_PAGE, Listed
 from mailsift.api.pages.page import now_of, render, render_live, see
 from mailsift.api.pages.visitor import Operator
-from mailsift.api.pages.words import audit_line
 from mailsift.api.parts import parts_of
+from mailsift.events.audit import audit_line
 from mailsift.jobs.admin.actions import Applied, JobAction
 from mailsift.jobs.admin.console import MOST_COUNTED
 from mailsift.jobs.admin.filters import BROKEN, read_filter

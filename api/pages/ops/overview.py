@@ -17,8 +17,8 @@ from mailsift.api.pages.forms import choice, id_from, number_from, read_form
 from mailsift.api.pages.ops.listing import ListFilter, Listing
 from mailsift.api.pages.page import now_of, render, render_live, see, zone_of
 from mailsift.api.pages.visitor import Operator
-from mailsift.api.pages.words import audit_line
 from mailsift.api.parts import parts_of
+from mailsift.events.audit import audit_line
 from mailsift.jobs.admin.alarm_checks import SCHEDULE_SECONDS
 from mailsift.jobs.admin.alarm_table import RULES
 from mailsift.pipeline.zones import abbreviation, midnight, zone_named

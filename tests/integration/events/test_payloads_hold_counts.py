@@ -99,7 +99,7 @@ async def test_no_event_of_any_job_holds_an_address(
         for request in receiver.requests:
             verify(secret, request)
         heard = [judge(request.body) for request in receiver.requests]
-        assert set(heard) == set(EventType)
+        assert set(heard) == set(EventType) - {EventType.AUDIT}  # a person did nothing here
         assert heard.count(EventType.FAILED) >= 5
         async with database.begin() as connection:
             stored = (await connection.execute(select(event.c.id, event.c.body))).all()

@@ -107,7 +107,7 @@ async def test_a_viewer_sees_members_but_no_buttons(api: Api) -> None:
     assert "Invite somebody" not in page
     assert "grace@example.com" not in page
     forms = re.findall(r'action="([^"]+)"', page)
-    assert set(forms) == {"/logout"}
+    assert set(forms) == {"/logout", "/account/you/zone"}, "and what is their own"
 
 
 async def test_the_log_is_the_accounts_own_and_goes_page_by_page(api: Api) -> None:
@@ -115,7 +115,8 @@ async def test_the_log_is_the_accounts_own_and_goes_page_by_page(api: Api) -> No
         await sql(
             api.settings,
             "INSERT INTO audit (account_id, actor, action, subject, detail)"
-            " SELECT a.id, 'ada@example.com', 'key.create', 'svc_key_' || n || '_', '{\"scopes\": [\"a b\"]}'"
+            " SELECT a.id, 'ada@example.com', 'key.create', 'svc_key_' || n || '_',"
+            " jsonb_build_object('name', 'key ' || n || '.', 'scopes', '[\"a b\"]'::jsonb)"
             " FROM account a, generate_series(1, 120) n WHERE a.name = 'alice'",
         )
         seen: list[int] = []
@@ -123,14 +124,15 @@ async def test_the_log_is_the_accounts_own_and_goes_page_by_page(api: Api) -> No
         pages = 0
         while path:
             page = (await owner.get(path)).text
-            seen += [int(n) for n in re.findall(r"svc_key_(\d+)_", page)]
+            seen += [int(n) for n in re.findall(r"“key (\d+)\.”", page)]
             found = re.search(r'rel="next" href="([^"]+)"', page)
             path, pages = found[1].replace("&amp;", "&") if found else "", pages + 1
         assert seen == list(range(120, 0, -1))
         assert pages == 3
         assert "made the key" in (await owner.get("/account/log")).text
         assert "scopes: a b" in (await owner.get("/account/log")).text
-        assert "svc_key_" not in (await bob.get("/account/log")).text
+        assert "svc_key_" not in (await owner.get("/account/log")).text, "nothing of a key itself"
+        assert "key 7" not in (await bob.get("/account/log")).text
         assert (await owner.get("/account/log?before=-1")).status_code == 422
 
 

@@ -23,7 +23,7 @@ OPEN = {
 
 OWN = {
     *("/account/you/password", "/account/you/sign-out-everywhere", "/account/you/switch"),
-    "/account/you/mail",
+    *("/account/you/mail", "/account/you/zone"),
     *("/account/you/code", "/account/you/code/confirm", "/account/you/code/off"),
 }
 """What everybody may change about themselves."""

@@ -1,0 +1,230 @@
+"""The audit log: every line is a sentence, and is told to webhooks that ask for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlsplit
+from uuid import UUID, uuid4
+
+from mailsift.events.payloads import EventType, envelope
+from mailsift.storage.database import Connection
+from mailsift.storage.sql import events, people
+from mailsift.storage.sql.events import EventRow
+from mailsift.storage.sql.people import AuditRow
+
+_ADDRESS: Final = re.compile(r"[^\s@,;<>]+@[^\s@,;<>]+")
+_ID: Final = 36
+_ACTIONS: Final[Mapping[str, str]] = {
+    "session.create": "signed in",
+    "session.end_all": "signed out everywhere",
+    "password.change": "changed their password",
+    "password.reset": "set a new password for",
+    "factor.on": "asks for a code at their sign-in",
+    "factor.off": "asks for no code at their sign-in any more",
+    "factor.reset": "forgot the second factor of",
+    "member.invite": "invited",
+    "member.uninvite": "withdrew the invitation of",
+    "member.join": "joined",
+    "member.role": "changed the role of",
+    "member.remove": "removed",
+    "person.remove": "deleted the person",
+    "account.retention": "changed how long jobs are kept",
+    "key.create": "made the key",
+    "key.roll": "rolled the key",
+    "key.revoke": "revoked the key",
+    "webhook.create": "registered the webhook",
+    "webhook.update": "changed the webhook",
+    "webhook.enable": "enabled the webhook",
+    "webhook.disable": "disabled the webhook",
+    "webhook.rotate": "rotated the secret of the webhook",
+    "webhook.delete": "deleted the webhook",
+    "webhook.test": "tested the webhook",
+    "webhook.redeliver": "sent again an event to the webhook",
+    "webhook.redeliver_failed": "sent again what had failed to the webhook",
+    "schedule.create": "made the schedule",
+    "schedule.update": "changed the schedule",
+    "schedule.pause": "paused the schedule",
+    "schedule.resume": "resumed the schedule",
+    "schedule.run": "ran the schedule",
+    "schedule.delete": "deleted the schedule",
+    "job.pause": "paused",
+    "job.resume": "resumed",
+    "job.cancel": "cancelled",
+    "job.retry": "retried",
+    "job.restart": "restarted",
+    "job.priority_high": "raised the priority of",
+    "job.priority_normal": "set to normal the priority of",
+    "job.priority_low": "lowered the priority of",
+    "jobs.pause": "paused all jobs that match",
+    "jobs.resume": "resumed all jobs that match",
+    "jobs.cancel": "cancelled all jobs that match",
+    "jobs.retry": "retried all jobs that match",
+    "jobs.restart": "restarted all jobs that match",
+    "jobs.priority_high": "raised the priority of all jobs that match",
+    "jobs.priority_normal": "set to normal the priority of all jobs that match",
+    "jobs.priority_low": "lowered the priority of all jobs that match",
+    "worker.drain": "drained the worker",
+    "worker.undrain": "let claim again the worker",
+    "worker.wake": "woke the workers",
+    "lease.take_back": "took back a lease of",
+    "chunk.start_afresh": "started afresh a chunk of",
+    "throttle.edit": "changed the limits of",
+    "throttle.hold": "held",
+    "throttle.let_go": "let go of",
+    "throttle.reset": "reset what was learned of",
+    "facts.forget": "forgot the domain",
+    "delivery.replay": "sent again what had failed to the webhook",
+    "job.create": "started",
+    "job.rerun": "ran again",
+    "job.promote": "started all of",
+    "job.delete": "deleted",
+    "account.zone": "changed the account’s time zone",
+    "account.erase": "erased",
+    "opt_out.add": "stopped asking the domain",
+    "opt_out.remove": "allows asking again the domain",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One line of the log: who did what to what, and the particulars; no address of a list, key or secret."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    words: str
+    subject: str
+    particulars: str
+
+    @property
+    def sentence(self) -> str:
+        """All of it but when."""
+        said = f"{self.actor} {self.words} {self.subject}".rstrip()
+        return f"{said} ({self.particulars})" if self.particulars else said
+
+
+def audit_line(row: AuditRow) -> AuditLine:
+    """Return a line in words; an action nobody has found words for is shown as it is."""
+    subject, detail = _subject(row), dict(row.detail)
+    told = []
+    if row.action.startswith("job."):
+        count, mode = detail.pop("addresses", 0), detail.pop("mode", "")
+        told = [mode] if mode else []
+        told += [f"{count:,} {'address' if count == 1 else 'addresses'}"] if count else []
+        detail.pop("list", "")
+    if row.action.startswith("key."):
+        detail = {name: value for name, value in detail.items() if name not in {"name", "successor"}}
+    told += [f"{name.replace('_', ' ')}: {_detail_text(value)}" for name, value in detail.items()]
+    return AuditLine(
+        id=row.id,
+        at=row.at,
+        actor="The command line" if row.actor == "cli" else row.actor,
+        action=row.action,
+        words="added" if _is_added(row) else _ACTIONS.get(row.action, row.action),
+        subject=subject,
+        particulars=", ".join(told),
+    )
+
+
+async def record(
+    connection: Connection,
+    *,
+    account_id: UUID,
+    actor: str,
+    action: str,
+    subject: str = "",
+    detail: Mapping[str, Any] | None = None,
+) -> None:
+    """Write down what somebody did in an account, in the transaction of the change, and tell webhooks of it.
+
+    What is done to a list is written with its name, so that the line can be read when the list is gone.
+
+    Args:
+        connection: the transaction.
+        account_id: whose.
+        actor: the address of the person, or `cli`.
+        action: `<thing>.<verb>`, e.g. `key.create`.
+        subject: what it was done to: an id or a name.
+        detail: JSON types only, never a secret.
+    """
+    known = dict(detail or {})
+    if action.startswith("job.") and "list" not in known:
+        known |= await people.list_named(connection, account_id, subject)
+    if "list" in known:
+        known["list"] = _ADDRESS.sub("…", str(known["list"]))
+    row = await people.audit(
+        connection, account_id=account_id, actor=actor, action=action, subject=subject, detail=known
+    )
+    if await events.is_asked_for(connection, account_id, EventType.AUDIT):
+        event_id = uuid4()
+        body = envelope(event_id, EventType.AUDIT, row.at, audit_event(row))
+        told = EventRow(event_id, account_id, None, EventType.AUDIT.value, body, row.at, None)
+        await events.insert(connection, told, asked_only=True)
+
+
+def audit_event(row: AuditRow) -> dict[str, str]:
+    """Return the data of the event that tells of a line."""
+    line = audit_line(row)
+    return {
+        "action": line.action,
+        "actor": line.actor,
+        "subject": line.subject,
+        "sentence": line.sentence,
+    }
+
+
+def _is_added(row: AuditRow) -> bool:
+    return row.action == "member.join" and row.subject != row.actor
+
+
+def _subject(row: AuditRow) -> str:
+    if row.action == "member.join" and not _is_added(row):
+        return ""
+    return _SUBJECTS.get(row.action.partition(".")[0], _as_it_is)(row)
+
+
+def _as_it_is(row: AuditRow) -> str:
+    return row.subject
+
+
+def _list(row: AuditRow) -> str:
+    if row.detail.get("list"):
+        return f"“{row.detail['list']}”"
+    return f"the list {row.subject[:8]}" if len(row.subject) == _ID else row.subject
+
+
+def _schedule(row: AuditRow) -> str:
+    return f"“{_ADDRESS.sub('…', row.subject)}”" if row.subject else ""
+
+
+def _key(row: AuditRow) -> str:
+    """Return its name: what may be seen of a key itself belongs to the page of keys."""
+    return f"“{row.detail['name']}”" if row.detail.get("name") else "without a name"
+
+
+def _webhook(row: AuditRow) -> str:
+    """Return its host: the path of its address is often a secret."""
+    return urlsplit(row.subject).hostname or row.subject
+
+
+_SUBJECTS: Final[Mapping[str, Callable[[AuditRow], str]]] = {
+    "job": _list,
+    "lease": _list,
+    "chunk": _list,
+    "schedule": _schedule,
+    "key": _key,
+    "webhook": _webhook,
+}
+
+
+def _detail_text(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
