@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -12,9 +12,10 @@ from mailsift.api.pages.charts import diagram, over_time
 from mailsift.api.pages.page import render
 from mailsift.api.pages.visitor import Reader
 from mailsift.api.pages.words import provider_name, result_name
-from mailsift.api.parts import parts_of
+from mailsift.api.parts import ApiParts, parts_of
 from mailsift.api.v1.accuracy import to_csv
 from mailsift.jobs.outcomes.accuracy import GroupBy
+from mailsift.jobs.views import AccountId
 from mailsift.pipeline.outcomes.chances import FEWEST
 
 router = APIRouter(prefix="/accuracy", include_in_schema=False)
@@ -36,39 +37,51 @@ async def accuracy(
     request: Request, visitor: Reader, by: Annotated[GroupBy, Query()] = GroupBy.RESULT
 ) -> Response:
     """Show what became of the forecasts of the last 90 days."""
-    parts = parts_of(request)
-    last = datetime.fromtimestamp(parts.clock(), UTC).date()
-    first = last - timedelta(days=_DAYS - 1)
-    report = parts.accuracy.report
-    whole = await report(visitor.account_id, (), first, last)
-    rows = await report(visitor.account_id, (by,), first, last)
-    days = await report(visitor.account_id, (GroupBy.DAY,), first, last)
-    calibration = await parts.accuracy.calibration(visitor.account_id)
-    sent = [row for row in days if row.delivered is not None]
+    calibration = await parts_of(request).accuracy.calibration(visitor.account_id)
     return render(
         request,
         "accuracy.html",
-        whole=whole[0] if whole else None,
-        rows=sorted(rows, key=lambda row: (-row.judged, row.group))[:_SHOWN],
-        more=max(0, len(rows) - _SHOWN),
-        by=by,
-        named=_NAMED.get(by, str),
-        tabs=_TABS,
+        **await reported(request, visitor.account_id, by),
         calibration=calibration,
         diagram=diagram(calibration) if calibration else "",
-        history=over_time([(row.group[0], row.delivered) for row in sent if row.delivered]),
         fewest=FEWEST,
-        days=_DAYS,
     )
+
+
+async def reported(request: Request, account_id: AccountId | None, by: GroupBy) -> dict[str, Any]:
+    """Return what `accuracy_table.html` shows: of an account, or of all accounts where it is None."""
+    parts = parts_of(request)
+    first, last = _span(parts)
+    report = parts.accuracy.report
+    whole = await report(account_id, (), first, last)
+    rows = await report(account_id, (by,), first, last)
+    days = await report(account_id, (GroupBy.DAY,), first, last)
+    return {
+        "whole": whole[0] if whole else None,
+        "rows": sorted(rows, key=lambda row: (-row.judged, row.group))[:_SHOWN],
+        "more": max(0, len(rows) - _SHOWN),
+        "by": by,
+        "named": _NAMED.get(by, str),
+        "tabs": _TABS,
+        "history": over_time([(row.group[0], row.delivered) for row in days if row.delivered]),
+        "days": _DAYS,
+    }
+
+
+def _span(parts: ApiParts) -> tuple[date, date]:
+    last = datetime.fromtimestamp(parts.clock(), UTC).date()
+    return last - timedelta(days=_DAYS - 1), last
 
 
 @router.get("/export.csv")
 async def export(request: Request, visitor: Reader) -> Response:
     """Return all numbers by provider, mode, result and day as CSV."""
-    parts = parts_of(request)
-    last = datetime.fromtimestamp(parts.clock(), UTC).date()
-    groups = tuple(GroupBy)
-    first = last - timedelta(days=_DAYS - 1)
-    rows = await parts.accuracy.report(visitor.account_id, groups, first, last)
+    return await exported(request, visitor.account_id)
+
+
+async def exported(request: Request, account_id: AccountId | None) -> Response:
+    """Return all numbers of an account, or of all accounts together, as CSV."""
+    parts, groups = parts_of(request), tuple(GroupBy)
+    rows = await parts.accuracy.report(account_id, groups, *_span(parts))
     headers = {"Content-Disposition": 'attachment; filename="accuracy.csv"'}
     return Response(to_csv(rows, groups), media_type="text/csv; charset=utf-8", headers=headers)

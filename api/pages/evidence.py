@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mailsift.api.http.chances import chance_fields
 from mailsift.api.pages.charts import gauge
+from mailsift.api.pages.filters import number, percent
 from mailsift.api.pages.words import (
     ANSWERS,
     DOMAIN_STATES,
@@ -21,6 +23,7 @@ from mailsift.api.pages.words import (
 from mailsift.pipeline.clock import utc_datetime
 from mailsift.pipeline.facts import Answer, Mode
 from mailsift.pipeline.judge.table import ROWS, syntax_reason
+from mailsift.pipeline.outcomes.chances import Chance
 from mailsift.pipeline.outcomes.history import STAGE
 from mailsift.pipeline.replies.table import REASONS
 from mailsift.pipeline.verdict import Status
@@ -98,9 +101,19 @@ class VerdictDetail:
 
 
 def verdict_detail(
-    address: str, verdict: dict[str, Any], evidence: dict[str, Any], *, judged: str = "", seconds: float = 0.0
+    address: str,
+    verdict: dict[str, Any],
+    evidence: dict[str, Any],
+    *,
+    judged: str = "",
+    seconds: float = 0.0,
+    chance: Chance | None = None,
 ) -> VerdictDetail:
-    """Lay a verdict out; `evidence` is {} when none was kept, `judged` the canonical address if known."""
+    """Lay a verdict out; `evidence` is {} when none was kept, `judged` the canonical address if known.
+
+    `chance` is None where too few outcomes are known.
+    """
+    likely = chance_fields(chance) if chance else {}
     return VerdictDetail(
         address=address,
         verdict=verdict,
@@ -109,9 +122,11 @@ def verdict_detail(
         operators_do=OPERATORS_DO.get(verdict["result"], ""),
         suggestion=own_suggestion(verdict["suggestion"]),
         chart=gauge(verdict["score"], Status(verdict["status"])),
-        sections=sections(verdict, evidence, judged),
+        sections=[*sections(verdict, evidence, judged), *_likely(chance)],
         points=points(evidence),
-        json=json.dumps({"address": address, **verdict, "evidence": evidence}, ensure_ascii=False, indent=2),
+        json=json.dumps(
+            {"address": address, **verdict, **likely, "evidence": evidence}, ensure_ascii=False, indent=2
+        ),
         seconds=seconds,
     )
 
@@ -145,6 +160,16 @@ def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: st
         said = f"A mailbox that cannot exist was asked for, too: {_CATCH_ALL[probe['catch_all']]}."
         found.append(Section("Random mailbox", said, tuple(_probe(probe)), probe["text"]))
     return found
+
+
+def _likely(chance: Chance | None) -> list[Section]:
+    if chance is None:
+        return []
+    low, high = percent(chance.low), percent(chance.high)
+    said = (
+        f"Of messages to addresses like this {percent(chance.value)} arrive (95 % interval {low} to {high})."
+    )
+    return [Section("Chance of delivery", said, (("Rests on outcomes", number(chance.n)),))]
 
 
 def _domain_said(fact: Mapping[str, Any] | None, mode: str) -> str:

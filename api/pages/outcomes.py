@@ -18,6 +18,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from mailsift.api.pages.forms import attempt, read_form, text
 from mailsift.api.pages.page import render, see
+from mailsift.api.pages.receivers import SENDERS
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
 from mailsift.jobs.outcomes.service import Taken
@@ -47,7 +48,7 @@ NAMES: Final = {
 async def outcomes(request: Request, visitor: Reader) -> HTMLResponse:
     """Show where a file of outcomes is dropped, and which senders tell by themselves."""
     found = await parts_of(request).receivers.list(visitor.account_id)
-    return render(request, "outcomes.html", receivers=found)
+    return render(request, "outcomes.html", receivers=found, senders=SENDERS)
 
 
 @router.post("/outcomes")

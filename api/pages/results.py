@@ -225,13 +225,18 @@ async def one_row(request: Request, visitor: Reader, job_id: JobId, number: int)
     parts = parts_of(request)
     view = await parts.jobs.get(visitor.account_id, job_id)
     found = await parts.jobs.browser.row(visitor.account_id, job_id, number - 1)
+    (chance,) = await parts.accuracy.chances_of_rows(
+        visitor.account_id, job_id, [(found.judged, found.verdict)]
+    )
     return render(
         request,
         "row.html",
         job=job_on_page(view, request),
         number=number,
         cells=[(name, cell[:_CELL]) for name, cell in found.cells],
-        detail=verdict_detail(found.address, found.verdict, found.evidence, judged=found.judged),
+        detail=verdict_detail(
+            found.address, found.verdict, found.evidence, judged=found.judged, chance=chance
+        ),
         tier=(NAMES[found.tier], COLOURS[found.tier], REASONS.get(found.tier_reason, "")),
     )
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from mailsift.accounts.people import Visitor
+from mailsift.api.http.chances import cell_of
 from mailsift.api.pages.evidence import VerdictDetail, verdict_detail
 from mailsift.api.pages.forms import choice, read_form, text
 from mailsift.api.pages.page import render
@@ -50,7 +51,9 @@ async def validate_one(request: Request, visitor: Member) -> HTMLResponse:
     verdict = await single.validate(email, options)
     evidence = json.loads(verdict.pop("evidence") or "{}")
     judged, seconds = single.judged(email, repair=repair), time.monotonic() - started
-    detail = verdict_detail(email, verdict, evidence, judged=judged, seconds=seconds)
+    chances = await parts_of(request).accuracy.chances(visitor.account_id)
+    chance = chances.of(cell_of(verdict, (evidence.get("domain") or {}).get("provider", "")))
+    detail = verdict_detail(email, verdict, evidence, judged=judged, seconds=seconds, chance=chance)
     if FRAGMENT in request.headers:
         return render(request, "verdict.html", detail=detail, tier=None)
     return _page(request, await _drafts(request, visitor), mode=mode, repair=repair, detail=detail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from json import JSONDecodeError
 from typing import Annotated, Any, Final
 
@@ -13,6 +14,7 @@ from typing_extensions import override
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
+from mailsift.api.http.chances import ASKED, ChanceFields, cell_of, chance_fields, providers_of
 from mailsift.api.http.idempotency import Handler, OnceRoute
 from mailsift.api.http.inputs import Email, Whole, read_json
 from mailsift.api.http.openapi import error_responses, operation_id
@@ -52,6 +54,9 @@ _REPAIR: Any = Field(
 )
 
 
+_PROBABILITY: Any = Field(default=False, description=ASKED)
+
+
 class SingleRequest(BaseModel):
     """One address and how far to look."""
 
@@ -61,6 +66,7 @@ class SingleRequest(BaseModel):
     mode: Mode = _MODE
     deadline_ms: Whole = _DEADLINE
     repair: StrictBool = _REPAIR
+    probability: StrictBool = _PROBABILITY
 
 
 _RESULTS: Final = "\n".join(
@@ -86,6 +92,10 @@ class FullVerdict(BaseModel):
     status: Status
 
 
+class LikelyVerdict(ChanceFields, FullVerdict):
+    """The 13 fields, and beside them the chance of delivery when it was asked for."""
+
+
 class MinimalVerdict(BaseModel):
     """The shortened form, with `Prefer: return=minimal`."""
 
@@ -106,9 +116,10 @@ class BatchRequest(BaseModel):
     mode: Mode = _MODE
     deadline_ms: Whole = _DEADLINE
     repair: StrictBool = _REPAIR
+    probability: StrictBool = _PROBABILITY
 
 
-class BatchVerdict(FullVerdict):
+class BatchVerdict(LikelyVerdict):
     """An address of a batch with its 13 fields."""
 
     email: str = Field(description="the address as it was sent")
@@ -183,7 +194,7 @@ batch_router = APIRouter(
 @router.post(
     "/single-validate",
     summary="Validate one address",
-    response_model=Envelope[FullVerdict | MinimalVerdict],
+    response_model=Envelope[FullVerdict | LikelyVerdict | MinimalVerdict],
     responses=error_responses(),
     openapi_extra={"parameters": [_PREFER]},
 )
@@ -191,7 +202,7 @@ async def validate_email(
     request: Request, wanted: SingleRequest, caller: Annotated[Caller, Depends(_needed)]
 ) -> JSONResponse:
     """Validate one address by the rules of lists; `Prefer: return=minimal` shortens the answer."""
-    data = await _single(request, caller).validate(wanted.email, _options(wanted, caller))
+    (data,) = await _validated(request, [wanted.email], wanted, caller)
     if _wants_minimal(request.headers.get("prefer", "")):
         return answer(_minimal(data), "The address was validated.", headers=_APPLIED)
     return answer(data, "The address was validated.")
@@ -214,12 +225,23 @@ async def validate_batch(
     parts, emails = parts_of(request), wanted.emails
     if len(emails) > 1:
         await parts.authenticator.charge(request, caller, len(emails) - 1)
-    verdicts = await _single(request, caller).validate_many(emails, _options(wanted, caller))
+    verdicts = await _validated(request, emails, wanted, caller)
     minimal = _wants_minimal(request.headers.get("prefer", ""))
     shown = map(_minimal, verdicts) if minimal else verdicts
     results = [{"email": email, **verdict} for email, verdict in zip(emails, shown, strict=True)]
     headers = _APPLIED if minimal else None
     return answer({"results": results}, "The addresses were validated.", headers=headers)
+
+
+async def _validated(
+    request: Request, emails: Sequence[str], wanted: SingleRequest | BatchRequest, caller: Caller
+) -> list[dict[str, Any]]:
+    verdicts = await _single(request, caller).validate_many(emails, _options(wanted, caller))
+    if not wanted.probability:
+        return verdicts
+    chances = await parts_of(request).accuracy.chances(caller.account_id)
+    told = zip(verdicts, providers_of(verdicts), strict=True)
+    return [one | chance_fields(chances.of(cell_of(one, provider))) for one, provider in told]
 
 
 def _single(request: Request, caller: Caller) -> SingleValidator:
@@ -229,7 +251,11 @@ def _single(request: Request, caller: Caller) -> SingleValidator:
 
 def _options(wanted: SingleRequest | BatchRequest, caller: Caller) -> SingleOptions:
     return SingleOptions(
-        wanted.mode, wanted.deadline_ms / 1000, owner=str(caller.account_id), repair=wanted.repair
+        wanted.mode,
+        wanted.deadline_ms / 1000,
+        owner=str(caller.account_id),
+        evidence=wanted.probability and wanted.mode is not Mode.FAST,  # it says who runs the mail server
+        repair=wanted.repair,
     )
 
 

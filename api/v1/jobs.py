@@ -18,6 +18,7 @@ from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigD
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
+from mailsift.api.http.chances import ASKED, ChanceFields, chance_fields
 from mailsift.api.http.downloads import TYPES, ExportOptions, download, entity_tag, has_already
 from mailsift.api.http.idempotency import IdempotencyKey, OnceRoute, read_key
 from mailsift.api.http.inputs import ShortText
@@ -563,7 +564,7 @@ async def replay_job(request: Request, caller: Writer, job_id: JobId, wanted: Re
     return answer(ReplayResponse.model_validate(found), _KEPT if wanted.keep else "OK")
 
 
-class ResultRowResponse(FullVerdict):
+class ResultRowResponse(ChanceFields, FullVerdict):
     """A row of the list with the 13 fields of its verdict."""
 
     row: int = Field(description="its number in the list, from 1")
@@ -618,8 +619,7 @@ class ResultsQuery(BaseModel):
     )
     probability: bool = Field(
         default=False,
-        description="of a file: add `mailsift_p`, the chance that a message arrives, with its 95 % interval"
-        " (`mailsift_p_low`, `mailsift_p_high`); empty where too few outcomes are known",
+        description=ASKED,
     )
     sort: SortBy = Field(default=SortBy.ROW, description="of JSON; `-` is downwards")
     limit: int = Field(default=100, ge=1, le=1_000, description="rows of a page of JSON")
@@ -669,8 +669,6 @@ async def get_results(
     asked: Annotated[ResultsQuery, Query()],
 ) -> Response:
     """Fetch the results, also while the job runs: as a file, or as JSON by pages."""
-    if asked.format is ResultFormat.JSON and asked.probability:
-        raise MailsiftError("wrong_for_format", "`probability` goes with a file, not with pages of JSON.")
     if asked.format is ResultFormat.JSON:
         return await _json_page(request, caller, job_id, asked)
     strange = [name for name in _OF_PAGES if name in asked.model_fields_set]
@@ -689,8 +687,9 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
     view = await parts.jobs.get(caller.account_id, job_id)
     complete = view.state is JobState.COMPLETED
     tag = entity_tag(view, asked.format, rows, [asked.sort, asked.limit, asked.cursor, asked.columns])
-    headers = {"Mailsift-Complete": str(complete).lower(), **({"ETag": tag} if complete else {})}
-    if complete and has_already(request, tag):
+    lasts = complete and not asked.probability  # another outcome makes another chance
+    headers = {"Mailsift-Complete": str(complete).lower(), **({"ETag": tag} if lasts else {})}
+    if lasts and has_already(request, tag):
         return Response(status_code=304, headers=headers)
     place = entity_tag(view, asked.sort, rows, "cursor")[1:13]
     page = await parts.jobs.browser.whole_page(
@@ -704,12 +703,18 @@ async def _json_page(request: Request, caller: Caller, job_id: JobId, asked: Res
     )
     if page is None:
         raise bad_cursor()
+    likely: list[dict[str, Any]] = [{} for _ in page.rows]
+    if asked.probability:
+        judged = [(one.judged, one.verdict) for one in page.rows]
+        chances = await parts.accuracy.chances_of_rows(caller.account_id, job_id, judged)
+        likely = [*map(chance_fields, chances)]
     found = {
         "rows": [
             {"row": one.row + 1, "email": one.address, "address": one.judged, "cells": dict(one.cells)}
             | one.verdict
             | {"tier": one.tier, "tier_reason": one.tier_reason}
-            for one in page.rows
+            | chance
+            for one, chance in zip(page.rows, likely, strict=True)
         ],
         "matches": page.matches,
         "next_cursor": "" if page.next is None else f"{place}.{page.next}",

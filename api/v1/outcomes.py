@@ -24,6 +24,7 @@ from mailsift.api.parts import parts_of
 from mailsift.jobs.outcomes.signatures import Posted
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind
+from mailsift.storage.sql.receivers import ReceiverRow
 
 router = APIRouter(
     prefix="/v1/outcomes", tags=["outcomes"], route_class=OnceRoute, generate_unique_id_function=operation_id
@@ -72,6 +73,15 @@ class ReceiverRequest(BaseModel):
         description="SendGrid: its verification key; Mailgun: its webhook signing key",
     )
     topic: str = Field(default="", max_length=300, description="SES: the ARN of the SNS topic")
+
+
+class RotationRequest(BaseModel):
+    """What a receiver believes from now on; of those that sign nothing a new password is drawn."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key: str = Field(default="", max_length=1_000, description="of SendGrid and Mailgun")
+    topic: str = Field(default="", max_length=300, description="of SES")
 
 
 class ReceiverResponse(ViewModel):
@@ -192,9 +202,28 @@ async def create_receiver(request: Request, wanted: ReceiverRequest, caller: Wri
     row, password = await parts_of(request).receivers.create(
         caller.account_id, wanted.sender, name=wanted.name, key=wanted.key, topic=wanted.topic
     )
+    return answer(_made(row, password), "The receiver was made.", status=201)
+
+
+@router.post(
+    "/receivers/{receiver_id:uuid}/rotate",
+    summary="Change what a receiver believes",
+    response_model=Envelope[NewReceiverResponse],
+    responses=error_responses("receiver_not_found", "receiver_key_invalid"),
+)
+async def rotate_receiver(
+    request: Request, wanted: RotationRequest, caller: Writer, receiver_id: UUID
+) -> JSONResponse:
+    """Give a receiver another key, topic or password; its address stays, and what was believed ends now."""
+    row, password = await parts_of(request).receivers.rotate(
+        caller.account_id, receiver_id, key=wanted.key, topic=wanted.topic
+    )
+    return answer(_made(row, password), "The receiver believes only this now.")
+
+
+def _made(row: ReceiverRow, password: str) -> dict[str, Any]:
     told = ReceiverResponse.model_validate(row).model_dump(by_alias=False)
-    path = f"/receivers/{row.id}"
-    return answer({**told, "path": path, "password": password}, "The receiver was made.", status=201)
+    return {**told, "path": f"/receivers/{row.id}", "password": password}
 
 
 @router.get(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from mailsift.jobs.results.judged import judged_addresses, providers_by_domain
@@ -22,6 +22,7 @@ from mailsift.pipeline.judge.tiers import Tier
 from mailsift.pipeline.outcomes.chances import (
     Calibration,
     Cell,
+    Chance,
     Chances,
     ExpectedBounces,
     SentTally,
@@ -131,6 +132,21 @@ class AccuracyService:
     async def chances(self, account_id: AccountId) -> Chances:
         """Return the chances that messages of this account arrive."""
         return (await self._tallies(account_id))[2]
+
+    async def chances_of_rows(
+        self, account_id: AccountId, job_id: JobId, rows: Sequence[tuple[str, Mapping[str, Any]]]
+    ) -> list[Chance | None]:
+        """Return the chances of some rows of a job, each given as its canonical address and its verdict."""
+        chances = await self.chances(account_id)
+        providers = await providers_by_domain(self._blobs, job_id)
+        return [
+            chances.of(
+                Cell(
+                    one["status"], one["result"], providers.get(address.rpartition("@")[2], ""), one["score"]
+                )
+            )
+            for address, one in rows
+        ]
 
     @asynccontextmanager
     async def with_chances(self, account_id: AccountId, job_id: JobId, results: Path) -> AsyncIterator[Path]:

@@ -22,7 +22,7 @@ from mailsift.jobs.outcomes.signatures import (
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
-from mailsift.storage.database import Database
+from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import receivers
 from mailsift.storage.sql.receivers import NewReceiver, ReceiverRow
 
@@ -78,17 +78,7 @@ class ReceiverService:
         Raises:
             MailsiftError: `receiver_key_invalid`, `receiver_limit`.
         """
-        password = ""
-        if sender is SenderKind.SENDGRID:
-            secret = check_public_key(key)
-        elif sender is SenderKind.MAILGUN:
-            secret = _needed(key, "Mailgun's webhook signing key is needed.").encode()
-        elif sender is SenderKind.SES:
-            topic = _needed(topic if topic.startswith("arn:") else "", "The ARN of the SNS topic is needed.")
-            secret = b""
-        else:
-            password = base64.urlsafe_b64encode(self._token(_PASSWORD_BYTES)).decode()
-            secret = password.encode()
+        secret, topic, password = self._believed_by(sender, key, topic)
         receiver_id = uuid4()
         sealed = self._vault.seal(receiver_id, secret)
         async with self._database.begin() as connection:
@@ -98,6 +88,43 @@ class ReceiverService:
                 connection, NewReceiver(receiver_id, account_id, sender.value, name, sealed, topic)
             )
         return row, password
+
+    async def get(self, account_id: UUID, receiver_id: UUID) -> ReceiverRow:
+        """Return a receiver.
+
+        Raises:
+            MailsiftError: `receiver_not_found`.
+        """
+        async with self._database.begin() as connection:
+            return await _owned(connection, account_id, receiver_id)
+
+    async def rotate(
+        self, account_id: UUID, receiver_id: UUID, *, key: str = "", topic: str = ""
+    ) -> tuple[ReceiverRow, str]:
+        """Change what a receiver believes: a new key or topic, or a new password; the old one ends now.
+
+        Its address and its counts stay. Arguments and result are those of `create`.
+
+        Raises:
+            MailsiftError: `receiver_not_found`, `receiver_key_invalid`.
+        """
+        async with self._database.begin() as connection:
+            row = await _owned(connection, account_id, receiver_id)
+            secret, topic, password = self._believed_by(SenderKind(row.sender), key, topic)
+            sealed = self._vault.seal(receiver_id, secret)
+            return await receivers.change(connection, receiver_id, sealed, topic), password
+
+    def _believed_by(self, sender: SenderKind, key: str, topic: str) -> tuple[bytes, str, str]:
+        """Return the secret, the topic and the password of a receiver, of which most senders need one."""
+        if sender is SenderKind.SENDGRID:
+            return check_public_key(key), "", ""
+        if sender is SenderKind.MAILGUN:
+            return _needed(key, "Mailgun's webhook signing key is needed.").encode(), "", ""
+        if sender is SenderKind.SES:
+            arn = topic if topic.startswith("arn:") else ""
+            return b"", _needed(arn, "The ARN of the SNS topic is needed."), ""
+        password = base64.urlsafe_b64encode(self._token(_PASSWORD_BYTES)).decode()
+        return password.encode(), "", password
 
     async def list(self, account_id: UUID) -> Sequence[ReceiverRow]:
         """Return the account's receivers, oldest first."""
@@ -155,6 +182,13 @@ class ReceiverService:
             async with self._database.begin() as connection:
                 if not await receivers.use_once(connection, row.id, believed.once):
                     raise refused()
+
+
+async def _owned(connection: Connection, account_id: UUID, receiver_id: UUID) -> ReceiverRow:
+    row = await receivers.by_id(connection, receiver_id)
+    if row is None or row.account_id != account_id:
+        raise _not_found()
+    return row
 
 
 def _needed(value: str, text: str) -> str:

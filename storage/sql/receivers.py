@@ -54,6 +54,7 @@ _ADD = text("""
 """)
 _OF_ACCOUNT = text("SELECT * FROM receiver WHERE account_id = :account_id ORDER BY created_at, id")
 _BY_ID = text("SELECT * FROM receiver WHERE id = :id")
+_CHANGE = text("UPDATE receiver SET secret = :secret, topic = :topic WHERE id = :id RETURNING *")
 _REMOVE = text("DELETE FROM receiver WHERE id = :id AND account_id = :account_id")
 _COUNT = text("""
     UPDATE receiver SET taken = taken + :taken, refused = refused + :refused,
@@ -82,6 +83,12 @@ async def by_id(connection: Connection, receiver_id: UUID) -> ReceiverRow | None
     """Return a receiver."""
     row = (await connection.execute(_BY_ID, {"id": receiver_id})).mappings().one_or_none()
     return None if row is None else from_row(ReceiverRow, row)
+
+
+async def change(connection: Connection, receiver_id: UUID, secret: bytes, topic: str) -> ReceiverRow:
+    """Store what a receiver believes from now on."""
+    values = {"id": receiver_id, "secret": secret, "topic": topic}
+    return from_row(ReceiverRow, (await connection.execute(_CHANGE, values)).mappings().one())
 
 
 async def remove(connection: Connection, account_id: UUID, receiver_id: UUID) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mailsift.api.pages.ops import jobs, ledger, opt_outs, overview, throttles, workers
+from mailsift.api.pages.ops import accuracy, jobs, ledger, opt_outs, overview, throttles, workers
 
 ROUTERS: Final = (
     overview.router,
@@ -13,4 +13,5 @@ ROUTERS: Final = (
     throttles.router,
     ledger.router,
     opt_outs.router,
+    accuracy.router,
 )

@@ -18,6 +18,7 @@ from mailsift.events.payloads import SimulatedEvent
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.outcomes.senders import SenderKind
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
@@ -50,6 +51,7 @@ class Things:
     webhook: UUID
     delivery: UUID
     schedule: UUID
+    receiver: UUID
 
 
 @asynccontextmanager
@@ -68,9 +70,10 @@ async def furnished(settings: Settings) -> AsyncIterator[Things]:
         schedule = await _schedules(parts, account, completed)
         running = await _open_jobs(parts, account, settings.home)
         draft = await _draft(parts, account, settings.home)
+        receiver, _ = await parts.receivers.create(account, SenderKind.BREVO, name="Newsletters")
         await _remember(parts, account)
         await _age(settings)
-        yield Things(completed, rerun, running, failed, draft, key, webhook, delivery, schedule)
+        yield Things(completed, rerun, running, failed, draft, key, webhook, delivery, schedule, receiver.id)
 
 
 async def _people(parts: ApiParts) -> None:

@@ -51,6 +51,7 @@ BEYOND_SCHEMA: Mapping[str, set[str]] = {
         "unsupported_format",
     },
     "POST /v1/outcomes/receivers": {"receiver_key_invalid"},
+    "POST /v1/outcomes/receivers/{receiver_id}/rotate": {"receiver_key_invalid"},
     "GET /v1/suppressions": {"bad_cursor"},
     "POST /v1/suppressions/import": {
         "bad_csv",

@@ -17,6 +17,8 @@ from mailsift.pipeline.clock import system_clock
 from tests.support.sessions import signed_in
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from tests.integration.api.conftest import Api
 
 TODAY = datetime.fromtimestamp(system_clock(), UTC).date()
@@ -99,8 +101,8 @@ async def test_the_page_shows_them_with_pictures(measured: Api) -> None:
         assert exported.text.startswith("provider,mode,result,day,judged,")
 
 
-@pytest.mark.usefixtures("worker", "measured")
-async def test_a_file_has_the_chance_of_every_row_when_asked(client: httpx.AsyncClient) -> None:
+@pytest.mark.usefixtures("worker")
+async def test_every_row_has_its_chance_when_asked(measured: Api, client: httpx.AsyncClient) -> None:
     emails = ["b@two.example.com", "no address", "a@one.example.com"]
     made = await client.post("/v1/bulk/jobs", json={"emails": emails, "mode": "fast"})
     job = f"/v1/bulk/jobs/{made.json()['data']['job_id']}"
@@ -117,5 +119,52 @@ async def test_a_file_has_the_chance_of_every_row_when_asked(client: httpx.Async
     assert float(rows[0]["mailsift_p_low"]) < float(good)
     assert bad == ""
     assert "mailsift_p" not in (await client.get(f"{job}/results?format=csv")).text
-    refused = await client.get(f"{job}/results?format=json&probability=true")
-    assert (refused.status_code, refused.json()["code"]) == (422, "wrong_for_format")
+    page = await client.get(f"{job}/results?format=json&probability=true")
+    shown = page.json()["data"]["rows"]
+    assert [row["mailsift_p"] for row in shown] == [
+        pytest.approx(float(good)),
+        None,
+        pytest.approx(float(good)),
+    ]
+    assert shown[0]["mailsift_p_low"] < shown[0]["mailsift_p"] < shown[0]["mailsift_p_high"]
+    assert "etag" not in page.headers
+    plain = (await client.get(f"{job}/results?format=json")).json()["data"]["rows"]
+    assert not [name for name in plain[0] if name.startswith("mailsift_")]
+    async with signed_in(measured, Role.VIEWER) as viewer:
+        shown = await viewer.get(f"{job.removeprefix('/v1/bulk')}/rows/1")
+        assert "Chance of delivery" in shown.text
+        assert "&#34;mailsift_p&#34;: 0.9" in shown.text
+        assert "Chance of delivery" not in (await viewer.get(f"{job.removeprefix('/v1/bulk')}/rows/2")).text
+
+
+@pytest.mark.usefixtures("measured")
+async def test_one_address_has_its_chance_when_asked_beside_the_13_fields(client: httpx.AsyncClient) -> None:
+    def of(path: str, **body: object) -> Awaitable[httpx.Response]:
+        return client.post(f"/v1/email/{path}", json={"mode": "fast", **body})
+
+    plain = (await of("single-validate", email="a@one.example.com")).json()["data"]
+    assert len(plain) == 13
+    asked = (await of("single-validate", email="a@one.example.com", probability=True)).json()["data"]
+    assert {name: asked[name] for name in plain} == plain
+    assert set(asked) - set(plain) == {"mailsift_p", "mailsift_p_low", "mailsift_p_high"}
+    assert 0.97 < asked["mailsift_p"] < asked["mailsift_p_high"] <= 1
+    batch = await of("batch-validate", emails=["a@one.example.com", "no"], probability=True)
+    told = batch.json()["data"]["results"]
+    assert [one["mailsift_p"] for one in told] == [asked["mailsift_p"], None]
+    medium = await client.post(
+        "/v1/email/single-validate",
+        json={"email": "a@one.example.com", "mode": "medium", "probability": True},
+    )
+    assert "evidence" not in medium.json()["data"]
+
+
+async def test_operators_see_the_sums_of_all_accounts(measured: Api) -> None:
+    async with signed_in(measured, Role.VIEWER, operator=True, account="bob") as operator:
+        page = await operator.get("/ops/accuracy?by=provider")
+        assert page.status_code == 200
+        assert "2,000 addresses, of all accounts together" in page.text
+        assert ">Google</th>" in page.text
+        assert 'href="/ops/accuracy?by=mode"' in page.text
+        exported = await operator.get("/ops/accuracy/export.csv")
+        assert exported.text.startswith("provider,mode,result,day,judged,")
+        assert "@" not in exported.text

@@ -28,6 +28,7 @@ CRON = {"cron": "0 6 * * 1", "zone": "Europe/Berlin"}
 
 # What an operation takes besides ids; one that needs a body and does not stand here answers 422, not 404.
 BODIES: dict[str, dict[str, Any]] = {
+    "rotate_receiver": {"key": ""},
     "update_webhook": {"enabled": False},
     "rotate_webhook_secret": {"overlap": 0},
     "redeliver_failed": {"since": "2026-01-01T00:00:00Z"},

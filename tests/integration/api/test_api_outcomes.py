@@ -290,6 +290,10 @@ async def test_receivers_are_an_account_s_own(api: Api, client: httpx.AsyncClien
     async with api.client(await api.key("bob")) as bob:
         assert (await bob.get(RECEIVERS)).json()["data"]["receivers"] == []
         assert (await bob.delete(f"{RECEIVERS}/{made['receiver_id']}")).status_code == 404
+        assert (await bob.post(f"{RECEIVERS}/{made['receiver_id']}/rotate", json={})).status_code == 404
+    rotated = (await client.post(f"{RECEIVERS}/{made['receiver_id']}/rotate", json={})).json()["data"]
+    assert rotated["path"] == made["path"]
+    assert rotated["password"] != made["password"]
     for wanted, code in (
         ({"sender": "sendgrid", "key": "x"}, "receiver_key_invalid"),
         ({"sender": "mailgun"}, "receiver_key_invalid"),

@@ -1,6 +1,8 @@
-"""What really happened, and whom not to send to, on pages."""
+"""What really happened, who tells of it, the policy, and whom not to send to, on pages."""
 
 from __future__ import annotations
+
+import re
 
 import httpx
 
@@ -42,3 +44,80 @@ async def test_a_dropped_file_is_counted_and_fills_the_list(api: Api) -> None:
         assert "Read the file" not in (await client.get("/outcomes")).text
         refused = await post(client, "/suppressions", emails="x@example.com", reason="manual")
         assert refused.status_code == 403
+
+
+async def test_a_receiver_is_made_heard_given_another_password_and_removed(api: Api) -> None:
+    event = {"event": "delivered", "email": "ann@example.com", "ts_event": 1_793_700_733}
+    async with signed_in(api, Role.MEMBER) as client:
+        made = await post(client, "/outcomes/receivers/new", sender="brevo", name="main")
+        address = pasted(made.text)
+        assert re.fullmatch(r"http://mailsift:[\w=-]{30,}@[^/]+/receivers/[0-9a-f-]{36}", address)
+        here = "/outcomes/receivers/" + address.rpartition("/")[2]
+        assert (await client.post(address, json=event)).status_code == 200
+        page = await client.get(here)
+        assert "Taken 1 Refused 0" in words(page.text)
+        assert "mailsift:" not in pasted(page.text), "a password is shown once"
+        again = pasted((await post(client, f"{here}/rotate")).text)
+        assert again != address
+        assert (await client.post(address, json=event)).status_code == 401
+        assert (await client.post(again, json=event)).status_code == 200
+        listed = words((await client.get("/outcomes")).text)
+        assert "Brevo main just now 1 1 0" in listed
+        async with signed_in(api, Role.OWNER, account="bob") as other:
+            assert (await other.get(here)).status_code == 404
+            assert (await post(other, f"{here}/rotate")).status_code == 404
+            assert (await post(other, f"{here}/delete")).status_code == 404
+        assert (await post(client, f"{here}/delete")).headers["location"] == "/outcomes"
+        assert (await client.get(here)).status_code == 404
+
+
+async def test_a_receiver_of_who_signs_needs_a_key(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        refused = await post(client, "/outcomes/receivers/new", sender="mailgun")
+        assert refused.status_code == 422
+        assert "signing key is needed" in refused.text
+        made = await post(client, "/outcomes/receivers/new", sender="ses", key="arn:aws:sns:eu-west-1:1:mail")
+        address = pasted(made.text)
+        assert "@" not in address
+        here = "/outcomes/receivers/" + address.rpartition("/")[2]
+        changed = await post(client, f"{here}/rotate", key="arn:aws:sns:eu-west-1:1:other")
+        assert "believes this topic" in words(changed.text)
+        assert "arn:aws:sns:eu-west-1:1:other" in changed.text
+        assert (await post(client, f"{here}/rotate", key="no")).headers["location"] == here
+
+
+async def test_the_policy_says_what_it_means_and_is_set(api: Api) -> None:
+    async with signed_in(api, Role.MEMBER) as client:
+        before = words((await client.get("/outcomes/policy")).text)
+        assert "What it means the default" in before
+        assert "shows for 90 days that the mailbox is there" in before
+        set_ = await post(
+            client,
+            "/outcomes/policy",
+            role="review",
+            minimum_score="60",
+            delivered_days="0",
+            bounced_days="30",
+        )
+        assert set_.headers["location"] == "/outcomes/policy"
+        page = words((await client.get("/outcomes/policy")).text)
+        assert re.search(r"Review [^.]*A function, not a person \(info@\) · A score below 60", page)
+        assert "That a message arrived shows nothing" in page
+        assert "for 30 days that the mailbox is gone" in page
+        for wrong in (
+            {"role": "burn"},
+            {"complained": "send"},
+            {"bounced_days": "99999"},
+            {"bounced_days": "x"},
+        ):
+            refused = await post(client, "/outcomes/policy", **wrong)
+            assert refused.status_code == 422
+            assert "This is no policy" in refused.text
+        await post(client, "/outcomes/policy", reset="1")
+        assert "the default" in words((await client.get("/outcomes/policy")).text)
+
+
+def pasted(page: str) -> str:
+    found = re.search(r'id="address" type="text" value="([^"]+)"', page)
+    assert found, page
+    return found[1]

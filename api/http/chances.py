@@ -1,0 +1,43 @@
+"""The chance that a message arrives, beside verdicts in answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel, Field
+
+from mailsift.pipeline.outcomes.chances import Cell, Chance
+
+ASKED: Final = (
+    "add `mailsift_p`, the chance that a message arrives, from what became of others, with its 95 % interval"
+    " (`mailsift_p_low`, `mailsift_p_high`); nothing where too few outcomes are known"
+)
+
+
+class ChanceFields(BaseModel):
+    """What `probability` adds to a verdict; it is no part of it."""
+
+    mailsift_p: float | None = Field(
+        default=None, ge=0, le=1, description="with `probability`: the chance; null where too little is known"
+    )
+    mailsift_p_low: float | None = Field(default=None, ge=0, le=1, description="its 95 % interval")
+    mailsift_p_high: float | None = Field(default=None, ge=0, le=1)
+
+
+def chance_fields(chance: Chance | None) -> dict[str, float | None]:
+    """Return a chance as the fields of an answer."""
+    found = (chance.value, chance.low, chance.high) if chance else (None, None, None)
+    return dict(zip(ChanceFields.model_fields, found, strict=True))
+
+
+def cell_of(verdict: Mapping[str, Any], provider: str) -> Cell:
+    """Return which outcomes speak of a verdict."""
+    return Cell(verdict["status"], verdict["result"], provider, verdict["score"])
+
+
+def providers_of(verdicts: Sequence[dict[str, Any]]) -> list[str]:
+    """Take the evidence out of verdicts, and return who runs their mail servers, "" where nobody looked."""
+    facts = [json.loads(verdict.pop("evidence", "") or "{}").get("domain") for verdict in verdicts]
+    return [fact["provider"] if fact else "" for fact in facts]

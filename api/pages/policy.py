@@ -1,0 +1,100 @@
+"""/outcomes/policy: what the account wants done with verdicts, and how long what happened is believed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+from starlette.datastructures import FormData
+
+from mailsift.api.pages.forms import read_form, text
+from mailsift.api.pages.page import render, see
+from mailsift.api.pages.tiers import COLOURS, NAMES
+from mailsift.api.pages.visitor import Member, Reader
+from mailsift.api.pages.what_if import QUESTIONS
+from mailsift.api.parts import parts_of
+from mailsift.jobs.policies import AccountPolicy
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.judge.tiers import Tier, TierPolicy
+from mailsift.pipeline.outcomes.history import MOST_DAYS, OutcomePolicy
+
+router = APIRouter(prefix="/outcomes/policy", include_in_schema=False)
+
+_DAYS: Final = ("delivered_days", "bounced_days")
+_ALWAYS: Final = {
+    Tier.SEND: ("Whatever nothing speaks against",),
+    Tier.REVIEW: (),
+    Tier.REMOVE: ("Whatever is invalid: mail to it would bounce",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TierInWords:
+    """What a policy does with one tier: its name and colour, and on which grounds."""
+
+    name: str
+    colour: str
+    grounds: tuple[str, ...]
+
+
+@router.get("")
+async def policy(request: Request, visitor: Reader) -> HTMLResponse:
+    """Show the account's policy and what it means."""
+    return _page(request, await parts_of(request).policies.get(visitor.account_id))
+
+
+@router.post("")
+async def put_policy(request: Request, visitor: Member) -> Response:
+    """Set the account's policy, or go back to the default."""
+    form, parts = await read_form(request), parts_of(request)
+    try:
+        wanted = AccountPolicy() if "reset" in form else _policy_of(form)
+    except ValueError as error:
+        trouble = MailsiftError("policy_invalid", f"This is no policy: {error}.")
+        return _page(request, await parts.policies.get(visitor.account_id), error=trouble)
+    await parts.policies.put(visitor.account_id, wanted)
+    await parts.people.members.note(visitor, "policy.set", "")
+    return see("/outcomes/policy", "The policy is set: jobs that begin from now on are read by it.")
+
+
+def _policy_of(form: FormData) -> AccountPolicy:
+    names = [name for name, _, _ in QUESTIONS]
+    asked = {name: text(form, name) for name in (*names, "minimum_score") if name in form}
+    days = {name: _days(text(form, name)) for name in _DAYS if name in form}
+    return AccountPolicy(TierPolicy.parse(asked), OutcomePolicy(**days))
+
+
+def _days(given: str) -> float:
+    try:
+        return float(given)
+    except ValueError:
+        raise ValueError("days are a number") from None
+
+
+def _page(request: Request, found: AccountPolicy, *, error: MailsiftError | None = None) -> HTMLResponse:
+    return render(
+        request,
+        "policy.html",
+        status=422 if error else 200,
+        questions=QUESTIONS,
+        policy=found.tiers.as_json(),
+        outcomes=found.outcomes,
+        most_days=MOST_DAYS,
+        meaning=in_words(found.tiers),
+        is_default=found == AccountPolicy(),
+        error=error,
+    )
+
+
+def in_words(wanted: TierPolicy) -> tuple[TierInWords, ...]:
+    """Return what a policy comes to, tier by tier."""
+    chosen = wanted.as_json()
+    held = {tier: [*grounds] for tier, grounds in _ALWAYS.items()}
+    for name, label, _ in QUESTIONS:
+        if name != "low_score":
+            held[chosen[name]].append(label)
+        elif wanted.minimum_score:
+            held[chosen[name]].append(f"A score below {wanted.minimum_score}")
+    return tuple(TierInWords(NAMES[tier], COLOURS[tier].value, tuple(held[tier])) for tier in Tier)
