@@ -18,6 +18,7 @@ from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
 from mailsift.jobs.admin.service import Operations
 from mailsift.jobs.drafts import Drafts
+from mailsift.jobs.holdings import Holdings
 from mailsift.jobs.outcomes.accuracy import AccuracyService
 from mailsift.jobs.outcomes.receivers import ReceiverService
 from mailsift.jobs.outcomes.service import OutcomeService
@@ -58,6 +59,7 @@ class ApiParts:
         suppressions: to whom accounts may not send.
         receivers: where mail senders tell of it.
         accuracy: how verdicts held.
+        holdings: what is kept of accounts.
         usage: what accounts use.
         budget: what keys may ask over MCP.
         widget: lets visitors of forms ask.
@@ -85,6 +87,7 @@ class ApiParts:
     suppressions: SuppressionService
     receivers: ReceiverService
     accuracy: AccuracyService
+    holdings: Holdings
     usage: UsageMeter
     budget: Budget
     widget: WidgetGate

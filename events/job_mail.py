@@ -19,6 +19,10 @@ from mailsift.storage.sql.job_mail import ClaimedJobMail
 from mailsift.storage.sql.outbox import MailTable
 
 WAITS: Final = timedelta(hours=1)
+ENDS_SOON: Final = timedelta(days=3)
+"""So long before a list is deleted its members hear of it."""
+KEPT_LONG: Final = timedelta(days=6)
+"""Of a list that is kept for less nobody needs to be reminded."""
 _LONGEST_NAME: Final = 80
 
 
@@ -28,12 +32,14 @@ class JobMailKind(StrEnum):
     ENDED = "ended"
     FAILED = "failed"
     WAITING = "waiting"
+    EXPIRING = "expiring"
 
 
 _SUBJECTS: Final = {
     JobMailKind.ENDED: "{name} is validated",
     JobMailKind.FAILED: "{name} could not be validated",
     JobMailKind.WAITING: "{name} is waiting",
+    JobMailKind.EXPIRING: "{name} is deleted soon",
 }
 _SENTENCES: Final = {
     JobMailKind.ENDED: "{total:,} addresses of {name} are validated: {valid:,} valid, {risky:,} risky, "
@@ -41,6 +47,7 @@ _SENTENCES: Final = {
     JobMailKind.FAILED: "{name} could not be validated: {error}",
     JobMailKind.WAITING: "{name} has waited for an hour or will: {processed:,} of {total:,} addresses have a "
     "verdict{until}. You need not do anything.",
+    JobMailKind.EXPIRING: "{name} and its results are deleted on {end}. Download what you want to keep.",
 }
 
 
@@ -61,6 +68,7 @@ def compose_job_mail(claimed: ClaimedJobMail, route: MailRoute, now: float) -> E
         invalid=claimed.invalid,
         error=claimed.error or "the page of the job says why.",
         until=_until(claimed.ready_at, claimed.zone),
+        end=local_text(claimed.expires_at, claimed.zone) if claimed.expires_at else "",
     )
     link = f"{route.public_url}/jobs/{claimed.job_id}" if route.public_url else ""
     settings = f"{route.public_url}/account/you" if route.public_url else "the page Account, You"
@@ -85,10 +93,11 @@ class JobMailer(OutboxMailer[ClaimedJobMail]):
 
     @override
     async def send_due(self) -> int:
-        """Look for jobs that wait, and send what is due, some at a time; returns how many were looked at."""
+        """Look for jobs that wait or go soon, and send what is due; returns how many mails were looked at."""
         now = utc_datetime(self._clock())
         async with self._database.begin() as connection:
             await job_mail.remember_waiting(connection, now=now, before=now - WAITS, after=now + WAITS)
+            await job_mail.remember_expiring(connection, now=now, before=now + ENDS_SOON, kept=KEPT_LONG)
         return await super().send_due()
 
     @override

@@ -70,9 +70,7 @@ class Eraser:
             test = await accounts.test_account(connection, account_id)
         if test is not None:
             await self.account(AccountId(test))
-        for marker in await self._blobs.list(drafts_of(account_id)):
-            await self._blobs.delete_prefix(JobBlobs(read_marker(marker).draft).prefix)
-            await self._blobs.delete(marker)
+        await self._delete_drafts(await self.drafts(account_id))
 
         async def transaction(connection: Connection) -> list[UUID]:
             removed = await accounts.remove(connection, account_id)
@@ -101,6 +99,24 @@ class Eraser:
             async with self._database.begin() as connection:
                 await leftovers.forget(connection, job_id)
         return sum(erased)
+
+    async def drafts(self, account_id: AccountId) -> Sequence[str]:
+        """Return the markers of lists of an account that were uploaded and not started."""
+        return await self._blobs.list(drafts_of(account_id))
+
+    async def leave(self, connection: Connection, job_ids: list[UUID]) -> None:
+        """Note, in the transaction that deletes these jobs, that their files go, whatever happens."""
+        await leftovers.leave(connection, job_ids, seconds=_LATE_S)
+
+    async def files(self, job_ids: Sequence[UUID], drafts: Sequence[str] = ()) -> None:
+        """Delete the files of jobs that were deleted, and drafts with everything of theirs."""
+        await self._delete_drafts(drafts)
+        await self._sweep_up(job_ids)
+
+    async def _delete_drafts(self, markers: Sequence[str]) -> None:
+        for marker in markers:
+            await self._blobs.delete_prefix(JobBlobs(read_marker(marker).draft).prefix)
+            await self._blobs.delete(marker)
 
     async def _sweep_up(self, job_ids: Sequence[UUID]) -> None:
         """Delete the blobs now; whatever cannot be is noted, and goes with a later sweep."""

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.engine.maintenance import Maintenance, Tidier
     from mailsift.jobs.erasure import Eraser
     from mailsift.jobs.forecasts import Forecasts
+    from mailsift.jobs.holdings import Holdings
     from mailsift.jobs.intake.models import IntakeLimits
     from mailsift.jobs.outcomes.accuracy import AccuracyService
     from mailsift.jobs.outcomes.measure import Measurer
@@ -352,6 +353,13 @@ class Container:
         from mailsift.jobs.erasure import Eraser
 
         return Eraser(database=self.database, blobs=self.blobs, outcome_days=self.settings.outcome_days)
+
+    @cached_property
+    def holdings(self) -> Holdings:
+        """What is kept of accounts."""
+        from mailsift.jobs.holdings import Holdings
+
+        return Holdings(database=self.database, eraser=self.eraser, clock=self.clock)
 
     @cached_property
     def tidier(self) -> Tidier:
@@ -882,6 +890,7 @@ class Container:
             suppressions=self.suppressions,
             receivers=self.receivers,
             accuracy=self.accuracy,
+            holdings=self.holdings,
             usage=usage,
             budget=Budget(self.rate_limit, self.settings.mcp_budget),
             widget=WidgetGate(

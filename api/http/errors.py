@@ -122,6 +122,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "place_refused": 422,
     "place_unavailable": 503,
     # webhooks and schedules
+    "receipt_not_found": 404,
     "webhook_not_found": 404,
     "webhook_url_invalid": 422,
     "bad_place": 422,

@@ -7,6 +7,7 @@ from typing import Final
 from mailsift.api.pages import (
     account,
     accuracy,
+    data,
     jobs,
     keys,
     lists,
@@ -36,6 +37,7 @@ ROUTERS: Final = (
     policy.router,
     receivers.router,
     account.router,
+    data.router,
     accuracy.router,
     keys.router,
     webhooks.router,

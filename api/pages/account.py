@@ -44,6 +44,7 @@ _MAIL: Final = {
     JobMailKind.ENDED.value: "is validated",
     JobMailKind.FAILED.value: "could not be validated",
     JobMailKind.WAITING.value: "waits for more than an hour",
+    JobMailKind.EXPIRING.value: "will be deleted in three days",
 }
 _LINES_AT_ONCE: Final = 1_000
 _THINGS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import text
@@ -21,6 +21,7 @@ class ClaimedJobMail(ClaimedMail):
         email: of whom it is for.
         is_wanted: they still are a member who wants it, and it is still so.
         ready_at: when the first address that waits is asked again.
+        expires_at: when the job is deleted.
         zone: in which they read times.
     """
 
@@ -36,6 +37,7 @@ class ClaimedJobMail(ClaimedMail):
     invalid: int
     error: str
     ready_at: datetime | None
+    expires_at: datetime | None
     zone: str
 
 
@@ -72,6 +74,15 @@ _REMEMBER_WAITING = statement(f"""
     ON CONFLICT DO NOTHING
 """)  # noqa: S608 - a condition of this module
 
+_REMEMBER_EXPIRING = statement("""
+    INSERT INTO job_mail (job_id, person_id, kind, next_try_at)
+    SELECT job.id, member.person_id, 'expiring', :now
+    FROM member JOIN job ON job.account_id = member.account_id
+    WHERE 'expiring' = ANY(member.mail) AND job.state IN {ended}
+      AND job.expires_at > :now AND job.expires_at < :before AND job.expires_at > job.created_at + :kept
+    ON CONFLICT DO NOTHING
+""")
+
 _CLAIM = statement(f"""
     {taken_from(MailTable.JOB_MAIL)}
     SELECT taken.id, taken.kind, taken.tries, person.email, job.id AS job_id,
@@ -79,7 +90,9 @@ _CLAIM = statement(f"""
            job.total, job.processed, job.valid, job.risky, job.invalid, job.error_detail AS error,
            (SELECT min(ready_at) FROM chunk WHERE chunk.job_id = job.id AND state = 'ready') AS ready_at,
            coalesce(nullif(person.zone, ''), account.zone) AS zone,
-           member.person_id IS NOT NULL AND (taken.kind <> 'waiting' OR ({_IDLE})) AS is_wanted
+           job.expires_at,
+           member.person_id IS NOT NULL AND (taken.kind <> 'waiting' OR ({_IDLE}))
+               AND (taken.kind <> 'expiring' OR job.expires_at > :now) AS is_wanted
     FROM taken JOIN job ON job.id = taken.job_id JOIN account ON account.id = job.account_id
     JOIN person ON person.id = taken.person_id
     LEFT JOIN member ON member.account_id = job.account_id AND member.person_id = taken.person_id
@@ -116,6 +129,20 @@ async def remember_waiting(
         after: one whose addresses are all asked later than then waits.
     """
     await connection.execute(_REMEMBER_WAITING, {"now": now, "before": before, "after": after})
+
+
+async def remember_expiring(
+    connection: Connection, *, now: datetime, before: datetime, kept: timedelta
+) -> None:
+    """Put mail about jobs that are deleted before then into the outbox, once for each.
+
+    Args:
+        connection: an open transaction.
+        now: the time.
+        before: how soon is soon.
+        kept: only of jobs that are kept for longer than this.
+    """
+    await connection.execute(_REMEMBER_EXPIRING, {"now": now, "before": before, "kept": kept})
 
 
 async def claim(

@@ -539,6 +539,17 @@ audit = Table(
     Index("audit_by_account", "account_id", "id"),
 )
 
+erasure_receipt = Table(
+    "erasure_receipt",
+    metadata,
+    Column("id", UUID, primary_key=True, server_default=func.gen_random_uuid()),
+    Column("account_id", UUID, ForeignKey("account.id", ondelete="CASCADE"), nullable=False),
+    Column("person_id", UUID, nullable=False),  # who may be gone
+    Column("erased", JSONB, nullable=False),  # how many of what
+    Column("at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
+    Index("erasure_receipt_by_account", "account_id", "at"),
+)
+
 source_ledger = Table(
     "source_ledger",
     metadata,

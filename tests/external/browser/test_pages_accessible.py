@@ -59,6 +59,7 @@ def _paths(key: UUID, webhook: UUID, delivery: UUID, schedule: UUID) -> list[str
         "/account",
         "/account/you",
         "/account/log",
+        "/account/data",
         "/nothing-here",
     ]
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from playwright.async_api import expect
 
 from mailsift.accounts.people import Role
 from tests.external.browser.axe import check_looks
 from tests.external.browser.conftest import Visits
+from tests.external.browser.test_pages_accessible import furnished
+from tests.integration.api.pages.queries import sql
 
 
 @pytest.mark.needs("npm")
@@ -25,3 +29,28 @@ async def test_the_browsers_time_zone_is_offered_once_and_then_shown_everywhere(
     time = page.locator("time").first
     await expect(time).to_contain_text("JST")
     assert "UTC" in (await time.get_attribute("title") or "")
+
+
+@pytest.mark.needs("npm")
+async def test_an_owner_sees_what_is_kept_erases_it_and_takes_a_receipt(visits: Visits, axe: str) -> None:
+    await furnished(visits)
+    settings = visits.api.settings
+    soon = "UPDATE job SET state = 'completed', finished_at = now(), expires_at = now() + interval '2 days'"
+    await sql(settings, soon)
+    page = await visits.as_role(Role.OWNER)
+    await page.goto("/account/data")
+    await expect(page.get_by_role("heading", name="Deleted in the next three days")).to_be_visible()
+    await check_looks(page, axe)
+    await page.get_by_label("Lists, with their results").check()
+    await page.get_by_label("Type alice to confirm").fill("bob")
+    await page.get_by_role("button", name="Erase").click()
+    await expect(page.get_by_role("alert")).to_contain_text("Type the account’s name")
+    await page.get_by_label("Type alice to confirm").fill("alice")
+    await page.get_by_role("button", name="Erase").click()
+    await expect(page.get_by_role("status")).to_contain_text("It is erased.")
+    assert await sql(settings, "SELECT count(*) FROM job") == [(0,)]
+    await check_looks(page, axe)
+    async with page.expect_download() as download:
+        await page.get_by_role("link", name="Download receipt").click()
+    told = json.loads((await (await download.value).path()).read_text())
+    assert told["erased"]["lists"] == 1

@@ -184,6 +184,26 @@ async def test_a_list_that_waits_for_more_than_an_hour_is_told_of_once(office: O
     assert await office.send() == []
 
 
+async def test_a_list_that_goes_in_three_days_is_told_of_once(office: Office) -> None:
+    day = timedelta(days=1)
+    kept = {
+        "goes": (60 * day, 2 * day),
+        "stays": (60 * day, 4 * day),
+        "short": (2 * day, day),
+        "gone": (60 * day, -day),
+    }
+    for name, (age, left) in kept.items():
+        job = await office.job(name, "completed", finished_at=NOW, expires_at=NOW + left)
+        await office.sql("UPDATE job SET created_at = :at WHERE id = :id", at=NOW + left - age, id=job)
+    assert await office.send() == ["all@example.com"]
+    ((_, message),) = office.inbox.mail
+    assert message["Subject"] == "goes is deleted soon"
+    plain = message.get_body(("plain",))
+    assert plain is not None
+    assert "are deleted on 8 May 2031, 07:08 UTC." in plain.get_content().replace("\n", " ")
+    assert await office.send() == []
+
+
 async def test_a_relay_that_refuses_is_asked_again_and_who_changes_their_mind_hears_nothing(
     office: Office,
 ) -> None:
