@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 
@@ -17,7 +17,18 @@ class EventType(StrEnum):
     COMPLETED = "bulk.validation.completed"
     FAILED = "bulk.validation.failed"
     TEST = "webhook.test"
-    AUDIT = "audit.recorded"  # only to webhooks that name it
+    AUDIT = "audit.recorded"
+
+
+EVENT_WORDS: Final = {
+    EventType.COMPLETED: "A list is validated",
+    EventType.FAILED: "A list could not be validated, or was cancelled",
+    EventType.TEST: "A webhook is tested",
+    EventType.AUDIT: "Somebody did something in the account: a line of the audit log",
+}
+"""What has happened, for people."""
+ON_REQUEST: Final = frozenset({EventType.AUDIT})
+"""What is sent only to webhooks that name it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,20 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
 
 
+DOING: Final = {
+    JobState.UPLOADING: "Waiting for a worker to read the list",
+    JobState.INTAKE: "Reading the list",
+    JobState.QUEUED: "Waiting for its turn",
+    JobState.RUNNING: "Validating",
+    JobState.PAUSED: "Paused",
+    JobState.FINALIZING: "Writing the results",
+    JobState.COMPLETED: "Completed",
+    JobState.FAILED: "Failed",
+    JobState.CANCELLED: "Cancelled",
+}
+"""What a job does in a state, for people."""
+
+
 class ChunkState(StrEnum):
     """Where a chunk stands; the last two are terminal. A deferred chunk is `ready` at a later time."""
 
@@ -96,6 +110,22 @@ UNPAUSED: Final = (*_T.TAKE_IN.sources, *CLAIMABLE, _T.CLOSE.target)
 """States of a job that is on its way."""
 OPEN_CHUNK: Final = ChunkTransition.CANCEL.sources
 """States of a chunk that is not at its end."""
+
+
+class JobPhase(Enum):
+    """What a state amounts to, for who knows only this much."""
+
+    UNSTARTED = "unstarted"
+    UNDER_WAY = "under way"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+def phase_of(state: JobState) -> JobPhase:
+    """Return the phase that a state belongs to; a cancelled job has failed."""
+    if state in ENDED:
+        return JobPhase.COMPLETED if state is _T.COMPLETE.target else JobPhase.FAILED
+    return JobPhase.UNSTARTED if state in UNSTARTED else JobPhase.UNDER_WAY
 
 
 def sql_list(states: Iterable[str]) -> str:

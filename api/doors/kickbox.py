@@ -31,7 +31,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.suggest import meant_address
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql.jobs import number_of
-from mailsift.storage.states import JobState
+from mailsift.storage.states import JobPhase, JobState, phase_of
 
 CODES: Final = CodeTable(
     {
@@ -63,16 +63,11 @@ CODES: Final = CodeTable(
 _CLASSES: Final = ("deliverable", "undeliverable", "risky", "unknown")
 _MOST_MS: Final = 30_000
 _BATCH: Final = "/v2/verify-batch"
-_STATUS: Final[Mapping[JobState, str]] = {
-    JobState.UPLOADING: "starting",
-    JobState.INTAKE: "starting",
-    JobState.QUEUED: "starting",
-    JobState.RUNNING: "processing",
-    JobState.PAUSED: "processing",
-    JobState.FINALIZING: "processing",
-    JobState.COMPLETED: "completed",
-    JobState.FAILED: "failed",
-    JobState.CANCELLED: "failed",
+_STATUS: Final = {
+    JobPhase.UNSTARTED: "starting",
+    JobPhase.UNDER_WAY: "processing",
+    JobPhase.COMPLETED: "completed",
+    JobPhase.FAILED: "failed",
 }
 _DONE: Final[Mapping[str, Any]] = {"success": True, "message": None}
 
@@ -147,7 +142,7 @@ async def batch_status(request: Request, number: int) -> Response:
     told = {
         "id": number,
         "name": view.name,
-        "status": _STATUS[view.state],
+        "status": _STATUS[phase_of(view.state)],
         "created_at": iso_utc(view.created_at),
         "error": view.error_detail or None,
         "duration": _duration(view),

@@ -51,7 +51,7 @@ from mailsift.pipeline.providers import public_suffixes
 from mailsift.pipeline.suggest import meant_address
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql.jobs import number_of
-from mailsift.storage.states import ENDED, JobState
+from mailsift.storage.states import ENDED, JobPhase, JobState, phase_of
 
 CODES: Final = CodeTable(
     {
@@ -93,17 +93,13 @@ _CREDITS: Final = {
     "free_credits_remaining": 0,
 }
 _WAITING: Final = "waiting"
-_STATUS: Final[Mapping[JobState, str]] = {
-    JobState.UPLOADING: "uploading",
-    JobState.INTAKE: "parsing",
-    JobState.QUEUED: "queued",
-    JobState.RUNNING: "running",
-    JobState.PAUSED: "running",
-    JobState.FINALIZING: "running",
-    JobState.COMPLETED: "complete",
-    JobState.FAILED: "failed",
-    JobState.CANCELLED: "failed",
+_STATUS: Final = {
+    JobPhase.UNSTARTED: "queued",
+    JobPhase.UNDER_WAY: "running",
+    JobPhase.COMPLETED: "complete",
+    JobPhase.FAILED: "failed",
 }
+_UNREAD: Final = {JobState.UPLOADING: "uploading", JobState.INTAKE: "parsing"}
 _SEGMENTS: Final = {
     "valids": "valid",
     "invalids": "invalid",
@@ -216,7 +212,7 @@ async def check(request: Request) -> Response:
 async def account_info(request: Request) -> Response:
     """Tell that there is no end of credits, and how many jobs there are."""
     visit = await _entry.visit(request, Scope.JOBS_READ)
-    found = [_STATUS[view.state] for view in await _newest(visit)]
+    found = [_status(view) for view in await _newest(visit)]
     running = sum(found.count(word) for word in ("uploading", "parsing", "running"))
     counts = {
         "completed": found.count("complete"),
@@ -388,13 +384,17 @@ def _moment(at: datetime | None) -> str | None:
     return f"{at:%Y-%m-%d %H:%M:%S}" if at else None
 
 
+def _status(view: JobView) -> str:
+    return _UNREAD.get(view.state) or _STATUS[phase_of(view.state)]
+
+
 def _brief(view: JobView) -> dict[str, Any]:
     """Return what a search tells of a job: its results are not counted up for that."""
     total = {"records": view.total, "processed": view.processed, "duplicates": view.duplicates}
     classes = {"valid": view.valid, "invalid": view.invalid, "unknown": view.risky}
     return {
         "id": number_of(view.id),
-        "job_status": _STATUS[view.state],
+        "job_status": _status(view),
         "filename": view.name,
         "created_at": _moment(view.created_at),
         "started_at": _moment(view.started_at),

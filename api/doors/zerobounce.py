@@ -35,7 +35,7 @@ from mailsift.jobs.views import JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.suggest import MEANT, meant_address
 from mailsift.pipeline.verdict import Result
-from mailsift.storage.states import JobState
+from mailsift.storage.states import JobPhase, JobState, phase_of
 
 CODES: Final = CodeTable(
     {
@@ -69,16 +69,11 @@ CODES: Final = CodeTable(
 
 _BATCH: Final = 100
 _SECONDS: Final = 60
-_UPLOADED: Final[Mapping[JobState, str]] = {
-    JobState.UPLOADING: "Queued",
-    JobState.INTAKE: "Queued",
-    JobState.QUEUED: "Queued",
-    JobState.RUNNING: "Processing",
-    JobState.PAUSED: "Processing",
-    JobState.FINALIZING: "Processing",
-    JobState.COMPLETED: "Complete",
-    JobState.FAILED: "Failed",
-    JobState.CANCELLED: "Failed",
+_UPLOADED: Final = {
+    JobPhase.UNSTARTED: "Queued",
+    JobPhase.UNDER_WAY: "Processing",
+    JobPhase.COMPLETED: "Complete",
+    JobPhase.FAILED: "Failed",
 }
 _KEEP_REPEATED: Final = "keep_duplicates"
 _FORM_FIELDS: Final = 20
@@ -216,7 +211,7 @@ async def file_status(request: Request) -> Response:
             "success": True,
             **_name(view),
             "upload_date": f"{view.created_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            "file_status": _UPLOADED[view.state],
+            "file_status": _UPLOADED[phase_of(view.state)],
             "complete_percentage": f"{_percent(view)}%",
             "error_reason": view.error_detail or None,
             "return_url": None,

@@ -8,7 +8,14 @@ from typing import Any, Final
 from uuid import UUID
 
 from mailsift.events.audit import audit_event
-from mailsift.events.payloads import EventType, SimulatedEvent, envelope, simulated_event
+from mailsift.events.payloads import (
+    EVENT_WORDS,
+    ON_REQUEST,
+    EventType,
+    SimulatedEvent,
+    envelope,
+    simulated_event,
+)
 from mailsift.storage.sql.people import AuditRow
 
 _EVENT_ID: Final = UUID("0192f1a4-5b6c-4d7e-8f90-a1b2c3d4e5f6")
@@ -23,11 +30,9 @@ _LINE: Final = AuditRow(
     detail={"list": "June newsletter", "mode": "deep", "addresses": 12_044},
     at=_AT,
 )
-_SAYS: Final = {
-    EventType.TEST: (SimulatedEvent.WEBHOOK, "A webhook was tested"),
-    EventType.COMPLETED: (SimulatedEvent.SUCCESS, "A job is completed"),
-    EventType.FAILED: (SimulatedEvent.FAILED, "A job failed or was cancelled"),
-    EventType.AUDIT: (None, "A line of the audit log was written; sent to webhooks that name this event"),
+_SAMPLES: Final = {
+    **dict(simulated_event(kind, _JOB_ID, _AT) for kind in SimulatedEvent),
+    EventType.AUDIT: audit_event(_LINE),
 }
 _FORMATS: Final = {"job_id": "uuid", "started_at": "date-time", "completed_at": "date-time"}
 _TEXT: Final = {"type": "string"}
@@ -44,14 +49,14 @@ def webhooks_openapi() -> dict[str, Any]:
 
 
 def _operation(kind: EventType) -> dict[str, Any]:
-    simulated, summary = _SAYS[kind]
-    data = simulated_event(simulated, _JOB_ID, _AT)[1] if simulated else audit_event(_LINE)
+    data = _SAMPLES[kind]
     example = json.loads(envelope(_EVENT_ID, kind, _AT, data))
     return {
         "operationId": f"on_{kind.value.replace('.', '_')}",
         "tags": ["webhooks"],
-        "summary": summary,
-        "description": "Signed by Standard Webhooks. Any 2xx within 15 seconds is success.",
+        "summary": EVENT_WORDS[kind],
+        "description": "Signed by Standard Webhooks. Any 2xx within 15 seconds is success."
+        + (" Sent to webhooks that name this event." if kind in ON_REQUEST else ""),
         "security": [],
         "parameters": [
             {

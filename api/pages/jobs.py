@@ -24,7 +24,6 @@ from mailsift.api.pages.page import HEADERS, now_of, render, see, zone_of
 from mailsift.api.pages.tiers import TierOnPage, note_of, run_before, sentence_of, tiers_of
 from mailsift.api.pages.visitor import Member, Reader, look_for_visitor
 from mailsift.api.pages.words import (
-    DOING,
     MODES,
     REASON_OF,
     WARNINGS,
@@ -42,7 +41,7 @@ from mailsift.jobs.views import AccountId, JobId, JobSnapshot, JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.verdict import Status
 from mailsift.pipeline.zones import zone_named
-from mailsift.storage.states import ENDED, JobState, JobTransition
+from mailsift.storage.states import DOING, ENDED, JobState, JobTransition
 
 router = APIRouter(include_in_schema=False)
 

@@ -19,17 +19,16 @@ from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.pages.words import ATTEMPT_ERRORS, DELIVERY_STATES, DISABLED_REASONS
 from mailsift.api.parts import parts_of
 from mailsift.events.endpoints import DEFAULT_RATE, MAX_RATE, MIN_RATE, EndpointView
-from mailsift.events.payloads import EventType, SimulatedEvent
+from mailsift.events.payloads import EVENT_WORDS, ON_REQUEST, EventType, SimulatedEvent
 from mailsift.pipeline.errors import MailsiftError
 
 router = APIRouter(prefix="/webhooks", include_in_schema=False)
 
-EVENTS: Final = {
-    EventType.COMPLETED.value: "A list is validated",
-    EventType.FAILED.value: "A list could not be validated, or was cancelled",
-}
-ASKED: Final = {EventType.AUDIT.value: "Somebody did something in the account: a line of the audit log"}
+ASKED: Final = {kind.value: EVENT_WORDS[kind] for kind in EventType if kind in ON_REQUEST}
 """What is sent only to webhooks that name it."""
+EVENTS: Final = {
+    kind.value: words for kind, words in EVENT_WORDS.items() if kind not in {*ON_REQUEST, EventType.TEST}
+}
 SAMPLES: Final = {
     SimulatedEvent.WEBHOOK.value: "Send a plain test",
     SimulatedEvent.SUCCESS.value: "Send a completed job",

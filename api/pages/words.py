@@ -14,7 +14,6 @@ from mailsift.pipeline.judge.table import ROWS
 from mailsift.pipeline.verdict import Result
 from mailsift.pipeline.zones import DEFAULT, abbreviation, zone_named
 from mailsift.storage.sql.chunks import Waiting
-from mailsift.storage.states import JobState
 
 MODES: Final[Mapping[Mode, tuple[str, str]]] = {
     Mode.FAST: ("Fast", "Finds typos, broken addresses, throwaway domains and role addresses. Asks nobody."),
@@ -25,18 +24,6 @@ MODES: Final[Mapping[Mode, tuple[str, str]]] = {
     ),
 }
 """Name and explanation."""
-
-DOING: Final[Mapping[JobState, str]] = {
-    JobState.UPLOADING: "Waiting for a worker to read the list",
-    JobState.INTAKE: "Reading the list",
-    JobState.QUEUED: "Waiting for its turn",
-    JobState.RUNNING: "Validating",
-    JobState.PAUSED: "Paused",
-    JobState.FINALIZING: "Writing the results",
-    JobState.COMPLETED: "Completed",
-    JobState.FAILED: "Failed",
-    JobState.CANCELLED: "Cancelled",
-}
 
 WARNINGS: Final[Mapping[str, str]] = {
     "probe_unavailable": "This machine cannot reach mail servers on port 25, so no mailbox was looked up.",

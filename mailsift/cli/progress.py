@@ -17,7 +17,7 @@ from rich.text import Text
 
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import WAITS_FOR_STORAGE, AccountId, JobId, JobView
-from mailsift.storage.states import JobState
+from mailsift.storage.states import DOING, JobState
 
 console = Console(stderr=True)
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
@@ -27,15 +27,6 @@ _POLL_SECONDS = 0.3
 _QUIET_SECONDS = 5.0  # between lines when nobody watches a terminal
 _RATE_WINDOW_SECONDS = 10.0
 _COLOURS = {"valid": "green", "risky": "yellow", "invalid": "red"}
-_DOING = {
-    JobState.UPLOADING: "waiting for a worker",
-    JobState.INTAKE: "reading the list",
-    JobState.QUEUED: "queued",
-    JobState.RUNNING: "validating",
-    JobState.PAUSED: "paused",
-    JobState.FINALIZING: "writing the results",
-}
-
 _WARNINGS = {
     "probe_unavailable": "this machine cannot reach mail servers, so mailboxes were not looked up. "
     "Run mailsift doctor, and open outbound port 25.",
@@ -121,7 +112,7 @@ def _doing(view: JobView) -> str:
         if wait.reason == WAITS_FOR_STORAGE:
             until = _clock(wait.until)
             return f"waiting for storage until {until} (is a disk full, or the blob store away?)"
-    return _DOING.get(view.state, view.state.value)
+    return DOING[view.state].lower()
 
 
 def _eta(view: JobView) -> str:

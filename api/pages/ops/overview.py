@@ -23,6 +23,7 @@ from mailsift.jobs.admin.alarm_checks import SCHEDULE_SECONDS
 from mailsift.jobs.admin.alarm_table import RULES
 from mailsift.pipeline.zones import abbreviation, midnight, zone_named
 from mailsift.storage.sql.stats import EndpointRow, ScheduleRow, Step
+from mailsift.storage.states import JobState
 
 router = APIRouter(prefix="/ops", include_in_schema=False)
 _AUDIT_LINES = 100
@@ -111,6 +112,7 @@ async def overview(request: Request, _: Operator, span: str = "hour") -> Respons
         "ops/overview",
         seen=seen,
         stats=seen.stats,
+        states=[state.value for state in JobState],
         left=seen.left,
         span=span,
         spans=THROUGHPUT,

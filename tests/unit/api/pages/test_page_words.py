@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 from mailsift.api.pages.words import (
     ANSWERS,
-    DOING,
     DOMAIN_STATES,
     MODES,
     REASON_OF,
@@ -17,7 +16,7 @@ from mailsift.api.pages.words import (
 from mailsift.pipeline.facts import Answer, DomainState, Mode, WaitReason
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql.chunks import Waiting
-from mailsift.storage.states import JobState
+from mailsift.storage.states import DOING, JobState
 
 NOON = datetime(2026, 11, 21, 12, 3, tzinfo=UTC)
 
