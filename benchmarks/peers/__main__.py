@@ -1,6 +1,7 @@
 """Mailsift beside the fastest verifiers one can install, in one network namespace with the same DNS and SMTP.
 
     python -m benchmarks.peers [--rows N] [--sample N | --all] [--mix calm|hostile] [--tools FOLDER]
+    python -m benchmarks.peers --gateway N     # the others at a gateway that blocks harvesters
 
 The others ask the system's resolver and port 25, so everything runs in a namespace whose resolver is the
 sandbox. That takes root, iproute2 and npm; the others are installed into FOLDER, outside the checkout.
@@ -37,6 +38,9 @@ def main() -> int:
         help="what mail servers are like; hostile: every behaviour of the sandbox",
     )
     options.add_argument(
+        "--gateway", type=int, default=0, help="addresses at a gateway, instead; see benchmarks.good_name"
+    )
+    options.add_argument(
         "--tools",
         type=Path,
         default=platformdirs.user_cache_path("mailsift") / "peers",
@@ -48,6 +52,9 @@ def main() -> int:
     try:
         install(tools)
         with tempfile.TemporaryDirectory(prefix="ms-peers-") as scratch, namespace() as inside:
+            if chosen.gateway:
+                command = [sys.executable, "-m", "benchmarks.peers.gateway", str(tools), str(chosen.gateway)]
+                return subprocess.run([*inside, *command], check=False).returncode
             write_rows(Path(scratch), chosen.rows, chosen.mix)
             how = (str(sample), str(chosen.latency_ms), chosen.mix.value)
             command = [sys.executable, "-m", "benchmarks.peers.compare", scratch, str(tools), *how]

@@ -27,8 +27,15 @@ KINDNESS = {
 class Internet(SandboxProcess):
     """A sandbox on the ports that nobody else can change."""
 
-    def __init__(self, *, domains: int, latency_ms: int, mix: WorldMix) -> None:
-        super().__init__(seed=SEED, domains=domains, mix=mix, smtp_port=25, latency_ms=latency_ms)
+    def __init__(self, *, domains: int, latency_ms: int, mix: WorldMix, minute_seconds: float = 2) -> None:
+        super().__init__(
+            seed=SEED,
+            domains=domains,
+            mix=mix,
+            smtp_port=25,
+            latency_ms=latency_ms,
+            minute_seconds=minute_seconds,
+        )
         self._arguments.append("--dns-port=53")
 
 
@@ -40,12 +47,14 @@ class Finding:
         seconds: how long it took.
         statuses: valid, invalid or risky, by address.
         sessions: the most that one mail host saw at a time.
+        bans: how often a gateway blocked it for hours.
     """
 
     name: str
     seconds: float
     statuses: Mapping[str, str]
     sessions: int
+    bans: int
 
     @property
     def speed(self) -> float:
@@ -61,7 +70,7 @@ def ask_mailsift(internet: Internet, folder: Path) -> Finding:
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         statuses = read_statuses(out, "mailsift_status")
     seconds = json.loads(done.stdout.splitlines()[-1])["seconds"]
-    return Finding("mailsift", seconds, statuses, _sessions(internet))
+    return Finding("mailsift", seconds, statuses, *_seen(internet))
 
 
 def ask_peer(internet: Internet, peer: Peer, tools: Path, addresses: Sequence[str]) -> Finding:
@@ -75,13 +84,15 @@ def ask_peer(internet: Internet, peer: Peer, tools: Path, addresses: Sequence[st
         check=True,
     )
     said = json.loads(done.stdout)
-    return Finding(peer.name, said["seconds"], said["statuses"], _sessions(internet))
+    return Finding(peer.name, said["seconds"], said["statuses"], *_seen(internet))
 
 
-def _sessions(internet: Internet) -> int:
-    seen: dict[str, int] = internet.counters()["peak_sessions_by_host"]
+def _seen(internet: Internet) -> tuple[int, int]:
+    """Return the most sessions at a host, and the bans, since this was asked last."""
+    counters = internet.counters()
+    sessions: dict[str, int] = counters["peak_sessions_by_host"]
     internet.reset()
-    return max(seen.values(), default=0)
+    return max(sessions.values(), default=0), counters["bans"]
 
 
 @dataclass(frozen=True, slots=True)

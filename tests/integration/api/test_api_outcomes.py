@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sqlalchemy import text
 
-from mailsift.container import open_database
+from mailsift.container import open_container, open_database
 from mailsift.pipeline.clock import system_clock
 from mailsift.settings import Settings
 
@@ -283,6 +283,18 @@ async def test_those_that_sign_nothing_send_a_password(
     (seen,) = (await client.get(RECEIVERS)).json()["data"]["receivers"]
     assert (seen["taken"], seen["refused"], seen["malformed"]) == (1, 2, 1)
     assert seen["heard_at"]
+
+
+async def test_outcomes_are_kept_for_as_many_days_as_the_operator_says(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    rows = [f"a{days}@example.com,bounced,{ago(days)},{GONE.format('x')}" for days in (20, 40)]
+    await send(client, "\n".join(["email,event,date,reason", *rows]).encode(), "text/csv")
+    for days, left in ((730, 2), (30, 1)):
+        async with open_container(api.settings.model_copy(update={"outcome_days": days})) as container:
+            await container.eraser.sweep()
+        exported = (await client.get(f"{OUTCOMES}/export")).text
+        assert exported.count("@example.com") == left
 
 
 async def test_receivers_are_an_account_s_own(api: Api, client: httpx.AsyncClient) -> None:
