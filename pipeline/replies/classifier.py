@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.replies.languages import fold
+from mailsift.pipeline.replies.meaning import meanings
 from mailsift.pipeline.replies.table import MAILBOX, OURSELVES, RULES, ReplyRule, Stage
 from mailsift.pipeline.replies.vocabulary import LISTED
 
@@ -52,42 +53,32 @@ class ReplyReading:
 
 @dataclass(frozen=True, slots=True)
 class _Matcher:
-    """A rule with its patterns compiled."""
+    """A rule, and the codes it is for."""
 
     rule: ReplyRule
     codes: tuple[str, ...]
-    enhanced: re.Pattern[str] | None
-    text: re.Pattern[str] | None
-    unless: re.Pattern[str] | None
 
     def applies(self, code: str, enhanced: str, text: str) -> bool:
+        rule = self.rule
         if not code.startswith(self.codes):
             return False
-        if self.enhanced and not self.enhanced.fullmatch(enhanced):
+        if rule.enhanced and not _compiled(rule.enhanced).fullmatch(enhanced):
             return False
-        if self.text and not self.text.search(text):
+        if rule.text and not _compiled(rule.text).search(text):
             return False
-        return not (self.unless and self.unless.search(text))
+        if rule.means and rule.means not in meanings(text):
+            return False
+        return not (rule.unless and _compiled(rule.unless).search(text))
 
 
-def _compiled(pattern: str) -> re.Pattern[str] | None:
-    return re.compile(pattern) if pattern else None
+_compiled = cache(re.compile)
+"""When it is first needed: to compile all costs more than to read a thousand replies."""
 
 
 @cache
 def _matchers(stage: Stage) -> tuple[_Matcher, ...]:
-    """Return the rules that apply at a stage; most processes never read a reply and need none of them."""
-    return tuple(
-        _Matcher(
-            rule,
-            tuple(rule.codes.split()) or ("",),
-            _compiled(rule.enhanced),
-            _compiled(rule.text),
-            _compiled(rule.unless),
-        )
-        for rule in RULES
-        if stage in rule.stages
-    )
+    """Return the rules that apply at a stage."""
+    return tuple(_Matcher(rule, tuple(rule.codes.split()) or ("",)) for rule in RULES if stage in rule.stages)
 
 
 _ENHANCED = re.compile(r"(?<![\w.])[245]\.(\d{1,3}\.\d{1,3})(?![\w.]*\d)")
@@ -207,6 +198,7 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
     for name in own:
         plain = _name_pattern(name).sub(OURSELVES, plain) if name else plain
     plain = _ENHANCED.sub(" ", plain)
+    plain = _NUMBERED.sub(_A_NUMBER, plain)
     return _CONTRACTED.sub(_spelled_out, " ".join(plain.translate(_DROPPED).split()))
 
 
@@ -218,6 +210,10 @@ def _folded(text: str) -> str:
 
 _TRAILER = re.compile(r"\[[^\[\]]{0,120}\bip: ?[0-9a-f.:]{3,45} ?\]")
 """An id and our address for the people who run the server, at the end of every refusal."""
+
+_NUMBERED = re.compile(r"\b(?=[a-z]*\d)(?=\d*[a-z])[a-z\d]{7,}\b")
+_A_NUMBER = "id0000000"
+"""Stands for what numbers a message, a session or a machine: the same refusal is read once."""
 
 _URL = re.compile(
     r"(?:\bhttps?://|\bwww\.|(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24}/)[^\s<>\"]{0,2000}"

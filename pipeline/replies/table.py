@@ -13,6 +13,7 @@ from typing import Final
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.replies import vocabulary as words
 from mailsift.pipeline.replies.languages import LANGUAGES, UNSPACED
+from mailsift.pipeline.replies.meaning import Meaning
 
 
 class Stage(StrEnum):
@@ -48,6 +49,7 @@ class ReplyRule:
         text: pattern searched in the simplified text (classifier.simplify); "" = not looked at.
         unless: the rule does not apply where this is found in the simplified text; "" = nothing.
         reason: why this may be concluded, for people.
+        means: what the words have to mean where no wording is known; None = not looked at.
     """
 
     id: str
@@ -58,6 +60,7 @@ class ReplyRule:
     text: str
     unless: str
     reason: str
+    means: Meaning | None = None
 
 
 _ANY: Final = frozenset(Stage)
@@ -112,6 +115,8 @@ RULES: Final = (
     _RULE("no-such-mailbox-at-once", Answer.NOT_FOUND, "5", _RCPT, r"1\.1", words.UNKNOWN_AT_ONCE,
           words.any_of(words.SENDER, words.LISTED),
           "RFC 3463 X.1.1 and a first sentence that says nothing else; the next ones explain."),
+    _RULE("recipient-refused-by-name", Answer.NOT_FOUND, "5", _RCPT, "", words.REFUSED_BY_NAME, words.LISTED,
+          "qmail's badrcptto and its like: the server names this recipient as one that takes no mail."),
     _RULE("block-list", Answer.REFUSED_US, "4 5", _ANY, "", words.BLOCK_LIST, "",
           "The reply speaks of a block list or of our reputation."),
     _RULE("bad-sender-code", Answer.REFUSED_US, "4 5", _ANY, r"1\.[78]", "", "",
@@ -229,6 +234,19 @@ RULES: Final = (
           words.NOT_THE_MAILBOX,
           "The server takes the recipient for no address although its syntax is good: none of its own."),
 
+    # No wording is known: what the words mean.
+    _RULE("full-by-meaning", Answer.FULL, "4 5", _RCPT, "", "",
+          words.any_of(words.US, words.NOT_FULL_SOMEHOW),
+          "The words of one sentence, whatever their order, say that the mailbox has no room left.",
+          Meaning.FULL),
+    _RULE("closed-by-meaning", Answer.DISABLED, "5", _RCPT, "", "",
+          words.any_of(words.NOT_ONLY_THE_MAILBOX, words.SOMETHING_ELSE_DENIED, words.NOT_THE_BOX_ABROAD),
+          "The words of one sentence, whatever their order, say that the mailbox is closed.", Meaning.CLOSED),
+    _RULE("no-such-mailbox-by-meaning", Answer.NOT_FOUND, "5", _RCPT, "", "",
+          words.any_of(words.NOT_ONLY_THE_MAILBOX, words.SOMETHING_ELSE_DENIED, words.NOT_THE_BOX_ABROAD),
+          "The words of one sentence, whatever their order, say that there is no such mailbox.",
+          Meaning.ABSENT),
+
     # A rule of the house.
     _RULE("policy", Answer.REFUSED_US, "5", _ANY, "", words.POLICY, "",
           "A rule of the house refuses the mail; it says nothing about whether the mailbox exists."),
@@ -238,6 +256,12 @@ RULES: Final = (
           "The refusal names an IP address and no reason to do with the mailbox."),
     _RULE("policy-code", Answer.REFUSED_US, "5", _ANY, r"7\.\d+", "", words.ANY_BOX,
           "RFC 3463 X.7.X is security or policy, and no word speaks of the mailbox."),
+
+    # A temporary refusal in words of its own.
+    _RULE("greylisting-by-meaning", Answer.GREYLISTED, "4", _RCPT, "", "", "",
+          "The server does not know us yet and wants to see us again.", Meaning.STRANGER),
+    _RULE("rate-by-meaning", Answer.RATE_LIMITED, "4", _ANY, "", "", "",
+          "The words of one sentence say that there is too much of what we send.", Meaning.HURRY),
 
     # Whatever is left.
     _RULE("temporary", Answer.TEMPORARY, "4", _ANY, "", "", "",

@@ -41,7 +41,7 @@ SENDER = any_of(
     r"(?<!\breturn to )\bsenders?\b",
     r"\bsending\b",
     r"\b(?:return|reply|source|bounce|reverse)[ -]?(?:to[ -]?)?(?:path|address)",
-    r"\benvelope\b",
+    r"\benvelope\b(?! (?:recipient|to)\b)",
     r"\byour (?:e-?mail |from |return )?address\b",
     r"\bmail from\b|\b(?:send|sent|write|wrote) from\b",
     r"\be-?mails? from\b",
@@ -50,6 +50,7 @@ SENDER = any_of(
     r"\boriginat(?:ors?|ing)\b",
     r"call-?back",
     r"badmailfrom",
+    r"\bback-?scatter|\bbatv\b",
     *(said.sender for said in languages.LANGUAGES),
     *(languages.fold(said.sender) for said in languages.UNSPACED),
 )
@@ -57,7 +58,8 @@ SENDER = any_of(
 
 CLIENT = any_of(
     r"\byour (?:(?:e-?mail|mail|sending) ?)?"
-    r"(?:isp|host|hostname|server|mta|network|domain|system|client|provider|dns)s?\b",
+    r"(?:isp|host|hostname|server|mta|network|domain|system|machine|computer|gateway|client|provider|dns)s?\b",
+    r"\bwho are you\b",
     r"\byour (?:internet|access|connection)\b",
     r"\bfrom your\b(?! (?:mailing )?(?:lists?|address|contacts|records|database))",
     r"\b(?:server|host|client|network|relay|gateway|machine)s? (?:ip )?address\b",
@@ -109,6 +111,12 @@ BLOCK_LIST = any_of(
     LISTED, r"\bblocked (?:using|by|because|for|due|at|see|-)(?! (?:to )?(?:inactiv|non-?|lack|long))"
 )
 """Names a block list, a reputation, or why somebody is blocked: as a rule we are."""
+
+REFUSED_BY_NAME = (
+    r"\bbadr(?:cpt|ecipient)to\b|\benvelope recipient has been denied\b"
+    r"|^(?:sorry, )?recipient not ok\b|\bcan not accept user\b"
+)
+"""The server has a list of recipients of its own that it takes no mail for, and this is one of them."""
 
 RELAY_FOR_NOBODY = (
     r"\brelay\w*\b.{0,40}?\b(?:unknown local part|(?:recipient|(?:user|mailbox) (?!not\b|is\b|un\w+)\S+)\b"
@@ -168,7 +176,7 @@ POLICY = any_of(
     RULE,
     r"\bnot accept(?:ed|ing|s)? (?:e-?mail|mail|messages?|delivery|connections?)\b|\bwill not accept\b",
     r"(?<!mailbox )(?<!mailbox is )(?<!account )(?<!account is )(?<!user )(?<!user is )\bblocked\b",
-    r"\brejected by\b|\b(?:mail|message) (?:is |was )?re(?:jected|fused|jete)\b",
+    r"\brejected by\b|\b(?:mail|message) (?:is |was )?re(?:jected|fused|jete)\b(?! ?:)",
     r"\bservice (?:is )?refused?\b|\bdelivery (?:is )?refused\b",
 )
 """A rule of the house, or a refusal without a reason."""
@@ -327,8 +335,12 @@ ABSENT = any_of(
     r"(?:users|customers|subscribers|mailboxes|members|domain|organi[sz]ation|company|staff)\b",
     r"\b(?:user|employee|person) (?:has )?left(?: us)?(?= ?(?:$|[.,;!]))",
     r"\bhas left (?:the|our|this) (?:company|organi[sz]ation|university|school|college|firm)\b",
-    r"recip\w*notfound\b",
-    rf"\bno (?:record|entry|trace|match) (?:of|for|in) (?:(?:the|this|an?|any|such"
+    r"recip\w* ?notfound\b",
+    r"\b(?:user|recipient|mailbox|account|address)(?:unknown|notfound|invalid|notexist\w*)\b",
+    r"\b(?:unknown|invalid|nosuch)(?:user|recipient|mailbox|account|address)\b",
+    rf"\bno (?!{DOMAIN_NOT_BOX}\b)\S+ in (?:the |our |this )?(?:\w+ )?directory\b",
+    r"\bdestination address(?:es)? (?:is|are|was|were) (?:unknown|invalid|not found)\b",
+    rf"\bno (?:record|entry|trace|match) (?:of|for|in) (?:(?:the|this|that|an?|any|such"
     rf"|our) )*{BOX}\b(?! {_NOUN})",
     rf"\bnot an? (?:(?!{DOMAIN_NOT_BOX})\w+ ){{1,2}}"
     r"(?:user|mailbox|account|recipient|member|customer|subscriber|name|mail address)\b(?! names?\b)",
@@ -421,6 +433,8 @@ _OWNED = (
 CLOSED_BOX = (
     rf"\b{BOX}\b[^.;!?]{{0,40}}: it (?:is|was|has been) {_CLOSED}\b|"
     r"\b(?:account|mailbox|user|recipient)(?:disabled|inactive|suspended|locked|blocked)(?:exception)?\b|"
+    rf"\b(?:user|account|mailbox) or domain (?:is|was|has been) {_CLOSED}\b|"
+    rf"\b{BOX} (?:has )?suspend(?:s|ed)? (?:the|this|its) service\b|"
     rf"\b{BOX} status{_LINK}{{0,2}}:? {_CLOSED}\b|"
     r"\b(?:receiving|reception|delivery)(?: of)?(?: e?-?mails?| messages?)? (?:is |was |has been )?"
     rf"(?:disabled|suspended|switched off) (?:for|on|at) (?:this |the |that )?{BOX}\b|"
@@ -439,6 +453,8 @@ FULL = any_of(
     r"\bquota\b",
     r"\bover ?quota\b",
     r"\bout of storage\b",
+    r"(?<!server )(?<!system )(?<!host )\b(?:do|does|did) not have (?:enough|sufficient|any) "
+    r"(?:\w+ )?(?:space|room|storage)\b",
     r"\bexhausted (?:\w+ ){0,3}(?:storage|space)\b|\bstorage (?:\w+ ){0,2}exhausted\b",
     r"\bexceed\w* (?:\w+ ){0,2}storage\b",
     r"\bstorage (?:space )?(?:allocation|limit|exceeded|full)\b",
@@ -489,7 +505,7 @@ FULL_OF_MESSAGES = any_of(
     r"\b(?:trop de messages|demasiados (?:mensajes|correos)|muitas mensagens|tropp[ie] (?:messaggi|e-?mail)"
     r"|te veel berichten) (?:dans|sur|en|na|nella|nel|sul|in|op)\b",
     r"\b(?:holds|contains|has) too many (?:messages|mails|e-?mails)\b",
-    r"\btoo much (?:e-?)?mail (?:is )?stored\b",
+    r"\btoo much (?:e-?)?mail (?:is )?(?:data|stored|waiting|kept|in (?:the|this|that) )\b",
     r"\b(?:mailbox|inbox|maildir|mail ?drop) (?:\w+ )?(?:limit|maximum)(?: size)? (?:is |was |has been )?"
     r"(?:exceeded|reached)\b",
     r"\bmessages? (?:count )?(?:limit|quota)\b.{0,20}\b(?:mailbox|inbox|quota)\b"
@@ -511,13 +527,13 @@ _MANY = any_of(
 _SPEED = any_of(
     r"\brate[ -]?(?:control|exceed|limit|overlimit)|\bratelimit",
     r"\b(?:sending|receive|connection|message|submission|unusual) rate\b|\bat a rate\b",
-    r"\bthrottl",
+    r"\bthrottl|\bback-?off\b",
     r"\bslow(?:ing)? down\b",
     r"\bfrequency\b",
     r"\bconcurren|\bsimultane",
     r"\bper (?:hour|day|minute|second)\b|\bhourly\b|\bdaily\b",
     r"\bunexpected volume\b|\buser complaints\b",
-    r"\bthread limit\b",
+    r"\bthread limit\b|\b(?:connection|message|recipient) cap\b|\bfewer \w+ at (?:once|a time)\b",
     r"\b(?:sender|sending|send|daily|hourly|rate|connection) (?:message |mail )?quota\b",
 )
 RATE = any_of(_MANY, _SPEED)
@@ -574,7 +590,10 @@ SOMETHING_ELSE_MISSING = any_of(
 UNROUTABLE = r"\bunroute?able address\b|\bnot our customer\b|\buser does not have an? \S+ account\b"
 """Exim's words for an address that no router of its own accepts, and others' like them."""
 
-MAILBOX_UNAVAILABLE = r"\bmailbox (?:the-address )?(?:is )?(?:unavailable|not available)\b"
+MAILBOX_UNAVAILABLE = (
+    r"\bmailbox (?:the-address )?(?:is )?(?:unavailable|not available)\b"
+    r"|\b(?:account|user|recipient) (?:is )?(?:unavailable|not available)(?= ?(?:$|[.,;!)]))"
+)
 """RFC 5321's words for 550."""
 
 EXCHANGE_DIRECTORY = r"\brecipient address(?:es)? rejected ?: access denied"

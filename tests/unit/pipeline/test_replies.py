@@ -49,7 +49,7 @@ def _case(*, expected: str, provider: str, stage: str, code: str, enhanced: str,
 
 
 _NAMES = """
-mailbox refused later heldout blind kinds2 kinds3 kinds4 kinds5 kinds6 kinds7 kinds8 heldout2 heldout3
+mailbox refused later heldout blind kinds2 kinds3 kinds4 kinds5 kinds6 kinds7 kinds8 kinds9 heldout2 heldout3
 heldout4
 """
 TABLES = {name: _cases(name) for name in _NAMES.split()}
@@ -58,7 +58,7 @@ HELD_OUT = TABLES["heldout"]
 BLIND = TABLES["blind"]
 KINDS = [
     case
-    for name in ("kinds2", "kinds3", "kinds4", "kinds5", "kinds6", "kinds7", "kinds8", "heldout2", "heldout3")
+    for name in ("kinds2", "kinds3", "kinds4", "kinds5", "kinds6", "kinds7", "kinds8", "kinds9", "heldout2", "heldout3")
     for case in TABLES[name]
 ]
 CASES = WRITTEN_FIRST + HELD_OUT + BLIND + KINDS

@@ -1,0 +1,498 @@
+"""What single words stand for in the replies of mail servers, in two dozen languages: data.
+
+Words are written as simplified texts have them (classifier.simplify): lower case, no accents, no й or ё;
+"word*" is how a word begins. Each line or two is a language. What the words of one sentence amount to is said
+in mailsift.pipeline.replies.meaning.
+"""
+
+from __future__ import annotations
+
+from enum import Flag, auto
+from typing import Final
+
+
+class Word(Flag):
+    """What a word stands for; a word may stand for more than one thing."""
+
+    NOTHING = 0
+    BOX = auto()  # a mailbox or its owner
+    PERSON = auto()  # only the owner, who may be gone
+    GONE = auto()  # said of what is not there
+    LEFT = auto()  # said of somebody who went away
+    NOT = auto()
+    THERE = auto()  # with NOT: not there
+    CLOSED = auto()
+    ACTIVE = auto()  # with NOT: closed
+    ROOM = auto()
+    FULL = auto()  # said of a box or its room
+    SPENT = auto()  # said of room only
+    ELSE = auto()  # a thing that is neither a mailbox nor its owner
+    MINE = auto()  # speaks of us: nothing is concluded
+    TRAFFIC = auto()
+    MUCH = auto()
+    STRANGE = auto()
+    AGAIN = auto()
+    AT = auto()  # what follows is a place and not what is spoken of
+
+
+WORDS: Final = {
+    Word.BOX: """
+        theaddress mailbox mbox inbox maildir mailstore maildrop mailfile user userid username recipient
+        rcpt addressee* account alias address emailaddress mailaddress subscriber* customer
+        login mailid localpart homedir* mailnutzer pobox uid handle
+        empfang* empfaeng* adressat* postfach* postfaech* mailkonto benutzer* nutzer* kennung
+        mailadresse emailadresse zieladresse adresse anschrift teilnehmer* mitglied kunde kundin
+        destinataire* utilisateur* usager* abonne abonnee boite bal compte messagerie titulaire
+        adherent
+        usuari* buzon* cuenta direccion casilla corre* bandeja titular abonado
+        utilizador* conta endereco caixa assinante
+        utente* utenza casella indirizzo titolare abbonato
+        gebruiker* ontvanger* geadresseerde postbus postvak* mailadres emailadres klant
+        odbiorc* adresat* skrzynk* uzytkownik* kont* adres adresu
+        prijem* schrank* uzivatel* pouzivatel* ucet uctu
+        mottagar* modtager* mottaker* anvandar* bruger* bruker* postkass* brevlad* postlad* innboks* inkorg*
+        adressen epostadress*
+        vastaanottaj* kayttaj* postilaatik* sahkopostiosoit* osoit* tili tilia tilin
+        cimzett* felhasznal* postafiok* fiok postalad* emailcim*
+        destinatar* utilizator* casut* cont contul adresa
+        polucatel* poluchatel* polzovatel* yaschik* yashik* jaschik* abonent*
+        получател* адресат* пользовател* ящик* почтов* аккаунт* абонент* учетн* адрес адреса адресу
+        отримувач* користувач* скриньк* обліков* кутия* потребител*
+        παραληπτ* χρηστ* λογαριασμ* γραμματοκιβωτι* διευθυνσ*
+        alici* kullanici* hesa* posta kutu* adresi eposta uye*
+        primatel* primaoc* korisnik* sanducic* nalog prejemnik* uporabnik* predal
+        gavej* saņem* saneme* lietotaj* naudotoj* saaja* kasutaj* postkast*
+        penerima pengguna peti akaun akun
+        הנמען נמען המשתמש משתמש התיבה תיבת תיבה החשבון חשבון הכתובת כתובת
+        المستخدم مستخدم المستلم المستقبل صندوق الحساب حساب العنوان عنوان البريد
+        """,
+    Word.PERSON: """
+        person* nobody anybody staff* colleague* member* student* people body owner individual
+        mitarbeiter* kolleg* niemand inhaber* angestellt*
+        employe* collaborateur* collaboratrice* salarie* agent
+        empleado* nadie trabajador* funcionari* colaborador* pessoa ninguem
+        dipendente collaboratore nessuno
+        medewerker* persoon
+        pracownik* osob* zamestnan* nikt nikdo
+        medarbejder* medarbeider* medarbetar* ansatt* anstall* ingen
+        сотрудник* работник* человек* никто
+        calisan* kimse kisi
+        somebody someone anyone everyone recipient human alumni alumnus
+        """,
+    Word.GONE: """
+        unknown* nonexist* non-exist* inexist* missing gone vanished invalid* wrong bogus
+        misspel* mistyped misaddressed unrecogni* unlisted unregistered unassigned undefined unmatched
+        nosuch* notfound erased deleted removed withdrawn nonesuch vacant void fictitious unallocated
+        untraceable unresolv* unroutable undeliverable unreach* purged dropped wiped delisted
+        unbekannt* ungultig* ungueltig* falsch* fehlerhaft* geloscht* geloescht* entfernt*
+        unzustellbar* nichtexist*
+        inconnu* introuvable* erron* supprim* effac* incorrect* absent* inexacte*
+        desconocid* desconhecid* incorret* eliminad* borrad* excluid* apagad* removid*
+        errad* equivocad* retirad* suprimid*
+        sconosciut* inesistent* errat* sbagliat* eliminat* cancellat* rimoss* soppress*
+        onbekend* ongeldig* onjuist* verwijderd* foutief* foute
+        nieznan* nieistniej* bledn* nieprawidlow* niepoprawn* usunie* skasowan*
+        neexist* neznam* neplatn* nenalez* nenasl* smazan* zrusen* zmazan* nespravn*
+        okan* ukendt* ukjent* ogiltig* ugyldig* saknas mangler slettet raderad* borttag* fjernet felaktig*
+        tuntemat* virheellin* poistett*
+        ismeretlen* ervenytelen* hibas torolt* torolve megszunt
+        necunoscut* sters* gresit*
+        несуществ* отсутств* неверн* удален* недействит* некорректн* ошибочн* невідом* відсутн*
+        видален* неправильн* неизвест* изтрит*
+        αγνωστ* ανυπαρκτ* λαθ* διαγραφ*
+        bilinm* gecersiz* bulunam* bulunm* hatali* silin* yanlis yoktur yok
+        nepoznat* nepostoj* neznan* neobstoj* nevazec* obrisan*
+        nezinam* nezinom* neegzist* neeksist* tundmatu* olematu puudub
+        neizvest* nesusch* nesush* otsutstv*
+        שגויה מחוק
+        محذوف مجهول
+        unverifiable unheard fremd unauffindbar* unzutreffend* introbable fictif* fictici* spurious
+        unclaimed
+        perim* obsolet* caduc* nieosiagaln* zaniklo utgangen utgatt puuttu* archaic nobody
+        """,
+    Word.LEFT: """
+        left departed resigned quit fired passed moved deceased died graduated relocated
+        ausgeschieden* verlassen weggezogen verzogen verstorben* gekundigt
+        parti partie quitte* demenage* decede*
+        marchado trasladado falleci* saiu deixou faleceu mudou
+        trasferit* dimess* andato lasciato decedut* licenziat*
+        vertrokken overleden verhuisd
+        odszedl odeszla zmarl* odesel odesla slutat sluttet fratradt gatt
+        уволен* уволил* выбыл* ушел ушла покинул* умер* звільнен*
+        ayrildi ayrilmistir ayrilmis tasindi
+        """,
+    Word.NOT: """
+        no not none nothing never neither cannot without unable fails failed nobody nowhere lacks isnt nil
+        zero
+        nicht kein* nie niemals nirgends niemand ohne
+        pas plus aucun* jamais non sans ne personne nul nulle
+        ningun* nunca jamas ya nadie sin nao nenhum* nem ninguem sem mais
+        nessun* mai senza nemmeno niente
+        niet geen nooit nergens zonder
+        brak zaden zadn* nigdy bez nikt
+        neni nejsou nema nikdo nelze
+        inte ej ikke ingen inget ingenting aldrig aldri uten utan hverken
+        ei eivat eika mikaan
+        nincs nincsen soha
+        nu niciun* nicio nici fara
+        не нет ни нету никто никогда без невозможно нема немає ні няма
+        δεν μη μην χωρις κανενας κανεις ουδεις
+        degil* yok* hicbir kimse
+        nije nisu ni nav nera pole ega neturi net nyet
+        tidak bukan tiada tak khong chua
+        אינו אינה לא אין איננו
+        غير ليس لا لم
+        """,
+    Word.THERE: """
+        exist* found know known registered registr* recogni* recorded record records listed list on file
+        located locate locatable resolve* match* hosted handled served belong* ours here
+        assigned mapped provisioned created member available
+        called named such works work working employed lives resid* legal
+        deliverable routable answer* trace lookup enrolled issued held kept allocated tied
+        bekannt* gefund* vorhanden eingetragen* verzeichn* gefuhrt gefuehrt
+        gibt angelegt eingerichtet hinterlegt vergeben zugeordnet zugewiesen erfasst ermittel* gelistet
+        gultig* gueltig* zustandig auffind* arbeitet beschaftigt beschaeftigt
+        connu* connait connaiss* reconnu* trouv* enregistr* repertori* attribu* affecte* cree*
+        figure* present* referenc* recens* inscrit* declar* identif* travaille* appart*
+        ouvert* heberg* gere* localis*
+        encontr* consta* cadastr* reconoc* reconhec* alta figura* pertene* pertence* asign*
+        atribu* hay ha localiz* hall* conoce* conhec* corresp* trabaj* trabalh* valid* directorio criad*
+        cread*
+        aparece* dispon* defin* dado
+        esist* trovat* risult* riconosc* conosc* assegn* anagrafic* censit*
+        corrisp* attestat* lavora* rubrica associat* configur*
+        best* gevonden bekend aanwezig geldig* aangemaakt toegekend herkend* voorkomt komt
+        vinden werkt werkzaam behoort terug*
+        istniej* znalez* znajduj* zarejestr* figuruj* wystepuj* znan* przypisan* prawidl* odnalez*
+        pracuje ewidencj* nalez* zidentyf* zalozon*
+        najd* eviduj* evidov* znam* platn* pritomn* veden* dohledan*
+        finn* find* hitta* kand* kendt* kendes kjent* kjenne* gyldig* giltig*
+        tilgang* opprett* oprett* skapad* tilknyt* tilhor* jobber arbejder arbetar fundet funnet
+        loyd* ole olemassa rekister* tunnet* tunne
+        letez* talalh* ismer* regisztr* ervenyes szerepel
+        gasi* inregistr* cunoscut*
+        найден* наиден* зарегистр* числит* значит* известн* обнаруж* известен знаем работает заведен*
+        такого такои* сущест* знайден* існу* зареєстр* відом* намерен* съществува*
+        υπαρχ* βρεθ* εντοπ* καταχωρ* γνωστ* εγκυρ*
+        mevcut* kayitli* tanimli* bulun* gecerli* var vardir calis* boyle tanin*
+        postoji postoje pronaden* nadjen* naden* obstaja poznat* vazec* pronadjen*
+        atrast* zinam* rasta* leitud leitnud egzist* eksist* tuntud
+        ditemui dijumpai wujud ditemukan terdaftar dikenal ada ton tim
+        suschestv* sushestv* sushchestv* naiden* nayden* zaregistr* takogo takoi takoy
+        קיים קיימת נמצא נמצאה מוכר רשום
+        موجود موجودة صالح معروف مسجل يوجد
+        live living home homed housed maintain* kenn* wohn* fuhr* fuehr* betreut* habite loge domicil*
+        recherch* censo vive mora abita woont mieszka bydli bor
+        """,
+    Word.CLOSED: """
+        disabled deactiv* de-activ* suspend* discontinu* locked closed decommis*
+        dormant frozen freeze cancel* archiv* retired abandon* revoked lapsed parked sunset shut hibernat*
+        deprovision* quarantin* hold barred blocked unmonitored idle ceased mothballed sealed withheld
+        defunct offboarded unused unattended unread closure deprecat* passive
+        deaktiv* stillgelegt* gesperrt* inaktiv* abgeschalt* geschlossen* abgelaufen* gekundigt*
+        gekuendigt* eingefroren* ruhend* aufgelost* aufgeloest* ausgesetzt* abgemeldet* eingestellt*
+        abgerufen ausser betrieb blockiert*
+        desactiv* ferme* inacti* resili* clotur* clos close bloque* expir* gele* verrouill*
+        radie* coupe*
+        desativ* suspens* cerrad* encerrad* inhabilit* deshabilit*
+        desabilit* caducad* congelad* inativ* arquivad* baja vencid* clausurad*
+        disattiv* sospes* chius* cessat* bloccat* scadut* disabilit* inattiv* dismess* congelat*
+        opgeheven gesloten afgesloten gedeactiv* uitgeschakeld geblokkeerd opgezegd verlopen bevroren
+        stopgezet opgeschort gearchiveerd
+        zablok* zawiesz* wylacz* nieaktywn* dezaktyw* zamkni* wygas* zamroz* zlikwid* zarchiw*
+        zrusen* pozastav* neaktivn* uzavr* vypnut* zmrazen* ukoncen* vyprsel*
+        avstang* avaktiv* stangd* stangt* stengt* lukk* nedlagt avslut* sparr* sperret sperra*
+        opsagt uppsagd* utgatt udlobet avviklet nedlagd*
+        suljettu poistettu lukittu passivoitu lakkautettu vanhentunut
+        letilt* felfuggeszt* lezar* zarol* megszun* lejart
+        dezactiv* inchis* blocat*
+        отключ* заблок* закрыт* неактив* приостанов* замороз* деактив* просроч* вимкнен* закрит* призупин*
+        остановлен* аннулир* заморож* ликвидир* спрян*
+        απενεργοποι* κλειστ* ανεσταλ* κλειδωμ* ληξ* ανενεργ*
+        kapat* kapali* askiya dondur* pasif* devre engellen* kilit* iptal* suresi feshed*
+        ugasen* zatvoren* iskljucen* onemogucen* blokiran* ukinjen* zaprt*
+        slegts blokets izslegts isjungt* uzdaryt* suletud blokeerit*
+        dinonaktif* ditutup digantung dibekukan dinyah* khoa
+        zakryt otkluchen* otklyuchen* udalen
+        מושבת מושבתת סגור סגורה חסום נעול מוקפא הושבת
+        معطل مغلق موقوف محظور مجمد
+        ended ending finished wound stopped dead extinct inoperative offline unmanned banned stale
+        blackholed
+        beendet* tot eingezogen* entzogen* arrete* finalizad* termin* conclu* zakonczon* ukonczon*
+        beeindigd*
+        inoperant* hors beendigt paus* pauz* gepauzeerd wstrzyman* upphord upphort ophort lopetettu
+        """,
+    Word.ACTIVE: """
+        enabled monitored use service read operational collected
+        checked subscri*
+        aktiv* freigeschaltet erreichbar empfangt genutzt abgerufen benutzt verwendet gelesen betrieb
+        actif utilise* releve* consulte* lue
+        activ* ativ* habilit* usa* utiliz* servicio servico vigente recibe recebe
+        attiv* uso servizio abilitat*
+        actief gebruik* gelezen
+        aktywn* uzywan* obslugiw*
+        pouziv*
+        anvand* brug* bruk*
+        kaytossa aktiivinen
+        hasznalat*
+        актив* используется обслужив* действует
+        ενεργ* aktif* etkin* kullanim* aktyvi
+        """,
+    Word.ROOM: """
+        quota* storage space capacity room disk size bytes kb mb gb allowance allotment allocation
+        inode* volume kilobytes megabytes gigabytes used usage
+        speicher* platz kapazitat* kapazitaet* kontingent* grosse groesse postfachgross* grenze limit*
+        espace stockage capacite taille place
+        espacio almacenamiento capacidad* cuota* tamano espaco armazenamento cota tamanho
+        spazio capienza capacita dimension* memoria
+        ruimte opslag* capaciteit limiet quotum schijfruimte
+        miejsc* pojemnosc* przestrzen*
+        misto mista kapacit* kvot* velikost prostor*
+        utrymme* plads* plass* lagring* grans*
+        tila kiintio* levytila tallennustila
+        tarhely* hely meret
+        spatiu* capacitate*
+        места место квот* лимит* объем* размер* хранилищ* місц* обсяг*
+        χωρος χωρο οριο χωρητικοτ*
+        kota* alan* kapasite* boyut* sinir*
+        vieta* ruum* kuota* ruang*
+        مساحة סעה מכסה מכסת מקום نطاق حصة
+        """,
+    Word.FULL: """
+        full filled overflow* overquota over-quota overfilled maxed brimming stuffed bursting
+        crammed exhausted
+        voll volle voller uberfull* ueberfuell* uberquota uberlauf* ausgelastet
+        plein pleine satur* rempli* debord*
+        llen* lotad* chei* repleto desbord* abarrotad*
+        pien* satolla intasat* esaurit* ricolma
+        vol overvol volgelopen
+        peln* przepeln* zapeln* zapch*
+        pln* preplnen* zaplnen*
+        fullt fulle fyldt overfull* overfyldt proppfull
+        taynna taysi
+        tele megtelt betelt
+        plin plina
+        переполн* заполн* полон полна забит* переповнен* заповнен* пълна
+        γεματ* πληρες πληρης
+        dolu* doldu* dolmus*
+        pun puna poln pilns pilna pilnas tais penuh day
+        perepolnen* zapolnen*
+        מלאה מלא
+        ممتلئ ممتلئة
+        """,
+    Word.SPENT: """
+        exceed* reach* over used exhausted spent left beyond above hit maximum max out maxed surpass*
+        consumed depleted remaining lacks free lack short shortage
+        uberschr* ueberschr* erschopft* erschoepft* erreicht* aufgebraucht* verbraucht* ausgeschopft*
+        belegt*
+        depass* atteint* epuis* exced* satur* consomme*
+        super* agot* esgot* llena* alcanz* ating* insufic* lleg* complet* estour* ultrapass* utilizad*
+        esaur* raggiunt* insuff* eccedut* occupat* termin*
+        oversch* bereikt* opgebruikt onvoldoende overtref*
+        przekrocz* wyczerp* osiagn* brakuje
+        prekroc* vycerp* dosazen* nedostatek
+        overskr* slut uppnadd* overstig* opbrugt nadd nadt oppbrukt brukt
+        ylitt*
+        tullep* elert* kimerult
+        depasit* atins* epuizat*
+        превыш* исчерп* закончил* достиг* недостаточ* перевищ* вичерпан* кончил*
+        υπερβ* εξαντλ*
+        asil* astı* doldu* yetersiz* tuken*
+        prekorac* dosegen* parsniegt* virsyt* uletatud melebihi habis vuot
+        prevys*
+        تجاوز نفدت חריגה חרג
+        """,
+    Word.ELSE: """
+        domain* host* dns mx server* network* route table backend connection* protocol
+        command* helo ehlo syntax message* file* database ip ips relay* record* parameter* service session
+        list
+        header* option* argument* map ldap* lookup* zone site page link sender* nameserver system*
+        attachment*
+        body content transport agent issue error id family exchanger* directory machine* macchina
+        group queue template client guide driver module verzeichnis annuaire
+        domaene* doman* rechner* netz* verbindung* nachricht* absender* befehl* zertifikat* dienst*
+        datenbank* mailserver*
+        serveur* hote* reseau* connexion* expediteur* certificat*
+        dominio* servidor* red conexion* conexao remitente* mensaje* mensagem rede
+        rete conness* messagg* mittent* comand*
+        domein* verbinding* bericht* afzender*
+        domen* serwer* polacz* wiadomosc* nadawc*
+        zprav* spojeni odesilatel*
+        meddel* beskjed* avsandar* afsender* avsender* anslutning* forbindelse*
+        palvelin* verkkotunnus viesti*
+        szerver* tartomany* uzenet*
+        сервер* домен* хост* соединен* сообщен* отправител* письм* сет* повідомлен* файл* команд*
+        διακομιστ* τομεα* μηνυμ*
+        sunucu* etki mesaj* ileti* baglanti*
+        """,
+    Word.MINE: """
+        ourself our-own-name ournames ip ips sender* blacklist* blocklist* block-list* rbl dnsbl
+        reputation spam* spf dkim dmarc rdns ptr authenticat* login-required relay* starttls tls ssl helo
+        ehlo
+        polic* virus* phish* untrusted whitelist* bounce* backscatter callback* callout* harvest*
+        attack* abuse* botnet today outside office hours extern* intern* strangers only contacts resubmit
+        port privilege*
+        permission* permit* allow* authori* confirm* verif* until unless temporar* moment*
+        heute aussen nur derzeit voruberg* aktuell aujourd seul* hoy solo oggi vandaag alleen tylko только
+        сегодня временно bugun sadece
+        sperrliste* richtlin* anmeld* ihre ihr absende* versender* verdacht*
+        expediteur* emetteur* votre politique* indesirable*
+        remitente* remetente* emisor* lista negra origen origem
+        mittent* politic*
+        afzender* beleid* uw
+        nadawc* polityk* twoj* czarn*
+        odesilatel* odosielatel* politik* vas vase
+        avsandar* afsender* avsender* lahettaj* felado* expeditor*
+        отправител* спам* политик* ваш* черн* відправник* чорн*
+        αποστολ* gonderen* gonderici* kara ipniz sizin posiljatel*
+        """,
+    Word.TRAFFIC: """
+        connection* message* mail mails email emails request* recipient* session* transaction* deliver*
+        attempt* traffic sending send commands errors load rcpts hits
+        verbindung* nachricht* anfrage* empfanger* sitzung* zustellung* zugriff*
+        connexion* requete* destinataires envoi* courriels
+        conexion* conexo* mensaje* mensag* peticion* solicitud* destinatarios envio* intent* tentativ*
+        sesion*
+        sessoes correos acessos
+        conness* messagg* richiest* destinatari invii
+        verbinding* bericht* ontvangers verzoek* sessies
+        polacz* wiadomosc* zapytan* odbiorcow prob sesji
+        spojen* zprav* pozadavk* pokus* prijemcu
+        anslutning* tilkobling* forbindelse* meddel* beskjed* forsog forsok mottagare
+        yhtey* viest* kapcsolat* uzenet* conexiun* mesaj*
+        соединен* подключен* сообщен* писем запрос* получателеи попыт* сесси* з'єднан* єднань повідомлен*
+        підключен*
+        baglanti* ileti* istek* deneme* oturum*
+        addresses
+        """,
+    Word.MUCH: """
+        many much excess* exceed* max limit* quota rate fast quick* often hourly daily minute
+        throttl* burst flood* concurren* simultan* parallel allowance pace backoff cap slow overload*
+        viele* zuviel* haufig* schnell grenze uberschr* hochst* anzahl gleichzeitig*
+        trop nombre depass* rapid* frequen* debit
+        demasiad* maxim* superad* exced* muit* frecuen*
+        tropp* massim* superat* contemporane* eccess*
+        veel limiet* snel te overschr* gelijktijdig*
+        zbyt duzo wiele przekrocz* jednoczesn* czesto
+        prilis mnoho prekroc* soubezn* casto
+        manga mange hogst* maks* ofta ofte grans* snabbt samtidig* overskr*
+        liikaa liian tul sok prea multe
+        слишком много лимит* превыш* часто максимальн* одновременн* быстро количеств* забагато ліміт* надто
+        cok fazla sinir* sik asil* hizli
+        fewer few slower ceiling quotas
+        """,
+    Word.STRANGE: """
+        first new newcomer* stranger* unfamiliar unseen triplet* tuple* postscreen introduc* greet* delayed
+        deferral greylist* graylist* unknown-sender
+        erstmal* erstkontakt* erster neu neuer graulist* verzoger* verzoeger*
+        premier* nouveau* grise*
+        nuev* gris nov* cinza cinzenta
+        prim* nuov* grigia grigie
+        eerste nieuw* grijze grijs
+        pierwsz* now* szara szarej szaro* prvni sedy* sede seda
+        forst* ny gralist* gra grahlist* ensimmai* elso szurk* gri
+        серы* серо* серая впервые первы* нов* сіри* сіро*
+        ilk yeni
+        postponed postpone premature early knock deferred defer trial
+        """,
+    Word.AGAIN: """
+        again retry retries later return reattempt back requeue queue resend wait come
+        erneut wieder* spater nochmal* warten
+        reessay* plus tard nouveau retent* renouvel* patient* ulterieur* revenez
+        intent* reintent* tarde vuelva espere novamente tente aguarde
+        riprov* ritent* tardi attendere
+        opnieuw probeer
+        ponown* pozniej sprobuj znovu pozdej* zkuste
+        igen senare senere prov uudelleen myohemmin ujra kesobb nou incercati
+        позже повтор* снова попроб* пізніше спробуй*
+        tekrar sonra
+        knock once
+        """,
+    Word.AT: """
+        on at in within among auf bei beim im unter sur dans chez en no na nel sul su presso op bij pa hos
+        ved
+        w u ve v на в у под στο στον
+        """,
+}
+"""What words stand for; a word may stand for more than one thing."""
+
+PHRASES: Final = {
+    Word.GONE: r"""
+        no longer (?:with|here|there|a |an |part|works?|employed|exists?|on|at|in our)
+        moved (?:away|on)
+        faz(?:em)? parte de nossa
+        (?:0|zero|no|without) (?:\w+ )?(?:match\w*|results?|rows?|users?|hits?|entr\w+)
+        (?:kein\w*|aucun\w*|sin|nessun\w*|geen|brak) (?:\w+ )?(?:treffer|r[ei]sulta[dt]\w*|entr\w+|wynik\w*)
+        (?:nobody|no ?one|not? any(?:body|one)|none) (?:\w+ ){0,3}?(?:name|address|here)
+        (?:personne|niemand\w*|ingen) (?:\w+ ){0,3}?(?:nom|namens?|navn|adress\w*|hier|chez nous|her)
+        (?:nadie|ninguem|nessuno) (?:\w+ ){0,3}?(?:nombre|nome|direccion|aqui|qui)
+        (?:nikt|nikdo) (?:\w+ ){0,3}?(?:nazw\w+|jmen\w+|tu|zde)
+        (?:no|any) (?:home|place|slot|entry|record|row|trace)
+        """,
+    Word.CLOSED: r"""
+        no longer (?:in use|in service|active|accept\w*|receiv\w*|available|monitored|read|checked|used)
+        (?:switched|turned|signed|shut|locked|taken|written) off
+        shut down
+        taken down
+        out of (?:service|use)
+        (?:put|placed|is) on (?:hold|ice)
+        in (?:quarantine|suspension|arrears)
+        past due
+        non-?payment
+        unpaid
+        hors service
+        fora de (?:uso|servico)
+        fuera de servicio
+        fuori (?:uso|servizio)
+        buiten gebruik
+        ausser betrieb
+        nicht mehr (?:in|aktiv|genutzt|verwendet|abgerufen|betreut)
+        wylaczon\w* z uzytku
+        de baja
+        dad[oa] de baja
+        kullanim disi
+        ute? av (?:drift|bruk)
+        ur bruk
+        poza uzyciem
+        вне обслуживания
+        """,
+    Word.FULL: r"""
+        100 ?%
+        over quota
+        no (?:more )?(?:room|space)
+        out of (?:room|space|storage|quota|disk)
+        (?:0|zero|no) (?:bytes?|kb|mb|free)
+        (?:can not|will not|does not|unable to|no \w+(?: \w+)?) (?:hold|store|fit|keep)
+        clean(?:ed)? (?:out|up)
+        make room
+        free (?:up )?(?:some )?(?:space|room)
+        grown (?:beyond|over|past)
+        no (?:admite|acepta|caben|cabe) mas
+        """,
+    Word.STRANGE: r"""
+        (?:not|never) (?:yet )?(?:seen|met|heard|known|been introduced)
+        unknown (?:correspondents?|triplets?)
+        for the first time
+        new here
+        first time
+        waiting (?:time|period)
+        never (?:had|got|received|seen|heard)
+        postpon\w+
+        (?:once|until|when) (?:the )?\w+ (?:has|is|have) (?:over|passed|elapsed)
+        too (?:early|soon)
+        premiere connexion
+        erstkontakt
+        primera vez
+        primeira vez
+        prima volta
+        eerste keer
+        """,
+    Word.MINE: r"""
+        your (?:ip|host|server|domain|address|mail ?server|network|isp|provider|connection|system|client)\b
+        your (?:account|login|password)\b
+        (?:votre|vos) (?:ip|serveur|adresse|domaine|compte)
+        (?:su|tu|seu|sua|suo|uw) (?:ip|servidor|server|dominio|domein)
+        (?:su|tu|seu|sua|suo|uw) (?:direccion|cuenta|conta|endereco|indirizzo|adres)
+        """,
+}
+"""Words that stand for something together: a pattern a line."""

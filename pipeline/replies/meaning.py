@@ -1,0 +1,160 @@
+"""What a sentence means when no rule knows its wording: whom it is about and what it says of them.
+
+The reply table knows the phrases of mail servers. Administrators write sentences of their own, in their own
+language; for those every word that we know stands for a few meanings, and the meanings that meet in one
+sentence are the conclusion: a mailbox and "gone" is a missing mailbox, whoever says it, in whatever order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from functools import lru_cache, reduce
+from itertools import pairwise
+from operator import or_
+from typing import Final
+
+from mailsift.pipeline.replies.lexicon import PHRASES, WORDS, Word
+
+
+class Meaning(StrEnum):
+    """What a text says."""
+
+    ABSENT = "absent"
+    """There is no such mailbox."""
+    CLOSED = "closed"
+    """The mailbox takes no mail any more, or not at present."""
+    FULL = "full"
+    """The mailbox has no room left."""
+    STRANGER = "stranger"
+    """The server does not know us yet and wants to see us again."""
+    HURRY = "hurry"
+    """We, or all together, send or connect too much."""
+
+
+_HOST_NAME: Final = r"[\w-]+\.[\w-]+\.[\w.-]*\w"
+_MARK: Final = re.compile(rf"theaddress|{_HOST_NAME}|[^\W_]+")
+_SENTENCES: Final = re.compile(r"[.;!?\n](?=\s|$)|[。；！？]|(?<=\w) - |\s/\s")
+
+
+def _tables() -> tuple[dict[str, Word], dict[str, Word]]:
+    whole: dict[str, Word] = {}
+    begun: dict[str, Word] = {}
+    for meaning, words in WORDS.items():
+        for word in words.split():
+            table, key = (begun, word[:-1]) if word.endswith("*") else (whole, word)
+            table[key] = table.get(key, Word.NOTHING) | meaning
+    return whole, begun
+
+
+@lru_cache(maxsize=1)
+def _lexicon() -> tuple[dict[str, Word], dict[str, Word], dict[Word, re.Pattern[str]]]:
+    phrases = {
+        said: re.compile(rf"\b(?:{'|'.join(map(str.strip, ways.strip().splitlines()))})")
+        for said, ways in PHRASES.items()
+    }
+    return (*_tables(), phrases)
+
+
+_SHORTEST_STEM = 3
+
+
+def _stands_for(word: str) -> Word:
+    whole, begun, _ = _lexicon()
+    said = Word.ELSE if "." in word else whole.get(word, Word.NOTHING)
+    stems = (word[:end] for end in range(_SHORTEST_STEM, len(word) + 1))
+    return reduce(or_, (begun[stem] for stem in stems if stem in begun), said)
+
+
+def _words(sentence: str) -> list[Word]:
+    """Return what the words of a sentence stand for; "recipient domain" speaks of the domain."""
+    words = [_stands_for(word) for word in _MARK.findall(sentence)]
+    for number, word in enumerate(words):
+        if Word.ELSE in word and any(Word.AT in near for near in words[max(0, number - 2) : number]):
+            words[number] = Word.NOTHING
+    for number, (one, following) in enumerate(pairwise(words)):
+        if Word.BOX in one and Word.ELSE in following and not following & (Word.BOX | Word.THERE):
+            words[number] = Word.NOTHING
+    return words
+
+
+_PREDICATES: Final = (
+    # what is said, in one word; what is denied; of whom it may be said
+    (Meaning.ABSENT, Word.GONE, Word.THERE, Word.BOX | Word.PERSON),
+    (Meaning.ABSENT, Word.LEFT, Word.NOTHING, Word.PERSON),
+    (Meaning.CLOSED, Word.CLOSED, Word.ACTIVE, Word.BOX),
+)
+_REACH = 3
+"""So many words may stand between "not" and what it denies, or between a thing and whose it is."""
+
+
+def _is_said(words: Sequence[Word], plain: Word, denied: Word, subject: Word) -> bool:
+    """Return whether a sentence says so of the subject in one word, or denies the contrary of it."""
+    for number, word in enumerate(words):
+        near = words[max(0, number - _REACH) : number] + words[number + 1 : number + _REACH]
+        said = plain & word or (denied & word and any(Word.NOT in other for other in near))
+        if said and _is_of(words, number, subject):
+            return True
+    return False
+
+
+def _is_of(words: Sequence[Word], said: int, subject: Word) -> bool:
+    """Return whether what is said there is said of the subject, and nothing else stands nearer or before."""
+    nouns = [
+        (abs(number - said), not word & Word.ELSE, number)
+        for number, word in enumerate(words)
+        if number != said and word & (subject | Word.ELSE)
+    ]
+    if not nouns:
+        return False
+    _, is_subject, number = min(nouns)
+    return is_subject and not any(Word.ELSE in word for word in words[:number])
+
+
+def _is_full(said: Word) -> bool:
+    if Word.ELSE in said:
+        return False
+    if Word.FULL in said:
+        return bool(said & (Word.BOX | Word.ROOM))
+    used_up = said & (Word.SPENT | Word.NOT) and Word.ROOM in said
+    return bool(used_up and Word.BOX in said and Word.TRAFFIC not in said)
+
+
+def _meanings(sentence: str) -> Iterator[Meaning]:
+    words, together = _words(sentence), _together(sentence)
+    said = reduce(or_, words, together)
+    if _is_full(said):
+        yield Meaning.FULL
+    for meaning, plain, denied, subject in _PREDICATES:
+        in_a_phrase = plain & together and subject & said and Word.ELSE not in said
+        if in_a_phrase or _is_said(words, plain, denied, subject):
+            yield meaning
+    if Word.STRANGE in together or (Word.STRANGE in said and Word.AGAIN in said):
+        yield Meaning.STRANGER
+    if Word.MUCH in said and Word.TRAFFIC in said:
+        yield Meaning.HURRY
+
+
+def _together(sentence: str) -> Word:
+    """Return what several words stand for together."""
+    found = (said for said, ways in _lexicon()[2].items() if ways.search(sentence))
+    return reduce(or_, found, Word.NOTHING)
+
+
+_ABOUT_THE_BOX: Final = frozenset({Meaning.ABSENT, Meaning.CLOSED})
+
+
+@lru_cache(maxsize=256)
+def meanings(text: str) -> frozenset[Meaning]:
+    """Return what the sentences of a simplified text mean, as far as their words are known.
+
+    A text that speaks of us, in whatever sentence, says nothing about the mailbox.
+    """
+    text = text.replace("the-address", "theaddress")
+    found = frozenset(meaning for sentence in _SENTENCES.split(text) for meaning in _meanings(sentence))
+    return found - _ABOUT_THE_BOX if Word.MINE in _said_anywhere(text) else found
+
+
+def _said_anywhere(text: str) -> Word:
+    return reduce(or_, map(_stands_for, _MARK.findall(text)), _together(text))
