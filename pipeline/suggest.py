@@ -49,10 +49,73 @@ _COINED = {
     "wanadoo": "fr es nl",
     "laposte": "net",
     "virgilio": "it",
-    "tiscali": "it co.uk",
+    "tiscali": "it co.uk cz",
     "seznam": "cz",
     "interia": "pl",
     "bluewin": "ch",
+    "talktalk": "net",
+    "tutanota": "com de",
+    "hushmail": "com",
+    "zohomail": "com",
+    "foxmail": "com",
+    "windowslive": "com",
+    "windstream": "net",
+    "roadrunner": "com",
+    "globomail": "com",
+    "netscape": "net",
+    "btopenworld": "com",
+    "numericable": "fr",
+    "cegetel": "net",
+    "club-internet": "fr",
+    "aliceadsl": "fr",
+    "fastwebnet": "it",
+    "arubapec": "it",
+    "kabelmail": "de",
+    "unitybox": "de",
+    "kpnmail": "nl",
+    "xs4all": "nl",
+    "hetnet": "nl",
+    "zeelandnet": "nl",
+    "upcmail": "nl",
+    "quicknet": "nl",
+    "skynet": "be",
+    "proximus": "be",
+    "citromail": "hu",
+    "freemail": "hu",
+    "zoznam": "sk",
+    "bigmir": "net",
+    "rambler": "ru ua",
+    "iinet": "net.au",
+    "westnet": "com.au",
+    "netvision": "net.il",
+    "bezeqint": "net",
+    "netspace": "net.au",
+    "bredband": "net",
+    "broadpark": "no",
+    "stofanet": "dk",
+    "saunalahti": "fi",
+    "kolumbus": "fi",
+    "luukku": "com",
+    "suomi24": "fi",
+    "fibertel": "com.ar",
+    "telefonica": "net",
+    "movistar": "es",
+    "singnet": "com.sg",
+    "streamyx": "com",
+    "superonline": "com",
+    "forthnet": "gr",
+    "otenet": "gr",
+    "eircom": "net",
+    "vodamail": "co.za",
+    "telkomsa": "net",
+    "softbank": "ne.jp",
+    "docomo": "ne.jp",
+    "biglobe": "ne.jp",
+    "mailfence": "com",
+    "runbox": "com",
+    "startmail": "com",
+    "indiatimes": "com",
+    "telenet": "be",
 }
 # Words and short names: other companies bear names just beside them, so only the rest of the domain counts.
 _WORDS = {
@@ -61,7 +124,7 @@ _WORDS = {
     "aol": "com co.uk de fr it es ca jp in com.au com.br com.mx",
     "msn": "com nl cn fr de",
     "gmx": "de net com at ch fr us info li",
-    "mail": "com ru de",
+    "mail": "com ru de bg ua ee",
     "email": "com de",
     "ymail": "com",
     "proton": "me",
@@ -73,12 +136,10 @@ _WORDS = {
     "libero": "it",
     "att": "net",
     "charter": "net",
-    "talktalk": "net",
     "rogers": "com",
     "uol": "com.br",
     "bol": "com.br",
     "terra": "com.br",
-    "rambler": "ru",
     "inbox": "ru lv com",
     "ukr": "net",
     "onet": "pl eu",
@@ -86,10 +147,91 @@ _WORDS = {
     "qq": "com",
     "163": "com",
     "126": "com",
-    "telenet": "be",
     "ziggo": "nl",
     "cox": "net",
     "shaw": "ca",
+    "me": "com",
+    "mac": "com",
+    "aim": "com",
+    "sky": "com",
+    "juno": "com",
+    "frontier": "com",
+    "telus": "net",
+    "bell": "net",
+    "globo": "com",
+    "ig": "com.br",
+    "oi": "com.br",
+    "r7": "com",
+    "sapo": "pt",
+    "clix": "pt",
+    "ono": "com",
+    "free": "fr",
+    "neuf": "fr",
+    "bbox": "fr",
+    "voila": "fr",
+    "alice": "it",
+    "tin": "it",
+    "tim": "it",
+    "inwind": "it",
+    "iol": "it",
+    "aruba": "it",
+    "pec": "it",
+    "vodafone": "de it",
+    "posteo": "de net",
+    "mailbox": "org",
+    "online": "de no",
+    "hispeed": "ch",
+    "sunrise": "ch",
+    "chello": "at nl",
+    "aon": "at",
+    "planet": "nl",
+    "home": "nl",
+    "casema": "nl",
+    "kpn": "nl",
+    "pandora": "be",
+    "scarlet": "be",
+    "wp": "pl",
+    "o2": "pl",
+    "gazeta": "pl",
+    "op": "pl",
+    "tlen": "pl",
+    "centrum": "cz sk",
+    "post": "cz sk",
+    "atlas": "cz sk",
+    "volny": "cz",
+    "azet": "sk",
+    "abv": "bg",
+    "dir": "bg",
+    "bk": "ru",
+    "list": "ru",
+    "ya": "ru",
+    "i": "ua",
+    "meta": "ua",
+    "telia": "com",
+    "telenor": "no",
+    "comhem": "se",
+    "spray": "se",
+    "jubii": "dk",
+    "elisa": "fi",
+    "hot": "ee",
+    "one": "lt",
+    "tpg": "com.au",
+    "xtra": "co.nz",
+    "mweb": "co.za",
+    "walla": "co.il com",
+    "ezweb": "ne.jp",
+    "ocn": "ne.jp",
+    "nifty": "com",
+    "nate": "com",
+    "daum": "net",
+    "sina": "com cn",
+    "sohu": "com",
+    "139": "com",
+    "aliyun": "com",
+    "yeah": "net",
+    "mynet": "com",
+    "sify": "com",
+    "hol": "gr",
 }
 
 # Real domains that look like slips; their owners have been "corrected" often enough.
@@ -116,6 +258,9 @@ TYPO_TRAPS = frozenset(_TRAPS.split())
 _HEARD = {
     **dict.fromkeys(("gemail", "gimail", "gmeil", "gmale", "gmaile", "gmails"), "gmail"),
     **dict.fromkeys(("yahho", "yahooh", "yahoomail"), "yahoo"),
+    **dict.fromkeys(("outluk", "outlouk", "autlook", "autluk"), "outlook"),
+    **dict.fromkeys(("yandeks", "jandex"), "yandex"),
+    **dict.fromkeys(("hotmeil", "otmail", "hotmale"), "hotmail"),
 }
 
 # Suffixes that exist (RFC 1591 country codes) and are slips all the same.
@@ -141,6 +286,8 @@ _NEIGHBOURS: Final = frozenset(
 _ANY, _NEAR, _SWAPPED, _MISSING, _DOUBLED = 1.0, 0.7, 0.8, 0.9, 0.5
 _SURE: Final = 1.4  # what a slip inside a name may cost where the typed domain may be somebody's
 _SURE_LONG: Final = 1.8  # the same, in a name of eight letters and more
+_FAMOUS: Final = 12
+"""So many names of the table are so common that a wrong first letter is a slip and no name of its own."""
 _LONG: Final = 8
 _MIDDLE: Final = 6
 _SHORT: Final = 4
@@ -157,7 +304,7 @@ class _KnownDomains:
         ranks: name -> its place in the table.
         joined: known domain without its dots -> domain.
         letters, joined_letters: name or joined domain -> the set of its letters, as bits.
-        by_first, by_tail: (suffix as it may be typed, first letter or all but that) -> the coined names.
+        by_first, by_tail: (suffix as it may be typed, first letter or all but that) -> names.
     """
 
     suffixes: Mapping[str, tuple[str, ...]]
@@ -217,16 +364,22 @@ def _known_domains() -> _KnownDomains:
         joined,
         {name: _letters(name) for name in table},
         {text: _letters(text) for text in joined if len(text) > _MIDDLE},
-        _coined_by(lambda name: name[0]),
-        _coined_by(lambda name: name[1:]),
+        _names_by(lambda name: name[0]),
+        _names_by(lambda name: name[1:]),
     )
 
 
-def _coined_by(part: Callable[[str], str]) -> Mapping[tuple[str, str], frozenset[str]]:
-    """Index the coined names by the suffixes that may be typed for theirs, and a part of the name."""
+_WORLD: Final = frozenset({"com", "net", "org"})
+"""Suffixes for everybody: under them a word beside a known one is somebody else's."""
+
+
+def _names_by(part: Callable[[str], str]) -> Mapping[tuple[str, str], frozenset[str]]:
+    """Index by the suffixes that may be typed for a name's and a part of it: short names only at home."""
     found: dict[tuple[str, str], frozenset[str]] = {}
-    for name, suffixes in _COINED.items():
-        for suffix in _spellings(tuple(suffixes.split())):
+    typed = [(name, list(_spellings(tuple(suffixes.split())))) for name, suffixes in _COINED.items()]
+    typed += [(name, sorted(set(suffixes.split()) - _WORLD)) for name, suffixes in _WORDS.items()]
+    for name, spellings in typed:
+        for suffix in spellings:
             key = (suffix, part(name))
             found[key] = found.get(key, frozenset()) | {name}
     return found
@@ -313,7 +466,8 @@ def _nearest(clean: str, *, bold: bool) -> str:
         for name in names
         if (cost := _name_cost(label, name, bold=bold)) is not None
         for suffix_cost, suffix in _suffix_costs(rest, known.suffixes[name], bold=bold, sure=not cost)
-        if name in _COINED or cost + suffix_cost <= _SURE
+        if name in _COINED
+        or (cost + suffix_cost <= (_SURE if suffix_exists(clean) else _SURE_LONG) and (bold or rest != "co"))
     ]
     return min(found, default=(0, 0, ""))[2]
 
@@ -349,10 +503,22 @@ def _name_cost(typed: str, name: str, *, bold: bool) -> float | None:
         return 0.0
     cost = _slip_cost(typed, name)
     if name not in _COINED:
-        return cost if bold and cost <= (_DOUBLED if len(name) < _SHORT else _MISSING) else None
+        return cost if cost <= _MISSING and (bold or _is_finger_slip(typed, name)) else None
     if bold:
         return cost if cost <= (2.0 if len(name) < _MIDDLE else 2.5) else None
     return cost if _is_sure(typed, name, cost) else None
+
+
+_DOUBLES = re.compile(r"(.)\1+")
+
+
+def _is_finger_slip(typed: str, name: str) -> bool:
+    """Whether a name was meant under its country's suffix: letters doubled or swapped make no other."""
+    if len(name) > _MIDDLE:
+        return typed[0] == name[0]
+    return len(name) > len("o2") and (
+        sorted(typed) == sorted(name) or _DOUBLES.sub(r"\1", typed) == _DOUBLES.sub(r"\1", name)
+    )
 
 
 def _is_sure(typed: str, name: str, cost: float) -> bool:
@@ -363,8 +529,10 @@ def _is_sure(typed: str, name: str, cost: float) -> bool:
     if typed[:1] == name[0]:
         # One wrong letter is enough for any coined name; two only if each is of the kind that fingers make.
         return cost <= (_SURE_LONG if len(name) >= _LONG else _SURE)
+    if _known_domains().ranks[name] >= _FAMOUS:
+        return False
     if len(name) < _MIDDLE:
-        return typed == name[1:] and name == "yahoo"
+        return name == "yahoo" and (typed == name[1:] or (typed[1:] == name[1:] and typed[0] in "tu"))
     return typed == name[1:] or ((typed[:1], name[0]) in _NEIGHBOURS and typed[1:] == name[1:])
 
 
@@ -378,12 +546,21 @@ def _suffix_costs(
             yield 0.0, suffix
         elif typed in _SUFFIX_SLIPS.get(suffix, ()):
             yield 0.3 + late, suffix
+        elif sure and _is_same_country(typed, suffix):
+            yield _SWAPPED + late, suffix
         elif bold and not suffix_exists(f"x.{typed}"):
             cost = _slip_cost(typed, suffix)
             if cost <= max(1.0, 0.65 * len(suffix)) or (sure and len(suffixes) == 1):
                 yield cost + late, suffix
         elif bold and place == 0:
             yield 1.5, suffix  # a suffix that exists, under which the name takes no mail
+
+
+def _is_same_country(typed: str, suffix: str) -> bool:
+    """Return whether a suffix of two labels was meant by one with a slip in its first: "cm.br"."""
+    inner, dot, country = suffix.partition(".")
+    label, _, typed_country = typed.partition(".")
+    return bool(dot) and typed_country == country and _slip_cost(label, inner) <= _ANY
 
 
 @cache
