@@ -27,13 +27,14 @@ _WRITTEN_OUT: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     for pattern, sign in (
         (rf"\s*{_OPEN}(?:at|ät|a|@|arroba|chiocciola){_CLOSE}\s*", "@"),
         (rf"\s*{_OPEN}(?:dot|punkt|punto|point|\.){_CLOSE}\s*", "."),
+        (r"(?<=\w)(?:\s+-\s?at\s?-\s+|\s?\*\s?at\s?\*\s?)(?=[\w-]+\.\w)", "@"),
         (r"(?<=\w)\s+(?:at|arroba)\s+(?=(?!www\.)[\w-]+(?:\.| dot | punto )\w)", "@"),
         (r"(?<=\w)\s+at\s+(?=(?:gmail|yahoo|hotmail|outlook|icloud)\Z)", "@"),
         (r"(?<=\w)\s+(?:dot|punto)\s+(?=\w)", "."),
     )
 )
 """Signs written as words, against harvesters."""
-_BRACKET_OR_SPACE = re.compile(r"[\s(\[{<]")  # without one, nothing is written out
+_BRACKET_OR_SPACE = re.compile(r"[\s(\[{<*]")  # without one, nothing is written out
 
 _MARKUP = re.compile(r"<a\s[^>]*>|</a>|\]\(mailto:[^)]*\)", re.IGNORECASE)
 _GOES = re.compile(r"mailto:[^\s\"'()<>]+", re.IGNORECASE)
@@ -42,7 +43,7 @@ _ORNAMENTS = frozenset({"So", "Sm", "Po"})
 _SCHEME = re.compile(
     r"(?:\bmailto:(?://)?|\bhttps?://(?=[^\s/@]+@)|(?<=@)https?://(?:www\.)?)", re.IGNORECASE
 )
-_QUERY = re.compile(r"(@[\w.-]+)[?][\w%&=+.-]*")
+_QUERY = re.compile(r"(@[\w.-]+)[?&][\w%&=+.-]*")
 _LABEL = re.compile(r"\A[^@:]{1,30}:\s*")
 _AROUND = " \t\r\n.,;:!?|/\\<>()[]{}*•·‣#=-–—'&"
 _BREAKS = re.compile(r"[\s,;|<>()\[\]{}&]+|(?<=\w)/(?=[^@]*@)")
@@ -84,7 +85,7 @@ def _plain_signs(cell: str) -> str:
         text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text)
         text = "".join(" " if _is_ornament(sign) else sign for sign in text)
     text = _QUOTES.sub(" ", _without_markup(unescape(text) if "&" in text else text)).replace("\\n", " ")
-    text = _SCHEME.sub("", unquote(text) if "%40" in text else text)
+    text = _SCHEME.sub("", unquote(text) if "%40" in text or "%20" in text else text)
     for pattern, sign in _WRITTEN_OUT if _BRACKET_OR_SPACE.search(text) else ():
         text = pattern.sub(sign, text)
     return re.sub(r"@(?:\s*@)+", "@", _QUERY.sub(r"\1", text))
@@ -112,7 +113,7 @@ def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
 
 def _local_part(before: str) -> str:
     """Return the word that ends at the @, "" where the words before it may be a part of it."""
-    text = re.sub(r"(?<=[^\W\d]\.)\s+(?=\w)", "", re.sub(r"\s+(?=\.)", "", _LABEL.sub("", before)))
+    text = re.sub(r"(?<=[^\W\d]\.)\s+(?=[^\W\d])", "", re.sub(r"\s+(?=\.)", "", _LABEL.sub("", before)))
     words = [word for word in re.split(r"[\s<>()\[\]{}|;&]+", text.strip(_AROUND)) if word.strip(_AROUND)]
     if not words or "," in (local := words[-1].strip(_AROUND)):
         return ""
