@@ -58,7 +58,18 @@ HELD_OUT = TABLES["heldout"]
 BLIND = TABLES["blind"]
 KINDS = [
     case
-    for name in ("kinds2", "kinds3", "kinds4", "kinds5", "kinds6", "kinds7", "kinds8", "kinds9", "heldout2", "heldout3")
+    for name in (
+        "kinds2",
+        "kinds3",
+        "kinds4",
+        "kinds5",
+        "kinds6",
+        "kinds7",
+        "kinds8",
+        "kinds9",
+        "heldout2",
+        "heldout3",
+    )
     for case in TABLES[name]
 ]
 CASES = WRITTEN_FIRST + HELD_OUT + BLIND + KINDS
