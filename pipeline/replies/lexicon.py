@@ -41,7 +41,7 @@ WORDS: Final = {
         rcpt addressee* account alias address emailaddress mailaddress subscriber* customer
         login mailid localpart homedir* mailnutzer pobox uid handle
         empfang* empfaeng* adressat* postfach* postfaech* mailkonto benutzer* nutzer* kennung
-        mailadresse emailadresse zieladresse adresse anschrift teilnehmer* mitglied kunde kundin
+        mailadresse emailadresse posteingang* zieladresse adresse anschrift teilnehmer* mitglied kunde kundin
         destinataire* utilisateur* usager* abonne abonnee boite bal compte messagerie titulaire
         adherent
         usuari* buzon* cuenta direccion casilla corre* bandeja titular abonado
@@ -420,6 +420,7 @@ PHRASES: Final = {
     Word.GONE: r"""
         no longer (?:with|here|there|a |an |part|works?|employed|exists?|on|at|in our)
         moved (?:away|on)
+        (?:points?|leads?|goes|resolves?|maps?) (?:to )?(?:nothing|nowhere|nobody)
         faz(?:em)? parte de nossa
         (?:0|zero|no|without) (?:\w+ )?(?:match\w*|results?|rows?|users?|hits?|entr\w+)
         (?:kein\w*|aucun\w*|sin|nessun\w*|geen|brak) (?:\w+ )?(?:treffer|r[ei]sulta[dt]\w*|entr\w+|wynik\w*)
@@ -433,6 +434,7 @@ PHRASES: Final = {
         no longer (?:in use|in service|active|accept\w*|receiv\w*|available|monitored|read|checked|used)
         (?:switched|turned|signed|shut|locked|taken|written) off
         shut down
+        (?:switched|turned|shut) (?:it|this|them) off
         taken down
         out of (?:service|use)
         (?:put|placed|is) on (?:hold|ice)

@@ -89,7 +89,7 @@ _REACH = 3
 """So many words may stand between "not" and what it denies, or between a thing and whose it is."""
 
 
-def _is_said(words: Sequence[Word], plain: Word, denied: Word, subject: Word) -> bool:
+def _is_said(words: list[Word], plain: Word, denied: Word, subject: Word) -> bool:
     """Return whether a sentence says so of the subject in one word, or denies the contrary of it."""
     for number, word in enumerate(words):
         near = words[max(0, number - _REACH) : number] + words[number + 1 : number + _REACH]

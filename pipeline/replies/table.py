@@ -169,7 +169,7 @@ RULES: Final = (
           words.any_of(words.US, words.OURS),
           "RFC 5248 X.7.13 is a user's account that is disabled."),
     _RULE("disabled", Answer.DISABLED, "5", _RCPT, words.NO_POLICY_CODE, words.CLOSED,
-          r"\boutbound|\byour account\b",
+          r"\boutbound|\byour account\b|\bbounces? (?:to|for)\b",
           "The reply says that the mailbox is closed."),
     _RULE("disabled-5.7", Answer.DISABLED, "5", _RCPT, "", words.CLOSED, words.NOT_ONLY_THE_MAILBOX,
           "The same words with a policy code count where the reply says nothing else."),

@@ -533,6 +533,8 @@ _SPEED = any_of(
     r"\bconcurren|\bsimultane",
     r"\bper (?:hour|day|minute|second)\b|\bhourly\b|\bdaily\b",
     r"\bunexpected volume\b|\buser complaints\b",
+    r"\b(?:mail|message) quota (?:for|of) your (?:host|server|ip|network)\b",
+    r"(?:连接|連接|連線|邮件|郵件|发送|發送)[^,.。]{0,6}(?:过多|過多|频繁|頻繁|太多|超限)|接続[^,.。]{0,4}多すぎ",
     r"\bthread limit\b|\b(?:connection|message|recipient) cap\b|\bfewer \w+ at (?:once|a time)\b",
     r"\b(?:sender|sending|send|daily|hourly|rate|connection) (?:message |mail )?quota\b",
 )
@@ -549,7 +551,8 @@ LIMIT = any_of(
 )
 GREYLISTING = any_of(
     r"gr[ea]y[ -]?list",
-    r"\bpostgrey\b",
+    r"\bpostgrey\b|\bgraulist|\bgra\w* ?list\w*\b|\bszar\w+ list|\bсер\w+ спис|\bсір\w+ спис"
+    r"|灰名[单單]|グレーリスト",
     r"\blistes? grises?\b|\blista gris\b|\blista grigia\b|\blista cinza\b|\bgrijze lijst\b",
     r"\bnot yet authori[sz]ed to deliver\b",
     r"\bretry timeout not reached\b",
@@ -640,6 +643,7 @@ NOT_THE_BOX_ABROAD = any_of(
     r"|u bent|jij bent|вы (?:не|ещё не|должны)|ви не|siz|du ar|du er)\b",
     rf"{_SUBJECT}(?:{_ELSE}|{languages.MACHINE}) (?:de|des|du|del|della|dell|do|da|van|von|odbiorcy|prijemce"
     r"|получателя|адресата)\b",
+    rf"{_SUBJECT}(?:{_ELSE}|{languages.MACHINE}) (?:destinatai?r[eoi]\w*|distante?|remot[oa])\b",
     rf"\b{_ELSE}(?: (?!de|des|du|del|do|da)\S+)?,? {_ABSENT_ABROAD}\b",
     r"\bhost ?name|\brechnername|\bnom d hote|\bnombre del? (?:host|equipo|servidor)",
     r"\bnome (?:\w+ )?host|\bdns\b",
@@ -691,7 +695,9 @@ def closed_unspaced(said: languages.UnspacedLanguage) -> str:
 
 def full_unspaced(said: languages.UnspacedLanguage) -> str:
     """Return what says in a language without blanks that a mailbox is full."""
-    return languages.fold(rf"(?:{said.box}|{said.space}){_BETWEEN}{said.full}")
+    return languages.fold(
+        rf"(?:{said.box}|{said.space}){_BETWEEN}{said.full}|{said.full}.{{0,6}}?{said.space}"
+    )
 
 
 def other_unspaced(said: languages.UnspacedLanguage) -> str:
@@ -744,7 +750,7 @@ ABSENT_TRANSLITERATED = r"\bnet takogo (?:polzovatel|adres|yaschik)|\bpolzovatel
 """Russian in Latin letters."""
 
 _QUOTA = (
-    r"(?:cuotas?|cota|kvot\w+|kota\w*|квот\w+|pojemnosc\w*|kapacit\w+|capacita|capacidade?|capacite"
+    r"(?:cuotas?|cota|quotum\w*|kvot\w+|kota\w*|квот\w+|pojemnosc\w*|kapacit\w+|capacita|capacidade?|capacite"
     r"|kontingent\w*|(?:grosse|groesse) (?:des|ihres|seines) postfachs|taille de (?:la|sa) boite"
     r"|limit \w+|размер\w* ящика|(?:limite )?(?:di|de|d) (?:spazio|espacio|espace|stockage))"
 )
