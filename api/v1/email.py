@@ -75,7 +75,7 @@ _RESULTS: Final = "\n".join(
 
 
 class FullVerdict(BaseModel):
-    """The 13 fields; none is ever null."""
+    """The 13 fields; none is ever null. `probability` puts `mailsift_p` with its interval beside them."""
 
     catch_all: bool
     is_disposable: bool
@@ -90,10 +90,6 @@ class FullVerdict(BaseModel):
     score: int = Field(ge=0, le=100)
     smtp_code: int = Field(description="0 when no mail server answered")
     status: Status
-
-
-class LikelyVerdict(ChanceFields, FullVerdict):
-    """The 13 fields, and beside them the chance of delivery when it was asked for."""
 
 
 class MinimalVerdict(BaseModel):
@@ -119,7 +115,7 @@ class BatchRequest(BaseModel):
     probability: StrictBool = _PROBABILITY
 
 
-class BatchVerdict(LikelyVerdict):
+class BatchVerdict(ChanceFields, FullVerdict):
     """An address of a batch with its 13 fields."""
 
     email: str = Field(description="the address as it was sent")
@@ -194,7 +190,7 @@ batch_router = APIRouter(
 @router.post(
     "/single-validate",
     summary="Validate one address",
-    response_model=Envelope[FullVerdict | LikelyVerdict | MinimalVerdict],
+    response_model=Envelope[FullVerdict | MinimalVerdict],
     responses=error_responses(),
     openapi_extra={"parameters": [_PREFER]},
 )
