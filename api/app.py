@@ -50,6 +50,7 @@ def create_app(parts: ApiParts) -> FastAPI:
     app.router.routes.extend(route for router in routers for route in router.routes)
     large = dict.fromkeys((("POST", "/v1/bulk/jobs"), ("POST", "/lists")), parts.max_bytes + _FORM_OVERHEAD)
     large |= {place: min(most, parts.max_bytes) + _FORM_OVERHEAD for place, most in doors.large(parts.doors)}
+    large["PATCH", "/uploads/"] = parts.max_bytes + _FORM_OVERHEAD
     large["POST", mcp.PATH] = MCP_BYTES
     large["POST", "/v1/outcomes"] = outcomes.MOST_BYTES
     for place in ("/v1/suppressions/import", "/outcomes", "/suppressions/import"):

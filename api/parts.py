@@ -27,6 +27,7 @@ from mailsift.jobs.plans import Planner
 from mailsift.jobs.policies import PolicyService
 from mailsift.jobs.schedules.service import ScheduleService
 from mailsift.jobs.service import JobService
+from mailsift.jobs.uploads import ListUploads
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.single import SingleValidator
 
@@ -51,6 +52,7 @@ class ApiParts:
         test_single: the same in test mode.
         jobs: what can be asked of jobs.
         drafts: lists that were uploaded but not started.
+        uploads: lists that come in piece by piece.
         plans: what lists will take.
         webhooks, schedules: what can be asked of them.
         operations: what operators see and do.
@@ -78,6 +80,7 @@ class ApiParts:
     test_single: SingleValidator
     jobs: JobService
     drafts: Drafts
+    uploads: ListUploads
     plans: Planner
     webhooks: WebhookService
     schedules: ScheduleService

@@ -34,7 +34,7 @@ _SWEEP_SECONDS = 600.0  # a store may charge for every look
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An uploaded list; `sha256` is "" until it has come in whole."""
+    """An uploaded list; until it is whole `sha256` is "" and `bytes` what it will have, 0 if unknown."""
 
     id: JobId
     name: str
@@ -110,26 +110,56 @@ class Drafts:
         Raises:
             MailsiftError: `empty_file`, `draft_limit`, what `pieces` raises, or what the blob store says.
         """
+        draft = await self.open(account_id, source_name)
+        try:
+            return await self.fill(account_id, draft, pieces)
+        except BaseException:
+            await self._blobs.delete(DraftBlobs(account_id, draft.id).marker)
+            raise
+
+    async def open(self, account_id: AccountId, source_name: str, *, expected: int = 0) -> Draft:
+        """Make a place for a list of so many bytes; before the list itself, so that the dead leave a trace.
+
+        Raises:
+            MailsiftError: `draft_limit`.
+        """
         if len(await self._blobs.list(drafts_of(account_id))) >= _MOST:
             text = f"{_MOST} uploaded lists wait to be started: start or discard one of them first."
             raise MailsiftError("draft_limit", text)
-        draft = Draft(JobId(uuid4()), source_name, 0, "", self._now())
+        draft = Draft(JobId(uuid4()), source_name, expected, "", self._now())
+        await self._mark(DraftBlobs(account_id, draft.id), draft)
+        return draft
+
+    async def fill(self, account_id: AccountId, draft: Draft, pieces: AsyncIterator[bytes]) -> Draft:
+        """Store the list in its place.
+
+        Raises:
+            MailsiftError: `empty_file`, what `pieces` raises, or what the blob store says.
+        """
         keys = DraftBlobs(account_id, draft.id)
-        await self._mark(keys, draft)  # before the list itself: who dies in between leaves a trace
-        try:
-            stored = await store_list(self._blobs, keys.source, pieces, name=source_name)
-        except BaseException:
-            await self._blobs.delete(keys.marker)
-            raise
+        stored = await store_list(self._blobs, keys.source, pieces, name=draft.name)
         draft = replace(draft, bytes=stored.bytes, sha256=stored.sha256)
         await self._mark(keys, draft)
         return draft
 
     async def waiting(self, account_id: AccountId) -> list[Draft]:
         """Return the lists that can be started, newest first."""
-        found = [await self._read(key) for key in await self._blobs.list(drafts_of(account_id))]
-        whole = [draft for draft in found if draft is not None and self._is_open(draft)]
-        return sorted(whole, key=lambda draft: draft.created_at, reverse=True)
+        return [draft for draft in await self._all(account_id) if draft.sha256]
+
+    async def unfinished(self, account_id: AccountId) -> list[Draft]:
+        """Return the lists of which not all has come in, newest first."""
+        return [draft for draft in await self._all(account_id) if draft.bytes and not draft.sha256]
+
+    async def find(self, account_id: AccountId, draft_id: UUID) -> Draft:
+        """Return a list, whether or not all of it has come in.
+
+        Raises:
+            MailsiftError: `draft_not_found`, also when it belongs to somebody else or has been started.
+        """
+        draft = await self._read(DraftBlobs(account_id, draft_id).marker)
+        if draft is None or self._is_old(draft):
+            raise MailsiftError("draft_not_found", "There is no such list, or it has been started.")
+        return draft
 
     async def get(self, account_id: AccountId, draft_id: UUID) -> Draft:
         """Return an uploaded list.
@@ -137,9 +167,9 @@ class Drafts:
         Raises:
             MailsiftError: `draft_not_found`, also when it belongs to somebody else or has been started.
         """
-        draft = await self._read(DraftBlobs(account_id, draft_id).marker)
-        if draft is None or not self._is_open(draft):
-            raise MailsiftError("draft_not_found", "There is no such list, or it has been started.")
+        draft = await self.find(account_id, draft_id)
+        if not draft.sha256:
+            raise MailsiftError("draft_not_found", "This list has not come in whole.")
         return draft
 
     async def inspect(self, account_id: AccountId, draft_id: UUID) -> Inspection:
@@ -190,7 +220,7 @@ class Drafts:
         Raises:
             MailsiftError: `draft_not_found`.
         """
-        await self.get(account_id, draft_id)
+        await self.find(account_id, draft_id)
         await self._erase(DraftBlobs(account_id, draft_id))
 
     async def sweep(self) -> int:
@@ -255,8 +285,13 @@ class Drafts:
             return None
         return stored
 
-    def _is_open(self, draft: Draft) -> bool:
-        return bool(draft.sha256) and self._now() - draft.created_at < KEPT
+    async def _all(self, account_id: AccountId) -> list[Draft]:
+        found = [await self._read(key) for key in await self._blobs.list(drafts_of(account_id))]
+        known = [draft for draft in found if draft is not None and not self._is_old(draft)]
+        return sorted(known, key=lambda draft: draft.created_at, reverse=True)
+
+    def _is_old(self, draft: Draft) -> bool:
+        return self._now() - draft.created_at >= KEPT
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)

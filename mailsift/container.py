@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from mailsift.jobs.schedules.runs import ScheduleRuns
     from mailsift.jobs.schedules.service import ScheduleService
     from mailsift.jobs.service import JobService
+    from mailsift.jobs.uploads import ListUploads
     from mailsift.jobs.waker import Waker
     from mailsift.pipeline.dns.domains import DomainFacts
     from mailsift.pipeline.guard import AddressGuard
@@ -247,6 +248,13 @@ class Container:
             limits=self._intake_limits,
             clock=self.clock,
         )
+
+    @cached_property
+    def uploads(self) -> ListUploads:
+        """Lists that come in piece by piece."""
+        from mailsift.jobs.uploads import ListUploads
+
+        return ListUploads(drafts=self.drafts, blobs=self.blobs, max_bytes=self.settings.max_bytes)
 
     @cached_property
     def plans(self) -> Planner:
@@ -881,6 +889,7 @@ class Container:
             test_single=self._test_single(count_use),
             jobs=self.jobs,
             drafts=self.drafts,
+            uploads=self.uploads,
             plans=self.plans,
             webhooks=self.webhooks,
             schedules=self.schedules,

@@ -92,6 +92,8 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "row_not_found": 404,
     "draft_not_found": 404,
     "draft_limit": 409,
+    "upload_conflict": 409,
+    "upload_version": 412,
     "unknown_column": 422,
     "unknown_export_format": 422,
     "wrong_for_format": 422,

@@ -19,6 +19,7 @@ from mailsift.api.pages import (
     schedules,
     sign_in,
     static,
+    uploads,
     validate,
     webhooks,
     what_if,
@@ -30,6 +31,7 @@ ROUTERS: Final = (
     probing.router,
     validate.router,
     lists.router,
+    uploads.router,
     what_if.router,  # before what takes any word behind a job
     jobs.router,
     results.router,

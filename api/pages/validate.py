@@ -17,7 +17,6 @@ from mailsift.api.pages.page import render
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.pages.words import MODES
 from mailsift.api.parts import parts_of
-from mailsift.jobs.drafts import Draft
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.single import SingleOptions
@@ -33,7 +32,7 @@ _DEADLINE: Final = 20.0  # seconds; what is not known by then makes the verdict 
 @router.get("/")
 async def validate(request: Request, visitor: Reader) -> HTMLResponse:
     """Show the form for one address and the place for a list."""
-    return _page(request, await _drafts(request, visitor))
+    return await _page(request, visitor)
 
 
 @router.post("/")
@@ -56,29 +55,27 @@ async def validate_one(request: Request, visitor: Member) -> HTMLResponse:
     detail = verdict_detail(email, verdict, evidence, judged=judged, seconds=seconds, chance=chance)
     if FRAGMENT in request.headers:
         return render(request, "verdict.html", detail=detail, tier=None)
-    return _page(request, await _drafts(request, visitor), mode=mode, repair=repair, detail=detail)
+    return await _page(request, visitor, mode=mode, repair=repair, detail=detail)
 
 
-async def _drafts(request: Request, visitor: Visitor) -> list[Draft]:
-    return await parts_of(request).drafts.waiting(visitor.account_id)
-
-
-def _page(
+async def _page(
     request: Request,
-    drafts: list[Draft],
+    visitor: Visitor,
     *,
     mode: Mode = Mode.DEEP,
     repair: bool = False,
     detail: VerdictDetail | None = None,
 ) -> HTMLResponse:
+    parts = parts_of(request)
     return render(
         request,
         "validate.html",
-        drafts=drafts,
+        drafts=await parts.drafts.waiting(visitor.account_id),
+        uploads=await parts.uploads.waiting(visitor.account_id),
         mode=mode,
         repair=repair,
         modes=MODES,
         detail=detail,
         tier=None,
-        max_bytes=parts_of(request).max_bytes,
+        max_bytes=parts.max_bytes,
     )

@@ -278,5 +278,5 @@
   bringBack();
   if (document.querySelector("[data-live], [data-swap]")) setInterval(listen, 1000);
 
-  window.mailsift = { say, token, start, keep, signInAgain };
+  window.mailsift = { say, token, start, signInAgain };
 })();

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { say, token, start, keep, signInAgain } = window.mailsift;
+  const { say, token, start, signInAgain } = window.mailsift;
   const parse = (html) => new DOMParser().parseFromString(html, "text/html"); // pages of ours, escaped there
 
   async function trouble(answer) {
@@ -45,39 +45,106 @@
     place.replaceChildren(told);
   }
 
-  // ---- form[data-upload]: the file goes out as it is, with its progress ----
-  function upload(form, file) {
-    const bar = form.querySelector("[data-uploading]");
-    const alert = form.querySelector("[data-trouble]");
-    const text = form.querySelector("[data-upload-text]");
-    const progress = bar.querySelector("progress");
-    const zone = form.querySelector("[data-drop]");
-    const over = (words) => { bar.hidden = true; zone.hidden = false; form.reset(); alert.textContent = words; alert.hidden = false; };
-    form.querySelector("[data-upload-name]").textContent = file.name;
-    text.textContent = "";
-    progress.value = 0;
-    alert.hidden = true;
-    bar.hidden = false;
-    zone.hidden = true;
-    const request = new XMLHttpRequest();
-    request.open("POST", form.action);
-    request.responseType = "json";
-    request.setRequestHeader("Content-Type", "application/octet-stream");
-    request.setRequestHeader("Accept", "application/json");
-    request.setRequestHeader("X-Fragment", "1");
-    request.setRequestHeader("X-CSRF-Token", token());
-    request.setRequestHeader("X-File-Name", encodeURIComponent(file.name.toWellFormed?.() ?? file.name));
-    request.upload.addEventListener("progress", (event) => {
-      const share = event.total ? (100 * event.loaded) / event.total : 100;
+  // ---- form[data-upload="url"]: the file goes out in pieces (tus 1.0.0), and goes on where it broke off ----
+  const PIECE = 8 * 2 ** 20, WAITS = [1, 2, 4, 8, 15, 30]; // seconds; the last one again and again
+  const TUS = { "Tus-Resumable": "1.0.0" };
+  const headers = (more) => ({ ...TUS, Accept: "application/json", "X-CSRF-Token": token(), ...more });
+  const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+  let leaving = null; // the upload that would be cut by leaving
+  window.addEventListener("beforeunload", (event) => { if (leaving) event.preventDefault(); });
+
+  class Refused extends Error {}
+  async function refusal(status, answer) {
+    if (status === 401) { leaving = null; signInAgain(); return new Promise(() => {}); } // what is here is kept there
+    throw new Refused(answer?.message ?? "The upload did not work. Try again.");
+  }
+  async function askedFor(address, options) { // null: there was no answer, or none that counts
+    let answer;
+    try { answer = await fetch(address, options); } catch { return null; }
+    if (answer.status >= 500) return null;
+    if (!answer.ok) await refusal(answer.status, await answer.json().catch(() => null));
+    return answer;
+  }
+  function sent(upload, piece) { // resolves with [status, new offset, answer]; status 0: the connection broke
+    return new Promise((resolve) => {
+      const request = new XMLHttpRequest(); // fetch tells of no progress
+      request.open("PATCH", upload.href);
+      request.responseType = "json";
+      for (const [name, value] of Object.entries(headers({ "Content-Type": "application/offset+octet-stream", "Upload-Offset": upload.offset }))) request.setRequestHeader(name, value);
+      request.upload.addEventListener("progress", (event) => upload.show(upload.offset + event.loaded));
+      request.addEventListener("loadend", () => resolve([request.status, Number(request.getResponseHeader("Upload-Offset")), request.response]));
+      upload.abort = () => request.abort();
+      request.send(piece);
+    });
+  }
+  async function announce(upload, address) {
+    const { file } = upload;
+    const name = file.name.toWellFormed?.() ?? file.name;
+    const known = [...document.querySelectorAll("[data-unfinished]")].find((row) => row.dataset.name === name && Number(row.dataset.length) === file.size && row.dataset.modified === String(file.lastModified));
+    if (known) { upload.href = known.dataset.unfinished; upload.offset = NaN; return true; }
+    const metadata = `filename ${base64(name)},modified ${base64(String(file.lastModified))}`;
+    const answer = await askedFor(address, { method: "POST", headers: headers({ "Upload-Length": file.size, "Upload-Metadata": metadata }) });
+    if (answer) { upload.href = answer.headers.get("Location"); upload.offset = 0; }
+    return Boolean(answer);
+  }
+  async function step(upload, address) { // does one thing; false: wait, then try again
+    if (!upload.href) return announce(upload, address);
+    if (Number.isNaN(upload.offset)) {
+      const answer = await askedFor(upload.href, { method: "HEAD", headers: headers() });
+      if (answer) upload.offset = Number(answer.headers.get("Upload-Offset"));
+      return Boolean(answer);
+    }
+    const [status, offset, answer] = await sent(upload, upload.file.slice(upload.offset, upload.offset + PIECE));
+    if (status === 204) { upload.offset = offset; upload.done = offset === upload.file.size; return true; }
+    upload.offset = NaN; // only the server knows
+    if (status && status < 500 && status !== 409 && !upload.cancelled) await refusal(status, answer);
+    return false;
+  }
+  async function send(form, file) {
+    const bar = form.querySelector("[data-uploading]"), alert = form.querySelector("[data-trouble]");
+    const text = form.querySelector("[data-upload-text]"), state = form.querySelector("[data-upload-state]");
+    const progress = bar.querySelector("progress"), zone = form.querySelector("[data-drop]");
+    const stop = form.querySelector("[data-upload-cancel]");
+    const upload = { file, href: "", offset: 0, done: false, cancelled: false, abort() {}, wake() {} };
+    upload.show = (bytes) => {
+      const share = (100 * bytes) / (file.size || 1);
       progress.value = share;
       text.textContent = share < 100 ? `${Math.floor(share)} %` : "Looking at it…";
-    });
-    request.addEventListener("load", () => {
-      if (request.status === 200) { say("Uploaded"); location.assign(request.response.href); }
-      else over(request.response?.message ?? "The upload did not work. Try again.");
-    });
-    request.addEventListener("error", () => over("The connection broke off. Nothing was kept; try again."));
-    request.send(file);
+    };
+    stop.onclick = () => { upload.cancelled = true; upload.abort(); upload.wake(); };
+    form.querySelector("[data-upload-name]").textContent = file.name;
+    text.textContent = state.textContent = "";
+    progress.value = 0;
+    alert.hidden = zone.hidden = true;
+    bar.hidden = false;
+    leaving = upload;
+    let told = "";
+    try {
+      for (let failed = 0; !upload.done && !upload.cancelled;) {
+        if (await step(upload, form.dataset.upload)) { failed = 0; state.textContent = ""; upload.show(upload.offset || 0); continue; }
+        if (upload.cancelled) break;
+        state.textContent = "The connection broke off. It goes on by itself; what has arrived is kept.";
+        if (!failed) say(state.textContent);
+        await new Promise((resolve) => { upload.wake = resolve; setTimeout(resolve, 1000 * WAITS[Math.min(failed, WAITS.length - 1)]); });
+        failed += 1;
+      }
+      if (upload.cancelled && upload.href) {
+        await askedFor(upload.href, { method: "DELETE", headers: headers() });
+        document.querySelector(`[data-unfinished="${CSS.escape(upload.href)}"]`)?.remove();
+      }
+      told = upload.cancelled ? "The upload is cancelled; nothing of it is kept." : "";
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      told = error.message;
+    } finally {
+      leaving = null;
+    }
+    if (upload.done) { say("Uploaded"); location.assign(upload.href.replace(/^\/uploads/, "/lists")); return; }
+    bar.hidden = true;
+    zone.hidden = false;
+    form.reset();
+    alert.textContent = told;
+    alert.hidden = false;
   }
   for (const form of document.querySelectorAll("form[data-upload]")) {
     const zone = form.querySelector("[data-drop]");
@@ -86,9 +153,9 @@
     form.addEventListener("submit", (event) => {
       if (!input.files.length) return;
       event.preventDefault();
-      upload(form, input.files[0]);
+      send(form, input.files[0]);
     });
-    input.addEventListener("change", () => { if (input.files.length) upload(form, input.files[0]); });
+    input.addEventListener("change", () => { if (input.files.length) send(form, input.files[0]); });
     for (const name of ["dragenter", "dragover"]) {
       zone.addEventListener(name, (event) => { event.preventDefault(); zone.classList.add("over"); });
     }
@@ -96,7 +163,7 @@
     zone.addEventListener("drop", (event) => {
       event.preventDefault();
       const [file] = event.dataTransfer.files;
-      if (file) upload(form, file);
+      if (file) send(form, file);
     });
   }
 

@@ -140,6 +140,20 @@ class DraftBlobs:
         return JobBlobs(self.draft).source
 
     @property
+    def parts(self) -> str:
+        """Everything of the file that came piece by piece lies below it, until it is whole."""
+        return f"{JobBlobs(self.draft).prefix}/parts"
+
+    def part(self, place: int, request: UUID) -> str:
+        """The bytes of the file from this place on, as one request brought them."""
+        return f"{self.parts}/{place:015d}-{request}"
+
+    @property
+    def upload(self) -> str:
+        """What is known of a file that comes piece by piece, as JSON (mailsift.jobs.uploads)."""
+        return f"{JobBlobs(self.draft).prefix}/upload.json"
+
+    @property
     def inspection(self) -> str:
         """What an inspection has found in it (mailsift.jobs.drafts.Inspection)."""
         return f"{JobBlobs(self.draft).prefix}/look.json"
@@ -287,10 +301,14 @@ class Blobs:
 
     async def list(self, prefix: str) -> tuple[str, ...]:
         """Return the sorted keys below the prefix, which is a whole path segment: `a/b` covers `a/b/c`."""
+        return tuple(await self.sizes(prefix))
+
+    async def sizes(self, prefix: str) -> dict[str, int]:
+        """Return the bytes of every blob below the prefix by its key, sorted; see `list`."""
         _checked(prefix)
         with self._store_errors():
             found = await obstore.list(self._store, prefix).collect_async()
-        return tuple(sorted(meta["path"] for meta in found))
+        return dict(sorted((meta["path"], meta["size"]) for meta in found))
 
     async def delete(self, key: str) -> None:
         """Delete the blob; deleting what is not there is fine."""

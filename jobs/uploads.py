@@ -1,0 +1,191 @@
+"""Lists that come in piece by piece: what has arrived is kept, and goes on where it broke off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID, uuid4
+
+from mailsift.jobs.drafts import Draft, Drafts
+from mailsift.jobs.views import AccountId, JobId
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.blobs.store import Blobs, DraftBlobs
+
+_MOST_PARTS: Final = 10_000
+_PIECE: Final = 1 << 20
+_PATIENCE: Final = 5.0  # seconds; a connection that is silent holds its request open for longer
+
+
+@dataclass(frozen=True, slots=True)
+class ListUpload:
+    """A list on its way in.
+
+    Attributes:
+        id: of the draft it becomes.
+        name: of the file.
+        length: bytes the file has.
+        offset: bytes of it that have come in.
+        modified: what the sender knows the file by beside name and length, "" for nothing.
+    """
+
+    id: JobId
+    name: str
+    length: int
+    offset: int
+    modified: str
+
+
+@dataclass(frozen=True, slots=True)
+class _PieceBlob:
+    """What one request has brought."""
+
+    key: str
+    size: int
+
+
+class ListUploads:
+    """The lists on their way in; every call names the account it speaks for.
+
+    One is a draft that is not whole: it counts as one, is forgotten after a day and erased with its account.
+    What one request brings is a blob named after its place, so that any process can take the next. A request
+    that was given up and ends late takes nothing away: of two at one place the longer counts.
+    """
+
+    def __init__(self, *, drafts: Drafts, blobs: Blobs, max_bytes: int) -> None:
+        self._drafts = drafts
+        self._blobs = blobs
+        self._max_bytes = max_bytes
+        self._ends: dict[UUID, asyncio.Event] = {}
+
+    async def begin(self, account_id: AccountId, name: str, length: int, modified: str = "") -> ListUpload:
+        """Make room for a list.
+
+        Raises:
+            MailsiftError: `empty_file`, `file_too_large`, `draft_limit`.
+        """
+        if length <= 0:
+            raise MailsiftError("empty_file", "The list is empty.")
+        if length > self._max_bytes:
+            raise MailsiftError("file_too_large", f"A list may have {self._max_bytes:,} bytes.")
+        draft = await self._drafts.open(account_id, name, expected=length)
+        known = json.dumps({"modified": modified}).encode()
+        await self._blobs.put_bytes(DraftBlobs(account_id, draft.id).upload, known)
+        return ListUpload(draft.id, name, length, 0, modified)
+
+    async def find(self, account_id: AccountId, upload_id: UUID) -> ListUpload:
+        """Return a list on its way in, or one that has just come in whole.
+
+        Raises:
+            MailsiftError: `draft_not_found`, also when it belongs to somebody else or has been started.
+        """
+        await self._settle(upload_id)
+        return await self._seen(account_id, await self._drafts.find(account_id, upload_id))
+
+    async def waiting(self, account_id: AccountId) -> list[ListUpload]:
+        """Return the lists that broke off, newest first."""
+        return [await self._seen(account_id, draft) for draft in await self._drafts.unfinished(account_id)]
+
+    async def append(
+        self, account_id: AccountId, upload_id: UUID, offset: int, pieces: AsyncIterator[bytes]
+    ) -> ListUpload:
+        """Take the next bytes; whatever arrives before `pieces` end is kept. The last byte makes it a draft.
+
+        Raises:
+            MailsiftError: `draft_not_found`, `upload_conflict` when these are not the next bytes,
+                `file_too_large` when there are more than were announced, or what the blob store says.
+        """
+        await self._settle(upload_id)
+        end = self._ends[upload_id] = asyncio.Event()
+        try:
+            return await self._append(account_id, upload_id, offset, pieces)
+        finally:
+            end.set()
+            if self._ends.get(upload_id) is end:
+                del self._ends[upload_id]
+
+    async def _append(
+        self, account_id: AccountId, upload_id: UUID, offset: int, pieces: AsyncIterator[bytes]
+    ) -> ListUpload:
+        draft = await self._drafts.find(account_id, upload_id)
+        keys, parts = DraftBlobs(account_id, draft.id), await self._parts(account_id, draft)
+        here = draft.bytes if draft.sha256 else sum(part.size for part in parts)
+        if offset != here or len(parts) >= _MOST_PARTS:
+            raise MailsiftError("upload_conflict", f"The next byte of this list is {here:,}.")
+        if not draft.sha256:
+            size = await self._store(keys.part(offset, uuid4()), pieces, draft.bytes - offset)
+            if offset + size == draft.bytes:
+                await self._finish(account_id, draft)
+        return await self._seen(account_id, await self._drafts.find(account_id, upload_id))
+
+    async def _settle(self, upload_id: UUID) -> None:
+        """Wait a little for a request of this process that is ending: what it has brought counts, too."""
+        end = self._ends.get(upload_id)
+        if end is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(end.wait(), _PATIENCE)
+
+    async def cancel(self, account_id: AccountId, upload_id: UUID) -> None:
+        """Delete what has come in.
+
+        Raises:
+            MailsiftError: `draft_not_found`.
+        """
+        await self._drafts.discard(account_id, upload_id)
+
+    async def _seen(self, account_id: AccountId, draft: Draft) -> ListUpload:
+        if draft.sha256:
+            return ListUpload(draft.id, draft.name, draft.bytes, draft.bytes, "")
+        parts = await self._parts(account_id, draft)
+        try:
+            known = await self._blobs.fetch(DraftBlobs(account_id, draft.id).upload)
+            modified = str(json.loads(await asyncio.to_thread(known.read_bytes))["modified"])
+        except (MailsiftError, OSError):  # it was begun or finished this very moment
+            modified = ""
+        return ListUpload(draft.id, draft.name, draft.bytes, sum(part.size for part in parts), modified)
+
+    async def _parts(self, account_id: AccountId, draft: Draft) -> list[_PieceBlob]:
+        """Return what has come in, from the first byte on, without a gap."""
+        sizes = await self._blobs.sizes(DraftBlobs(account_id, draft.id).parts)
+        longest: dict[int, _PieceBlob] = {}
+        for key, size in sorted(sizes.items(), key=lambda found: found[1]):
+            longest[int(key.rpartition("/")[2].partition("-")[0])] = _PieceBlob(key, size)
+        joining, at = [], 0
+        while part := longest.get(at):
+            joining.append(part)
+            at += part.size
+        return joining
+
+    async def _store(self, key: str, pieces: AsyncIterator[bytes], room: int) -> int:
+        """Store the bytes of one request, and return how many; none leave no blob behind."""
+        first = await anext((piece async for piece in pieces if piece), b"")
+        if not first:
+            return 0
+        async with self._blobs.stream_in(key) as incoming:
+            await incoming.write(_within(first, room))
+            async for piece in pieces:
+                await incoming.write(_within(piece, room - incoming.size))
+        return incoming.size
+
+    async def _finish(self, account_id: AccountId, draft: Draft) -> None:
+        parts = await self._parts(account_id, draft)
+        keys = DraftBlobs(account_id, draft.id)
+        await self._drafts.fill(account_id, draft, self._joined(parts))
+        await self._blobs.delete_prefix(keys.parts)
+        await self._blobs.delete(keys.upload)
+
+    async def _joined(self, parts: Sequence[_PieceBlob]) -> AsyncIterator[bytes]:
+        for part in parts:
+            path = await self._blobs.fetch(part.key)
+            with await asyncio.to_thread(path.open, "rb") as file:
+                while piece := await asyncio.to_thread(file.read, _PIECE):
+                    yield piece
+
+
+def _within(piece: bytes, room: int) -> bytes:
+    if len(piece) > room:
+        raise MailsiftError("file_too_large", "The list has more bytes than were announced.")
+    return piece
