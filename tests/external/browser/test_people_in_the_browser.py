@@ -54,3 +54,26 @@ async def test_an_owner_sees_what_is_kept_erases_it_and_takes_a_receipt(visits: 
         await page.get_by_role("link", name="Download receipt").click()
     told = json.loads((await (await download.value).path()).read_text())
     assert told["erased"]["lists"] == 1
+
+
+@pytest.mark.needs("npm")
+async def test_the_log_is_narrowed_and_what_is_shown_is_downloaded(visits: Visits, axe: str) -> None:
+    await furnished(visits)
+    page = await visits.as_role(Role.OWNER)
+    await page.goto("/account")
+    await page.get_by_label("New jobs are kept").select_option("30 days")
+    await page.get_by_role("region", name="How long jobs are kept").get_by_role("button", name="Save").click()
+    await page.goto("/account/log")
+    rows = page.locator("tbody tr")
+    await expect(rows.filter(has_text="changed how long jobs are kept (kept: 30 days)")).to_have_count(1)
+    await expect(rows.filter(has_text="signed in")).to_have_count(1)
+    await page.get_by_label("What").select_option("The account")
+    await page.get_by_role("button", name="Show").click()
+    await expect(rows).to_have_count(1)
+    await check_looks(page, axe)
+    async with page.expect_download() as download:
+        await page.get_by_role("link", name="Download these").click()
+    (line,) = (await (await download.value).path()).read_text().splitlines()
+    assert json.loads(line)["action"] == "account.retention"
+    await page.get_by_role("link", name="Clear").click()
+    await expect(rows.filter(has_text="signed in")).to_have_count(1)
