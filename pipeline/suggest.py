@@ -357,7 +357,7 @@ def _known_domains() -> _KnownDomains:
     joined: dict[str, str] = {}
     for name, suffixes in table.items():
         for suffix in suffixes:
-            joined.setdefault((name + suffix).replace(".", ""), f"{name}.{suffix}")
+            joined.setdefault(re.sub(r"[.-]", "", name + suffix), f"{name}.{suffix}")
     return _KnownDomains(
         table,
         {name: rank for rank, name in enumerate(table)},
@@ -531,6 +531,10 @@ def _is_sure(typed: str, name: str, cost: float) -> bool:
         return cost <= (_SURE_LONG if len(name) >= _LONG else _SURE)
     if _known_domains().ranks[name] >= _FAMOUS:
         return False
+    if typed[:2] == name[1::-1] and typed[2:] == name[2:]:
+        return True
+    if typed[1:] == name and (typed[0], name[0]) in _NEIGHBOURS:
+        return True
     if len(name) < _MIDDLE:
         return name == "yahoo" and (typed == name[1:] or (typed[1:] == name[1:] and typed[0] in "tu"))
     return typed == name[1:] or ((typed[:1], name[0]) in _NEIGHBOURS and typed[1:] == name[1:])
@@ -549,7 +553,7 @@ def _suffix_costs(
         elif sure and _is_same_country(typed, suffix):
             yield _SWAPPED + late, suffix
         elif bold and not suffix_exists(f"x.{typed}"):
-            cost = _slip_cost(typed, suffix)
+            cost = _DOUBLED if typed == suffix[::-1] else _slip_cost(typed, suffix)
             if cost <= max(1.0, 0.65 * len(suffix)) or (sure and len(suffixes) == 1):
                 yield cost + late, suffix
         elif bold and place == 0:

@@ -50,7 +50,8 @@ WORDS: Final = {
         gebruiker* ontvanger* geadresseerde postbus postvak* mailadres emailadres klant
         odbiorc* adresat* skrzynk* uzytkownik* kont* adres adresu
         prijem* schrank* uzivatel* pouzivatel* ucet uctu
-        mottagar* modtager* mottaker* anvandar* bruger* bruker* postkass* brevlad* postlad* innboks* inkorg*
+        mottagar* modtager* mottaker* anvandar* bruger* bruker*
+        postkass* postboks* brevlad* postlad* innboks* inkorg*
         adressen epostadress*
         vastaanottaj* kayttaj* postilaatik* sahkopostiosoit* osoit* tili tilia tilin
         cimzett* felhasznal* postafiok* fiok postalad* emailcim*
@@ -147,7 +148,7 @@ WORDS: Final = {
         exist* found know known registered registr* recogni* recorded record records listed list on file
         located locate locatable resolve* match* hosted handled served belong* ours here
         assigned mapped provisioned created member available
-        called named such works work working employed lives resid* legal
+        appear* called named such works work working employed lives resid* legal
         deliverable routable answer* trace lookup enrolled issued held kept allocated tied
         bekannt* gefund* vorhanden eingetragen* verzeichn* gefuhrt gefuehrt
         gibt angelegt eingerichtet hinterlegt vergeben zugeordnet zugewiesen erfasst ermittel* gelistet
@@ -290,7 +291,7 @@ WORDS: Final = {
         esaur* raggiunt* insuff* eccedut* occupat* termin*
         oversch* bereikt* opgebruikt onvoldoende overtref*
         przekrocz* wyczerp* osiagn* brakuje
-        prekroc* vycerp* dosazen* nedostatek
+        prekroc* vycerp* dosazen* dosah* nedostatek
         overskr* slut uppnadd* overstig* opbrugt nadd nadt oppbrukt brukt
         ylitt*
         tullep* elert* kimerult
@@ -469,6 +470,7 @@ PHRASES: Final = {
         make room
         free (?:up )?(?:some )?(?:space|room)
         grown (?:beyond|over|past)
+        (?:al|am|au|a la|at its|at the) limit\w* (?:\w+ )?(?:capa\w+|kapa\w+|storage)
         no (?:admite|acepta|caben|cabe) mas
         """,
     Word.STRANGE: r"""

@@ -157,7 +157,8 @@ RULES: Final = (
           "4.7.0, 4.7.28 and 4.7.500 to 4.7.799 are what large providers answer to a rate or a reputation."),
     _RULE("greylisting-manner", Answer.GREYLISTED, "4", _RCPT, "", words.GREYLISTING_MANNER, "",
           "A temporary refusal that asks for another try after a while is how greylisting speaks."),
-    _RULE("passing-despite-code", Answer.TEMPORARY, "5", _RCPT, "", words.TEMPORARILY, "",
+    _RULE("passing-despite-code", Answer.TEMPORARY, "5", _RCPT, "", words.TEMPORARILY,
+          r"\bservice refused?\b",
           "The code is permanent, but the words say that it will pass."),
 
     # The server could not find out.

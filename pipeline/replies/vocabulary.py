@@ -48,7 +48,7 @@ SENDER = any_of(
     r"\bmessages? from\b",
     r"\bfrom (?:address|domain)\b|\b(?:mailing|writing|sent|coming) from\b|\bused to send\b",
     r"\boriginat(?:ors?|ing)\b",
-    r"call-?back",
+    r"call-?back|\bcall-?outs? from you",
     r"badmailfrom",
     r"\bback-?scatter|\bbatv\b",
     *(said.sender for said in languages.LANGUAGES),
@@ -94,6 +94,7 @@ LISTED = any_of(
     r"barracudacentral|barracuda ?networks|barracuda reputation",
     r"\b\w{0,20}[dr]n?s?bls?\b",
     r"(?:block|black|deny|drop)[ -]?list",
+    r"黑名[单單]|ブラックリスト|블랙리스트",
     r"\bis listed (?:in|on|at)\b",
     r"\blisted (?:in|on|at) \S+\.\w",
     r"\bbanned\b",
@@ -135,6 +136,7 @@ AUTHENTICATION = any_of(
     r"\brelay(?:ing|ed|s)?\b(?! recipient table| domain|=)|\brelais\b|\breenvio\b",
     r"rcpthosts",
     r"\bspoof",
+    r"\bverschlu(?:e)?ssel|\bchiffre[rmez]|\bcifra[dt][oa]\b|\bszyfrowan|\bшифрован",
     *(said.identity for said in languages.LANGUAGES),
 )
 """Asks for proof of who we are, for encryption, or refuses to relay for us."""
@@ -177,7 +179,7 @@ POLICY = any_of(
     r"\bnot accept(?:ed|ing|s)? (?:e-?mail|mail|messages?|delivery|connections?)\b|\bwill not accept\b",
     r"(?<!mailbox )(?<!mailbox is )(?<!account )(?<!account is )(?<!user )(?<!user is )\bblocked\b",
     r"\brejected by\b|\b(?:mail|message) (?:is |was )?re(?:jected|fused|jete)\b(?! ?:)",
-    r"\bservice (?:is )?refused?\b|\bdelivery (?:is )?refused\b",
+    r"\bmay not connect\b|\bservice (?:is )?refused?\b|\bdelivery (?:is )?refused\b",
 )
 """A rule of the house, or a refusal without a reason."""
 
@@ -345,6 +347,8 @@ ABSENT = any_of(
     rf"\bnot an? (?:(?!{DOMAIN_NOT_BOX})\w+ ){{1,2}}"
     r"(?:user|mailbox|account|recipient|member|customer|subscriber|name|mail address)\b(?! names?\b)",
     r"\bnot our (?:user|customer|subscriber|member)\b",
+    r"\bnot an? (?:member|user|customer|subscriber) of [\w-]+\.[\w.-]+$",
+    r"\bno (?:mailboxes|accounts|users|addresses) (?:with|by|of|under|called|named)\b",
     rf"\bnot in (?:the|our) {_DIRECTORY} of (?:\w+ )?(?:recipients|users|mailboxes|addresses|accounts)\b",
     rf"^(?:unknown|not known) (?:to|at|on) {_HERE}\b",
     r"\bnobody (?:here )?(?:answers|goes)\b|\bno (?:\w+ or )?\w+ (?:goes"
@@ -493,7 +497,7 @@ FULL_SOMEHOW = (
 
 NOT_FULL_SOMEHOW = (
     r"\b(?:messages?|mails?) (?:size|(?:is |was )?too|exceed\w*)\b|\btoo (?:large|big|long|many)\b"
-    r"|\bsystem\b|\bserver\b|\btransaction\b"
+    r"|\bsystem\b|\bserver\b|\btransaction\b|\battachments?\b"
     r"|\b(?:domain|user|address|local[ -]?part) (?:name )?(?:size|length)\b"
 )
 FULL_OF_MESSAGES = any_of(
