@@ -43,6 +43,8 @@ _ORNAMENTS = frozenset({"So", "Sm", "Po"})
 _SCHEME = re.compile(
     r"(?:\bmailto:(?://)?|\bhttps?://(?=[^\s/@]+@)|(?<=@)https?://(?:www\.)?)", re.IGNORECASE
 )
+_PAGE = re.compile(r"\b(?:https?://|www\.)[^\s@]*[/=?&](?=[^\s/=?&@]+@)", re.IGNORECASE)
+"""A page's address up to the mail address in it."""
 _QUERY = re.compile(r"(@[\w.-]+)[?&][\w%&=+.-]*")
 _LABEL = re.compile(r"\A[^@:]{1,30}:\s*")
 _AROUND = " \t\r\n.,;:!?|/\\<>()[]{}*•·‣#=-–—'&"
@@ -85,7 +87,8 @@ def _plain_signs(cell: str) -> str:
         text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text)
         text = "".join(" " if _is_ornament(sign) else sign for sign in text)
     text = _QUOTES.sub(" ", _without_markup(unescape(text) if "&" in text else text)).replace("\\n", " ")
-    text = _SCHEME.sub("", unquote(text) if "%40" in text or "%20" in text else text)
+    text = unquote(text) if "%40" in text or "%20" in text else text
+    text = _SCHEME.sub("", _PAGE.sub("", text) if "/" in text or "www." in text else text)
     for pattern, sign in _WRITTEN_OUT if _BRACKET_OR_SPACE.search(text) else ():
         text = pattern.sub(sign, text)
     return re.sub(r"@(?:\s*@)+", "@", _QUERY.sub(r"\1", text))
