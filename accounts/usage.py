@@ -11,6 +11,7 @@ import structlog
 
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import error_fields
+from mailsift.pipeline.single import SingleOptions
 from mailsift.storage.database import Database
 from mailsift.storage.sql import usage
 from mailsift.storage.sql.usage import Amounts, DayUsage
@@ -33,6 +34,10 @@ class UsageMeter:
         """Add to what an account used today in this mode; `owner` is its id."""
         of_account = self._counted.setdefault(UUID(owner), {})
         of_account[mode] = of_account.get(mode, Amounts()) + amounts
+
+    def count_single(self, options: SingleOptions, rows: int, addresses: int, probes: int) -> None:
+        """Add what validating single addresses took."""
+        self.count(options.owner, options.mode, Amounts(rows, addresses, probes))
 
     async def flush(self) -> None:
         """Write down what was counted; it never raises, and what could not be written comes the next time."""

@@ -110,7 +110,7 @@ class Forecasts:
             live = sources.identities(await sources.live(connection)) or self._sources
         keys = sorted({row.throttle_key for row in queues.rows} - set(SHARED_KEYS))
         places = [(key, source) for key in keys for source in live]
-        learned = await self._lifeline.call(lambda: self._throttle.read(places)) if places else ()
+        learned = await self._lifeline.call(self._throttle.read, places) if places else ()
         rates = ProviderRates(self._providers, live, edits, learned or (), now=self._clock(), steps=steps)
         return Picture(queues, rates, now)
 

@@ -866,14 +866,10 @@ class Container:
         from mailsift.api.parts import ApiParts, ProbingNotice
         from mailsift.key_files import read_key_peppers
         from mailsift.storage.repeating import repeating
-        from mailsift.storage.sql.usage import Amounts
 
         usage = await self._usage()
         await self._learn_time()
         await self._closing.enter_async_context(repeating(self._learn_time, every=_CLOCK_SECONDS))
-
-        def count_use(options: SingleOptions, rows: int, addresses: int, probes: int) -> None:
-            usage.count(options.owner, options.mode, Amounts(rows, addresses, probes))
 
         authenticator = Authenticator(
             keys=self.keys,
@@ -885,8 +881,8 @@ class Container:
             authenticator=authenticator,
             keys=self.keys,
             people=self.people,
-            single=await self.single(count_use),
-            test_single=self._test_single(count_use),
+            single=await self.single(usage.count_single),
+            test_single=self._test_single(usage.count_single),
             jobs=self.jobs,
             drafts=self.drafts,
             uploads=self.uploads,

@@ -13,8 +13,8 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
-from mailsift.accounts.keys import Caller
 from mailsift.accounts.sessions import RateLimitedError
+from mailsift.api.http.responses import is_test
 from mailsift.pipeline.errors import MailsiftError
 
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -281,12 +281,6 @@ def error_response(
     return JSONResponse(
         body, status, {**retry, **(headers or {})}, media_type=PROBLEM_TYPE if asked else None
     )
-
-
-def is_test(request: Request) -> bool:
-    """Tell whether the request came with a key of test mode."""
-    caller: Caller | None = request.scope.get("caller")
-    return caller is not None and caller.test
 
 
 def error_body(

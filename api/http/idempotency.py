@@ -24,9 +24,9 @@ from starlette.types import Message
 from typing_extensions import override
 
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.errors import STATUS_OF, RefusedError, error_headers, error_response, is_test
+from mailsift.api.http.errors import STATUS_OF, RefusedError, error_headers, error_response
 from mailsift.api.http.inputs import StrictRoute
-from mailsift.api.http.responses import EnvelopeResponse
+from mailsift.api.http.responses import EnvelopeResponse, is_test
 from mailsift.events.signing import Vault
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.storage.database import Database, before_commit

@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
+from fastapi import Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, TypeAdapter, WithJsonSchema
 from typing_extensions import override
+
+from mailsift.accounts.keys import Caller
 
 T = TypeVar("T")
 
@@ -91,6 +94,12 @@ class EnvelopeResponse(JSONResponse):
     @override
     def render(self, content: Any) -> bytes:
         return _JSON.dump_json(content)
+
+
+def is_test(request: Request) -> bool:
+    """Tell whether the request came with a key of test mode."""
+    caller: Caller | None = request.scope.get("caller")
+    return caller is not None and caller.test
 
 
 def answer(

@@ -219,7 +219,7 @@ class Console:
         }
         places = [(edit.provider, edit.source) for edit in edits]
         places += [(key, source) for key in waiting for source in identities]
-        learned = await self._lifeline.call(lambda: self._throttles.read(places))
+        learned = await self._lifeline.call(self._throttles.read, places)
         if learned is None:
             return None
         return throttle_rows(learned, edits, waiting, self._fleet.providers, steps)
@@ -245,7 +245,7 @@ class Console:
             edits = await throttle_edits.edits(connection)
             steps = await ledger.steps(connection)
             backlogs = await stats.backlogs(connection, limit=_SOME)
-        found = await self._lifeline.call(lambda: self._throttles.read([(key, source)]))
+        found = await self._lifeline.call(self._throttles.read, [(key, source)])
         places = {(one.provider, one.source): one for one in found or ()}
         learned = places.get((key, source), LearnedRate(key, source))
         waiting = {row.throttle_key: row.remaining for row in backlogs}
@@ -265,7 +265,7 @@ class Console:
             MailsiftError: `bad_domain`.
         """
         domain = domain_of(name)
-        return await self._lifeline.call(lambda: self._facts.read(domain))
+        return await self._lifeline.call(self._facts.read, domain)
 
     async def deliveries(self) -> tuple[Outbox, Sequence[EndpointRow]]:
         """Return how the deliveries of all accounts stand, and which endpoints need a look."""

@@ -63,7 +63,7 @@ class InstallationReader:
 
     async def broker(self) -> BrokerCounts | None:
         """Return what lies in the broker; None while it is gone."""
-        return await self._lifeline.call(lambda: broker.counts(self._redis, self._queue))
+        return await self._lifeline.call(broker.counts, self._redis, self._queue)
 
     async def _snapshot(self, today: datetime | None) -> Snapshot | None:
         try:

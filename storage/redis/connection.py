@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -42,6 +42,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 T = TypeVar("T")
+_P = ParamSpec("_P")
 
 Client = Redis
 """What `connect` makes."""
@@ -105,7 +106,7 @@ class Lifeline:
         self._monotonic = monotonic
         self._gone_until: float | None = None
 
-    async def call(self, ask: Callable[[], Awaitable[T]]) -> T | None:
+    async def call(self, ask: Callable[_P, Awaitable[T]], *args: _P.args, **kwargs: _P.kwargs) -> T | None:
         """Return what `ask` returns, or None when Redis is gone or cannot do its work now.
 
         Raises:
@@ -117,7 +118,7 @@ class Lifeline:
                 return None
             self._gone_until = now + _PROBE_SECONDS  # the others do not wait for this one's answer
         try:
-            answer = await ask()
+            answer = await ask(*args, **kwargs)
         except RedisError as error:
             if not _is_outage(error):
                 raise

@@ -57,14 +57,14 @@ class RedisFactCache(FactCache):
     async def get(self, kind: FactKind, keys: Sequence[str]) -> Mapping[str, bytes]:
         if not keys:
             return {}
-        found = await self._lifeline.call(lambda: self._read([fact_key(kind, key) for key in keys]))
+        found = await self._lifeline.call(self._read, [fact_key(kind, key) for key in keys])
         return _facts(keys, found or [])
 
     @override
     async def get_or_claim(self, kind: FactKind, keys: Sequence[str]) -> Claimed:
         if not keys:
             return Claimed({})
-        found = await self._lifeline.call(lambda: self._read_or_claim([fact_key(kind, key) for key in keys]))
+        found = await self._lifeline.call(self._read_or_claim, [fact_key(kind, key) for key in keys])
         if found is None:
             return Claimed({})
         elsewhere = frozenset([key for key, value in zip(keys, found, strict=True) if value is None])
@@ -74,7 +74,7 @@ class RedisFactCache(FactCache):
     async def put(self, kind: FactKind, entries: Sequence[CacheEntry]) -> None:
         fresh = [entry for entry in entries if entry.ttl > 0]
         if fresh:
-            await self._lifeline.call(lambda: self._write(kind, fresh))
+            await self._lifeline.call(self._write, kind, fresh)
 
     async def _read(self, keys: Sequence[str]) -> list[bytes | None]:
         async with self._redis.pipeline(transaction=False) as pipe:

@@ -112,7 +112,7 @@ class RateLimit:
             for ask in batch
         ]
         request = json.dumps(asks)  # one argument, and every key once: each costs time
-        answers = await self._lifeline.call(lambda: self._script(keys=list(places), args=[request]))
+        answers = await self._lifeline.call(self._script, keys=list(places), args=[request])
         if answers is None:
             return [None] * len(batch)
         return [
@@ -122,7 +122,7 @@ class RateLimit:
 
     async def mark(self, name: str) -> bool:
         """Set a mark for some minutes; False when Redis is gone."""
-        done = await self._lifeline.call(lambda: self._redis.set(_mark_key(name), "1", ex=_MARK_SECONDS))
+        done = await self._lifeline.call(self._redis.set, _mark_key(name), "1", ex=_MARK_SECONDS)
         return bool(done)
 
 

@@ -116,7 +116,7 @@ class RedisThrottle(Throttle):
         head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
         args: list[str | float] = [*head]
         args.extend(value for number, one in enumerate(limits) for value in _terms(one, number))
-        answers = await self._lifeline.call(lambda: self._grant(keys=keys, args=args))
+        answers = await self._lifeline.call(self._grant, keys=keys, args=args)
         if answers is None:
             return await self._local.grant(asks)
         terms = list(zip(answers[::3], answers[1::3], answers[2::3], strict=True))
@@ -146,7 +146,7 @@ class RedisThrottle(Throttle):
         head = (self._now(), LEARNED_SECONDS, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
         args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, MIX_SECONDS]
         args.extend(value for report in reports for value in self._lesson(report))
-        holds = await self._lifeline.call(lambda: self._report(keys=keys, args=args))
+        holds = await self._lifeline.call(self._report, keys=keys, args=args)
         for place in holds or ():
             tell_of_hold(reports[place].ask)
         mine = reports if holds is None else [one for one in reports if one.lease.startswith(LEASE_PREFIX)]
@@ -164,7 +164,7 @@ class RedisThrottle(Throttle):
             asks = [one.ask for one in self._running.values()]
             keys = [key for ask in asks for key in (_provider_keys(ask)[1], _address_keys(ask)[0])]
             args: list[str | float] = [self._now(), self._config.lease_seconds, *self._running]
-            await self._lifeline.call(lambda: self._renew(keys=keys, args=args))
+            await self._lifeline.call(self._renew, keys=keys, args=args)
 
     def _now(self) -> str:
         return "" if self._clock is None else f"{self._clock():.6f}"
