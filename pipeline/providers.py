@@ -263,8 +263,11 @@ class Providers:
             key = self._keys.get(".".join(labels[start:]))
             if key is not None:
                 return key
-        registrable = None if labels[-1].isdigit() else self._public.privatesuffix(host)
-        return registrable or host
+        return host if labels[-1].isdigit() else self.operator_of(host)
+
+    def operator_of(self, host: str) -> str:
+        """Return the registrable domain of a host name, else the name itself."""
+        return self._public.privatesuffix(host) or host
 
     def knows(self, key: str) -> bool:
         """Tell whether the key is in the table: any other is the domain of somebody's mail host."""

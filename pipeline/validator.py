@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -28,6 +28,7 @@ from mailsift.pipeline.judge.frame import Findings, judge_frame
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.opt_outs import NOBODY, OptOuts
+from mailsift.pipeline.probe.collector import NETWORK_SECONDS
 from mailsift.pipeline.probe.prober import ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.probe.reading import OwnRule
@@ -90,9 +91,6 @@ class ValidationRequest:
 WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "Float64"})
 """What a waiting address carries beside frames.WAITING: its throttle key, why it waits and how long."""
 
-NETWORK_SECONDS = 15.0
-"""Seconds that are waited for our own network at a time."""
-
 _DNS_AGAIN_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0}
 _DENIED = frozenset(
     {DomainState.NOT_FOUND, DomainState.NO_MAIL_SERVER, DomainState.NULL_MX, DomainState.UNROUTABLE}
@@ -152,6 +150,7 @@ class MailboxWitness(Protocol):
         owner: str = "",
         closed: Collection[str] = (),
         found: dict[str, MailboxFact] | None = None,
+        look: Callable[[], Awaitable[object]] | None = None,
     ) -> ProbeResult:
         """Return facts about mailboxes."""
         ...
@@ -343,12 +342,15 @@ class Validator:
             owner=request.owner,
             closed=request.closed,
             found=request.mailboxes_found,
+            look=self._port25.is_still_open,
         )
         waits = {} if request.final else await self._waits_after_silence(askable, probed) | probed.waits
         return probed, _deferred(askable, waits, request)
 
     async def _waits_after_silence(self, askable: pl.DataFrame, probed: ProbeResult) -> dict[str, Wait]:
         """Return what those wait for to whom nobody answered: for our network, or for a second try."""
+        if any(wait.reason is WaitReason.OUR_NETWORK for wait in probed.waits.values()):
+            await self._port25.is_still_open()  # somebody answers in the name of others: alarm, ask nobody
         silent = {who: fact for who, fact in probed.mailboxes.items() if _is_silence(fact)}
         if not silent:
             return {}

@@ -198,7 +198,8 @@ RULES: Final = (
         page="/workers?health=port25",
         check=our_network_is_away,
         cause=(
-            "Mail servers that were reached before are silent, all at once: routes, a firewall, the uplink."
+            "Mail servers that were reached before are silent, all at once, or one machine on the way "
+            "answers for all of them (log: `port_25.intercepted`): routes, a firewall, the uplink."
         ),
         effect="Addresses wait and are asked again by themselves; no verdict is worse for it.",
         action="Look at routes, port 25 and `MAILSIFT_SOURCE_ADDRESSES`; `mailsift doctor` tries them all.",

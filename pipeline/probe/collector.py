@@ -13,6 +13,7 @@ from mailsift.pipeline.facts import Answer, Known, MailboxFact, Wait, WaitReason
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.probe.breaker import REFUSALS, RefusalWatch
 from mailsift.pipeline.probe.harvest_guard import HarvestGuard
+from mailsift.pipeline.probe.path import Greeting, PathWatch, greeting_name
 from mailsift.pipeline.probe.queue import (
     MIN_REFUSED,
     CatchAllState,
@@ -52,6 +53,9 @@ WAITS: Final = {
 }
 """The answers after which a mailbox has to be asked again later."""
 
+NETWORK_SECONDS: Final = 15.0
+"""Until what waits for our network asks for it again."""
+
 MAX_DROPS: Final = 3
 """Sessions with a single recipient that may end without an answer before a route is left alone for now."""
 
@@ -69,7 +73,7 @@ class SessionEnd(NamedTuple):
 
 
 NOT_HELD: Final = SessionEnd(SessionOutcome.FAILED, NOTHING_HEARD)
-"""The end of a session that was cut off."""
+"""The end of a session that was cut off, or was held with a machine on the way."""
 
 
 class NextStep(StrEnum):
@@ -139,6 +143,7 @@ class ProbeContext:
         clock: the time for facts.
         reader: classifies replies.
         tls: context for STARTTLS, None to stay in the clear.
+        path: whether it is the servers themselves who answer.
         learned: limits the providers have shown.
         busy: open sessions of all calls together.
         harvest: what was asked of gateways that block harvesters.
@@ -148,6 +153,7 @@ class ProbeContext:
     clock: Clock
     reader: ReplyReader
     tls: ssl.SSLContext | None
+    path: PathWatch
     learned: LearnedLimits = field(default_factory=LearnedLimits)
     busy: int = 0
     harvest: HarvestGuard = field(default_factory=HarvestGuard)
@@ -176,10 +182,13 @@ class ResultCollector:
     shown: dict[str, MailboxFact] = field(default_factory=dict)
     waits: dict[str, Wait] = field(default_factory=dict)
     rests: dict[tuple[str, str], float] = field(default_factory=dict)
+    _greeted: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # domains by source and name
+    _speakers: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # addresses by provider
     _undecided: dict[str, Wait] = field(default_factory=dict)  # domains whose random recipient has to wait
 
     def record_session(self, plan: SessionPlan, log: SessionLog, *, elapsed: float) -> SessionEnd:
         """Record what a session found out and put the rest where it belongs."""
+        is_foreign = self._is_foreign(plan, log)
         session = read_session(plan, log, self.context.reader, elapsed=elapsed)
         plan.route.proven = plan.route.proven or log.answered > 0
         left = {group.domain: self._record_domain(session, group) for group in plan.groups}
@@ -196,7 +205,7 @@ class ResultCollector:
         self.put_back(plan.route, left, singly=plan.singly or step is NextStep.ASK_SINGLY)
         self._take_step(step, session)
         outcome = SessionOutcome.CLEAN if step is NextStep.FEWER_SESSIONS else outcome_of(session)
-        return SessionEnd(outcome, heard_in(session))
+        return NOT_HELD if is_foreign else SessionEnd(outcome, heard_in(session))
 
     def close(self, route: RouteQueue, fact: MailboxFact, wait: Wait | None) -> None:
         """Give everything in the route, and all that comes back to it, the same fact."""
@@ -233,6 +242,32 @@ class ResultCollector:
         """Take back the refusals that are not to be believed: the addresses come back later."""
         for address in self.watch.doubted():
             self._doubt(address, OwnRule.DOUBTED)
+
+    def _is_foreign(self, plan: SessionPlan, log: SessionLog) -> bool:
+        """Remember by which name the domains were answered, and tell whether that is a machine on the way."""
+        source, name, path = plan.route.source.identity, greeting_name(log.banner), self.context.path
+        key = plan.route.provider.row.key
+        path.saw(source, key, Greeting(plan.peer.address, name))
+        self._speakers.setdefault((source, name), {})[key] = plan.peer.address
+        self._greeted.setdefault((source, name), set()).update(group.domain for group in plan.groups)
+        return path.is_foreign(source, name)
+
+    def suspects(self, now: float) -> list[tuple[str, str]]:
+        """Return the sources and names for which the way should be looked at before they are believed."""
+        is_suspect = self.context.path.is_suspect
+        return [way for way, addresses in self._speakers.items() if is_suspect(*way, addresses, now)]
+
+    def retract_foreign(self) -> None:
+        """Take back all that a machine on the way said in the name of mail servers: nobody has been asked."""
+        heard = [self._greeted[way] for way in self._greeted if self.context.path.is_foreign(*way)]
+        domains: set[str] = set().union(*heard)
+        for domain in domains:
+            self.catch_alls.known.pop(domain, None)
+        for address in [who for who in self.mailboxes if who.rpartition("@")[2] in domains]:
+            fact = fact_without_reply(
+                Answer.DOUBTED, OwnRule.FOREIGN, Stage.CONNECT, now=self.context.clock()
+            )
+            self._record(address, fact, Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS))
 
     def _take_step(self, step: NextStep, session: FinishedSession) -> None:
         route = session.plan.route

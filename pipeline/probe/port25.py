@@ -13,9 +13,11 @@ from mailsift.pipeline.dns.domains import DomainFacts
 from mailsift.pipeline.facts import Known
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.ports import Ask, Report, SessionOutcome, Throttle
+from mailsift.pipeline.probe.path import Greeting, PathWatch, greeting_name
 from mailsift.pipeline.probe.queue import peers_of
 from mailsift.pipeline.smtp.config import Source
 from mailsift.pipeline.smtp.connection import SessionError, dial
+from mailsift.pipeline.smtp.wire import QUIT
 
 KEPT_SECONDS: Final = 300.0
 UNKNOWN_SECONDS: Final = 30.0
@@ -24,6 +26,7 @@ CLOSED_SECONDS: Final = 10.0
 """Between two looks at a way out that is closed: who mends it wants to see it."""
 _DNS_SECONDS: Final = 2.0
 _CONNECT_SECONDS: Final = 5.0
+_GREETING_SECONDS: Final = 2.0  # who greets later says nothing about the way
 _HEAD_START: Final = 0.25  # seconds before the next server is dialled as well
 _SERVERS_A_DOMAIN: Final = 3
 
@@ -107,6 +110,7 @@ class Port25Probe:
         names: domains of different large providers, so that none of them alone decides.
         sources: our own addresses; one that gets out is enough.
         port: where mail servers listen.
+        path: told how the servers greet; where one machine answers for all of them, none can be reached.
     """
 
     domains: DomainFacts
@@ -115,6 +119,7 @@ class Port25Probe:
     names: Sequence[str]
     sources: Sequence[Source]
     port: int
+    path: PathWatch
 
     async def probe(self) -> Known:
         """Return YES as soon as one server accepts, NO when some were dialled and none did.
@@ -128,7 +133,48 @@ class Port25Probe:
             for source in self.sources
             for peer in peers_of(fact, source, self.guard.allows)[:_SERVERS_A_DOMAIN]
         ]
-        return await self._first(iter(ways))
+        found = await self._first(iter(ways))
+        return Known.NO if found is Known.YES and await self._is_intercepted(ways) else found
+
+    async def _is_intercepted(self, ways: Sequence[_Way]) -> bool:
+        """Hear how a server of each well-known provider greets; tell whether no source has a clear way."""
+        first = {
+            (way.source.identity, way.ask.provider): way
+            for way in reversed(ways)
+            if self.path.is_telling(way.ask.provider)
+        }
+        heard = zip(first, await asyncio.gather(*map(self._greeting, first.values())), strict=True)
+        greetings: dict[str, dict[str, Greeting]] = {way.source.identity: {} for way in ways}
+        for (source, provider), name in heard:
+            if name:
+                greeting = Greeting(first[source, provider].ask.address, name)
+                greetings[source][provider] = greeting
+                self.path.saw(source, provider, greeting)
+        is_intercepted = all(self.path.shared(said) for said in greetings.values())
+        if is_intercepted:
+            _log.error("port_25.intercepted", then="nothing that is said there is believed")
+        return is_intercepted
+
+    async def _greeting(self, way: _Way) -> str:
+        """Return the name a server greets by, "" when it says nothing in time or may not be asked now."""
+        name = ""
+        (grant,) = await self.throttle.grant([way.ask])
+        if not grant.recipients:
+            return name
+        try:
+            connection = await dial(way.ask.address, self.port, way.source, within=_GREETING_SECONDS)
+            try:
+                name = greeting_name((await connection.reply(_GREETING_SECONDS)).text)
+                connection.send(QUIT)
+            finally:
+                connection.close()
+        except SessionError:
+            return name
+        finally:
+            await self.throttle.report(
+                [Report(way.ask, grant.lease, SessionOutcome.FAILED, grant.recipients)]
+            )
+        return name
 
     async def _first(self, ways: Iterator[_Way]) -> Known:
         """Dial one after the other with a small head start each, until one accepts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +19,7 @@ from mailsift.pipeline.ports import Ask, FactCache, Grant, Report, SessionOutcom
 from mailsift.pipeline.probe.breaker import Breaker, RefusalWatch
 from mailsift.pipeline.probe.cache import ProbeCache
 from mailsift.pipeline.probe.collector import NOT_HELD, ProbeContext, ResultCollector
+from mailsift.pipeline.probe.path import PathWatch
 from mailsift.pipeline.probe.queue import (
     CatchAllState,
     ProbeQueue,
@@ -86,6 +87,9 @@ class Prober:
         clock: the time for facts.
         token: returns unguessable text, e.g. `secrets.token_hex`; random recipients are made of it.
 
+    Attributes:
+        path: whether it is the servers themselves who answer; a look at port 25 shares it.
+
     Raises:
         MailsiftError: `unsafe_command` or `bad_source` when the configuration cannot be put on the wire.
     """
@@ -116,8 +120,9 @@ class Prober:
         for name in {source.helo_name for source in self._sources}:
             wire.hello("EHLO", name)
         wire.mail_from(config.mail_from)
+        self.path = PathWatch(providers)
         self._context = ProbeContext(
-            config, clock, ReplyReader(sorted(filter(None, own))), _tls_context(config.starttls)
+            config, clock, ReplyReader(sorted(filter(None, own))), _tls_context(config.starttls), self.path
         )
         self._breaker = Breaker()
 
@@ -133,6 +138,7 @@ class Prober:
         owner: str = "",
         closed: Collection[str] = (),
         found: dict[str, MailboxFact] | None = None,
+        look: Callable[[], Awaitable[object]] | None = None,
     ) -> ProbeResult:
         """Ask about mailboxes; providers whose answers mean nothing are not asked and get no fact.
 
@@ -148,6 +154,7 @@ class Prober:
             owner: who asks; answers about mailboxes are used again for the same owner only.
             closed: identities of sources that are not to be asked from while there are others.
             found: gets the facts session by session; some of them may be taken back at the end.
+            look: has the greetings of well-known servers heard anew, where several others greet alike.
 
         Returns:
             A fact, a wait or both for every other target, and the catch-all facts of their domains.
@@ -170,6 +177,7 @@ class Prober:
         with FairDeadline(budget_s) as deadline:
             await ProbeRun(collector, self._throttle, deadline, ends_at=ends_at).run()
         collector.retract_doubted()
+        await self._examine_the_way(collector, look)
         count_replies((asked[who].fact.provider, fact.answer) for who, fact in collector.mailboxes.items())
         mailboxes, catch_alls = collector.mailboxes | recalled.mailboxes, collector.catch_alls.known
         _keep_refusals_where_somebody_was_accepted(mailboxes, catch_alls, asked)
@@ -181,6 +189,19 @@ class Prober:
             if fact.smtp_code
         )
         return ProbeResult(mailboxes, catch_alls, collector.waits, identities, collector.rests, heard)
+
+    async def _examine_the_way(
+        self, collector: ResultCollector, look: Callable[[], Awaitable[object]] | None
+    ) -> None:
+        """Take back what was not said by the servers that were asked."""
+        now = asyncio.get_running_loop().time()
+        suspects = collector.suspects(now)
+        if suspects and look is not None:
+            await look()
+            for source, name in suspects:
+                if not self.path.is_foreign(source, name):
+                    self.path.clear(source, name, now)
+        collector.retract_foreign()
 
     def _sources_for(self, asked: Mapping[str, ProbeTarget], closed: Collection[str]) -> dict[str, Source]:
         """Return the source for every target; who is known by a source goes back to it even if it rests."""

@@ -390,7 +390,7 @@ class ProbeQueue:
                 kept.append(DomainRecipients(group.domain, group.random, group.addresses[:real], confirm))
             if group.confirm and not confirm:
                 self._catch_alls.unconfirmed.add(group.domain)
-            elif group.random:
+            elif group.random and not fits:  # who stays is still being asked: the rest waits for the answer
                 self._catch_alls.being_asked.discard(group.domain)
         plan.groups = kept
         return left

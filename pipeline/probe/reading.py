@@ -59,6 +59,7 @@ class OwnRule(StrEnum):
     DOUBTED = "refusals-jumped"  # the breaker took the refusal back
     CONTRADICTED = "witness-refused"  # somebody who had been accepted is refused after it, too
     UNTIED = "replies-not-tied"  # which reply was the one about the mailbox is not certain
+    FOREIGN = "not-the-server"  # a machine on the way answered in its name
 
 
 @dataclass(frozen=True, slots=True)

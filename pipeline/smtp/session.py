@@ -119,6 +119,7 @@ class SessionLog:
         ending: why it ended.
         answered: RCPT commands that something came back for, whether or not it could be believed.
         witness, repeated: the mailbox that was asked again at the end, and what came this time.
+        banner: what the server said first, "" when it said nothing.
     """
 
     answers: dict[str, TimedReply] = field(default_factory=dict)
@@ -130,6 +131,7 @@ class SessionLog:
     answered: int = 0
     witness: str = ""
     repeated: SmtpReply | None = None
+    banner: str = ""
 
 
 PickWitness = Callable[[Mapping[str, TimedReply]], str]
@@ -256,7 +258,9 @@ class ProbeSession:
         self._connection = await dial(
             self._peer.address, config.port, self._source, within=config.connect_timeout
         )
-        self._require(await self._read_reply(Stage.BANNER), Stage.BANNER)
+        banner = await self._read_reply(Stage.BANNER)
+        self.log.banner = banner.text
+        self._require(banner, Stage.BANNER)
         await self._introduce()
 
     async def _introduce(self) -> None:

@@ -12,10 +12,16 @@ _REFUSAL: Final = b"554 5.7.1 Service unavailable; client host blocked using zen
 
 
 class Gate:
-    """Stands before the sandbox's mail servers: open, closed, silent, or refusing whoever comes."""
+    """Stands before the sandbox's mail servers: open, closed, silent, refusing, or a middlebox.
 
-    def __init__(self, behind: int) -> None:
-        self._behind = behind
+    Attributes:
+        behind: the port that the servers themselves listen at.
+        middlebox: the port of the one machine that answers in the name of all of them.
+    """
+
+    def __init__(self, behind: int, *, middlebox: int = 0) -> None:
+        self.behind = behind
+        self.middlebox = middlebox
         self._loop = asyncio.get_running_loop()
         self.port = free_port()
         self._server: asyncio.Server | None = None
@@ -63,7 +69,8 @@ class Gate:
                 await writer.drain()
             else:
                 host = writer.get_extra_info("sockname")[0]
-                await _join(reader, writer, *await asyncio.open_connection(host, self._behind))
+                way = ("127.0.0.1", self.middlebox) if self._mode == "middlebox" else (host, self.behind)
+                await _join(reader, writer, *await asyncio.open_connection(*way))
         except OSError:
             pass
         finally:

@@ -72,14 +72,17 @@ class Ahead:
         return time.monotonic() + self.seconds
 
 
-def pipeline(sandbox: Sandbox, facts: DomainFacts, prober: Prober, clock: Ahead) -> Validator:
+def pipeline(
+    sandbox: Sandbox, facts: DomainFacts, prober: Prober, clock: Ahead, *, port: int = 0
+) -> Validator:
     probe = Port25Probe(
         domains=facts,
         throttle=OpenDoors(),
         guard=AddressGuard(allow_non_public=True),
         names=("gmail.com", "outlook.com", "gmx.net"),
         sources=[parse_source("", helo_name="probe.test")],
-        port=sandbox.smtp_port,
+        port=port or sandbox.smtp_port,
+        path=prober.path,
     )
     return Validator(
         lists=Lists.load(),

@@ -34,7 +34,7 @@ FEW = ("known", "nobody")  # where an address costs seconds
 
 @asynccontextmanager
 async def asking(
-    canaries: tuple[str, ...] = (), *, dns_timeout: float = 1.0
+    canaries: tuple[str, ...] = (), *, dns_timeout: float = 1.0, port: int = 0
 ) -> AsyncIterator[tuple[Sandbox, DomainFacts, Prober]]:
     """A sandbox, and DNS and SMTP clients that know nothing yet."""
     config = SandboxConfig(
@@ -54,7 +54,7 @@ async def asking(
         prober = Prober(
             config=ProbeConfig(
                 helo_name="probe.test",
-                port=sandbox.smtp_port,
+                port=port or sandbox.smtp_port,
                 connect_timeout=0.5,
                 reply_timeout=3.0,
                 session_seconds=4.0,

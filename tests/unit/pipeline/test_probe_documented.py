@@ -23,6 +23,7 @@ from mailsift.pipeline.probe.collector import (
     ResultCollector,
     next_step,
 )
+from mailsift.pipeline.probe.path import PathWatch
 from mailsift.pipeline.probe.queue import (
     CatchAllState,
     LearnedLimits,
@@ -33,7 +34,7 @@ from mailsift.pipeline.probe.queue import (
     SessionPlan,
 )
 from mailsift.pipeline.probe.reading import CATCH_ALL, NOT_WORTH_ASKING, OwnRule, ReplyReader, read_session
-from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.providers import Provider, Providers
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
@@ -122,7 +123,9 @@ def test_what_follows_a_session_is_what_the_table_says(
 
 
 def test_a_route_that_a_refusal_closed_keeps_it_when_its_other_sessions_end() -> None:
-    context = ProbeContext(ProbeConfig(helo_name="probe.test"), lambda: 0.0, ReplyReader([]), None)
+    context = ProbeContext(
+        ProbeConfig(helo_name="probe.test"), lambda: 0.0, ReplyReader([]), None, PathWatch(Providers())
+    )
     catch_alls = CatchAllState(lambda: "token")
     queue = ProbeQueue(catch_alls, LearnedLimits())
     collector = ResultCollector(context, queue, catch_alls, RefusalWatch(Breaker(), ""), SESSION_S)

@@ -177,6 +177,20 @@ def test_everybody_is_planned_once_in_sessions_that_fit(
     assert len(random_recipients) == len(set(random_recipients)) == len({domain for domain, _ in domains})
 
 
+def test_who_was_granted_too_little_waits_for_the_random_recipient_that_is_being_asked() -> None:
+    catch_alls, row = CatchAllState(lambda: "token"), Provider("p", recipients=5, sessions=3)
+    queue, fact = ProbeQueue(catch_alls, LearnedLimits()), routed("d.test")
+    route = queue.route(ProbeTarget("", "", "", fact), HERE, row, lambda _: True)
+    queue.put(route, fact.domain, ["a@d.test", "b@d.test", "c@d.test"])
+    (plan,) = queue.next_sessions(10, 0.0)
+    for domain, left in queue.trim(plan, 2).items():
+        queue.put(route, domain, left)
+    assert queue.next_sessions(10, 0.0) == []
+    queue.finish(plan)
+    (later,) = queue.next_sessions(10, 0.0)
+    assert [group.addresses for group in later.groups] == [("b@d.test", "c@d.test")]
+
+
 @pytest.mark.parametrize(
     ("reply", "limit"),
     [

@@ -1,0 +1,92 @@
+"""Whether mail servers answer us themselves, or a machine on the way answers in the name of all of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from mailsift.pipeline.providers import Providers
+
+_UNRELATED: Final = 2
+_UNRELATED_IF_NAMELESS: Final = 3
+"""Unrelated providers that greet alike; more where the word is no host name (`localhost`, `ESMTP`)."""
+
+_CLEAR_SECONDS: Final = 300.0
+"""So long nobody looks again at the way because of a name that turned out to be a hoster's."""
+
+
+class Greeting(NamedTuple):
+    """How a server introduced itself: the address that was dialled, and the first word of its banner."""
+
+    address: str
+    name: str
+
+
+def greeting_name(banner: str) -> str:
+    """Return the domain a banner begins with (RFC 5321 section 4.2, `Greeting`), lower-case; "" for none."""
+    return next(iter(banner.lower().split()), "")
+
+
+class PathWatch:
+    """What servers of well-known providers called themselves, by the source they were asked from.
+
+    Unrelated providers share no machine: where they greet by one name from different addresses, it was
+    neither of them. Somebody else's greeting proves nothing, for a hoster or a gateway serves thousands of
+    domains by one name; but it is not believed where it is the name that stood for unrelated providers.
+
+    Args:
+        providers: who is well known, and who belongs together.
+    """
+
+    def __init__(self, providers: Providers) -> None:
+        self._providers = providers
+        self._heard: defaultdict[str, dict[str, Greeting]] = defaultdict(dict)
+        self._cleared: dict[tuple[str, str], float] = {}
+
+    def is_telling(self, provider: str) -> bool:
+        """Tell whether it is well known who the provider is."""
+        return self._providers.knows(provider)
+
+    def saw(self, source: str, provider: str, greeting: Greeting) -> None:
+        """Remember a greeting; that of a provider outside the table says nothing."""
+        if greeting.name and self.is_telling(provider):
+            self._heard[source][provider] = greeting
+
+    def is_foreign(self, source: str, name: str) -> bool:
+        """Tell whether a server that greets so is a machine on the way."""
+        return bool(name) and name in self.shared(self._heard.get(source, {}))
+
+    def shared(self, heard: Mapping[str, Greeting]) -> set[str]:
+        """Return the names by which unrelated providers greeted from different addresses."""
+        speakers: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for provider, greeting in heard.items():
+            speakers[greeting.name].setdefault(self._family(provider), greeting.address)
+        return {name for name, by in speakers.items() if len(set(by.values())) >= _needed(name)}
+
+    def is_suspect(self, source: str, name: str, addresses: Mapping[str, str], now: float) -> bool:
+        """Tell whether the way should be looked at: several servers greeted so, and no look has cleared it.
+
+        Args:
+            source: where they were asked from.
+            name: how they greeted.
+            addresses: the last address that was dialled, by provider.
+            now: seconds of a clock that never jumps.
+        """
+        cleared = self._cleared.get((source, name), float("-inf"))
+        return bool(name) and len(set(addresses.values())) > 1 and now >= cleared + _CLEAR_SECONDS
+
+    def clear(self, source: str, name: str, now: float) -> None:
+        """Remember that a look at the way did not find that name for unrelated providers."""
+        self._cleared = {way: at for way, at in self._cleared.items() if now < at + _CLEAR_SECONDS}
+        self._cleared[source, name] = now
+
+    def _family(self, provider: str) -> str:
+        """Return what providers have in common that may share machines: Microsoft's two do."""
+        suffixes = self._providers.row(provider).suffixes
+        return self._providers.operator_of(suffixes[0]) if suffixes else provider
+
+
+def _needed(name: str) -> int:
+    is_name = "." in name or not name.strip("*")  # a firewall masks banners with asterisks
+    return _UNRELATED if is_name else _UNRELATED_IF_NAMELESS

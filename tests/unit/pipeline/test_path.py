@@ -1,0 +1,50 @@
+"""Who greets by one name for unrelated providers is none of them; a hoster's name proves nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from mailsift.pipeline.probe.path import Greeting, PathWatch, greeting_name
+from mailsift.pipeline.providers import Providers
+
+CASES = {
+    "one name for Google and GMX": ({"google": "fw.corp.test", "gmx": "fw.corp.test"}, True),
+    "a masked banner": ({"google": "********", "icloud": "********"}, True),
+    "localhost, three times": ({"google": "localhost", "gmx": "localhost", "yahoo": "localhost"}, True),
+    "a bare word, twice": ({"netease": "esmtp", "qq": "esmtp"}, False),
+    "as they are": ({"google": "mx.google.com", "gmx": "gmx.net"}, False),
+    "two of Microsoft": ({"outlook": "a.outlook.com", "microsoft365": "a.outlook.com"}, False),
+    "a hoster's customers": ({"one.test": "mx.hoster.test", "two.test": "mx.hoster.test"}, False),
+    "a gateway and who is behind it": ({"mimecast": "gw.test", "corp.test": "gw.test"}, False),
+    "nothing said": ({"google": "", "gmx": ""}, False),
+}
+
+
+@pytest.mark.parametrize(("heard", "foreign"), CASES.values(), ids=CASES)
+def test_a_name(heard: dict[str, str], *, foreign: bool) -> None:
+    path = PathWatch(Providers())
+    for n, (provider, name) in enumerate(heard.items()):
+        path.saw("", provider, Greeting(f"192.0.2.{n}", name))
+    assert path.is_foreign("", next(iter(heard.values()))) is foreign
+    assert not path.is_foreign("another source", "fw.corp.test")
+
+
+def test_one_machine_that_is_everybody_in_a_test_network_is_believed() -> None:
+    path = PathWatch(Providers())
+    for provider in ("google", "gmx"):
+        path.saw("", provider, Greeting("127.0.0.1", "stub.test"))
+    assert not path.is_foreign("", "stub.test")
+
+
+def test_a_hosters_name_is_looked_at_once_in_five_minutes() -> None:
+    path, hoster = PathWatch(Providers()), {"one.test": "192.0.2.1", "two.test": "192.0.2.2"}
+    assert path.is_suspect("", "mx.hoster.test", hoster, 0.0)
+    path.clear("", "mx.hoster.test", 0.0)
+    assert not path.is_suspect("", "mx.hoster.test", hoster, 299.0)
+    assert path.is_suspect("", "mx.hoster.test", hoster, 300.0)
+    assert not path.is_suspect("", "mx.one.test", {"one.test": "192.0.2.1"}, 0.0)
+
+
+def test_a_greeting_begins_with_a_name() -> None:
+    assert greeting_name("MX.Google.com ESMTP x - gsmtp") == "mx.google.com"
+    assert greeting_name("") == ""
