@@ -104,9 +104,10 @@ def complete(folder: Path) -> Files:
     return Files(rows, addresses, 1, results=results, domains=domains)
 
 
-@pytest.fixture(params=["running", "complete"])
-def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
-    whole = running(tmp_path) if request.param == "running" else complete(tmp_path)
+@pytest.fixture(params=["running", "complete"], scope="module")
+def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Files:
+    folder = tmp_path_factory.mktemp("files")
+    whole = running(folder) if request.param == "running" else complete(folder)
     return replace(whole, window=5, gap=2)
 
 

@@ -23,7 +23,7 @@ _GONE, _BLOCKED = "550 5.1.1 User unknown", "550 5.7.1 Message blocked by policy
 _LATER, _HELD = "451 4.3.0 try again later", "Not delivering to previously bounced address"
 
 
-def told(day: float, kind: str, said: str = "") -> Outcome:
+def outcome(day: float, kind: str, said: str = "") -> Outcome:
     diagnosis = diagnose(said) if said else ACCEPTED
     return Outcome("", OutcomeKind(kind), day * DAY, diagnosis, "file")
 
@@ -31,28 +31,29 @@ def told(day: float, kind: str, said: str = "") -> Outcome:
 @pytest.mark.parametrize(
     ("judged", "what", "expected"),
     [
-        ([0], [told(1, "delivered")], [Fate.DELIVERED]),
-        ([0], [told(1, "bounced", _GONE)], [Fate.GONE]),
-        ([0], [told(1, "bounced", _BLOCKED)], [Fate.REFUSED]),
-        ([0], [told(1, "complained")], [Fate.DELIVERED]),
-        ([0], [told(1, "delivered"), told(4, "bounced", _GONE)], [Fate.GONE]),  # late
-        ([0], [told(1, "bounced", _BLOCKED), told(2, "delivered")], [Fate.DELIVERED]),  # tried again
-        ([0], [told(1, "delivered"), told(30, "bounced", _GONE)], [Fate.DELIVERED]),  # another message
-        ([0], [told(1, "delivered"), told(0.999, "bounced", _GONE)], [Fate.GONE]),  # another clock
-        ([0], [told(1, "bounced", _LATER)], [None]),
-        ([0], [told(1, "deferred", _LATER), told(1, "delivered")], [Fate.DELIVERED]),
-        ([0], [told(1, "bounced", _HELD)], [None]),  # never sent
-        ([2], [told(1, "delivered")], [None]),  # the verdict is newer
-        ([0], [told(91, "delivered")], [None]),  # too old
-        ([0, 10], [told(1, "delivered"), told(11, "bounced", _GONE)], [Fate.DELIVERED, Fate.GONE]),
-        ([0, 3], [told(1, "delivered"), told(4, "bounced", _GONE)], [Fate.GONE, None]),  # one message
+        ([0], [(1, "delivered")], [Fate.DELIVERED]),
+        ([0], [(1, "bounced", _GONE)], [Fate.GONE]),
+        ([0], [(1, "bounced", _BLOCKED)], [Fate.REFUSED]),
+        ([0], [(1, "complained")], [Fate.DELIVERED]),
+        ([0], [(1, "delivered"), (4, "bounced", _GONE)], [Fate.GONE]),  # late
+        ([0], [(1, "bounced", _BLOCKED), (2, "delivered")], [Fate.DELIVERED]),  # tried again
+        ([0], [(1, "delivered"), (30, "bounced", _GONE)], [Fate.DELIVERED]),  # another message
+        ([0], [(1, "delivered"), (0.999, "bounced", _GONE)], [Fate.GONE]),  # another clock
+        ([0], [(1, "bounced", _LATER)], [None]),
+        ([0], [(1, "deferred", _LATER), (1, "delivered")], [Fate.DELIVERED]),
+        ([0], [(1, "bounced", _HELD)], [None]),  # never sent
+        ([2], [(1, "delivered")], [None]),  # the verdict is newer
+        ([0], [(91, "delivered")], [None]),  # too old
+        ([0, 10], [(1, "delivered"), (11, "bounced", _GONE)], [Fate.DELIVERED, Fate.GONE]),
+        ([0, 3], [(1, "delivered"), (4, "bounced", _GONE)], [Fate.GONE, None]),  # one message
         ([0], [], [None]),
     ],
 )
 def test_the_first_message_after_a_verdict_decides(
-    judged: list[float], what: list[Outcome], expected: list[Fate | None]
+    judged: list[float], what: list[tuple[float, str, str]], expected: list[Fate | None]
 ) -> None:
-    assert fates([day * DAY for day in judged], reversed(what)) == expected
+    told = [outcome(*one) for one in what]
+    assert fates([day * DAY for day in judged], reversed(told)) == expected
 
 
 @pytest.mark.parametrize(
