@@ -74,6 +74,7 @@ class JobHistory:
         runs: other jobs over the same list, newest first.
         events: its events, oldest first.
         source_name, source_bytes: of the uploaded file.
+        stored_bytes: of all that is kept of it, 0 while the store does not answer.
         column: name of the address column, "" until it is known.
         schedule_id: the schedule that started it.
     """
@@ -82,6 +83,7 @@ class JobHistory:
     events: tuple[JobEvent, ...]
     source_name: str
     source_bytes: int
+    stored_bytes: int
     column: str
     schedule_id: UUID | None
 
@@ -314,6 +316,13 @@ class JobService:
         more = len(rows) > limit
         return JobPage(views, _write_cursor(views[-1], narrowed) if more else "")
 
+    async def _stored_bytes(self, job_id: JobId) -> int:
+        """Return the bytes of all that is kept of a job, 0 while the store does not answer."""
+        try:
+            return sum((await self._blobs.sizes(JobBlobs(job_id).prefix)).values())
+        except MailsiftError:
+            return 0
+
     async def history(self, account_id: AccountId, job_id: JobId, *, runs: int = 50) -> JobHistory:
         """Return what belongs to a job, with at most so many other runs.
 
@@ -329,6 +338,7 @@ class JobService:
             events=tuple(JobEvent(**event) for event in events),
             source_name=row["source_name"],
             source_bytes=row["source_bytes"],
+            stored_bytes=await self._stored_bytes(job_id),
             column=row["address_column"],
             schedule_id=row["schedule_id"],
         )

@@ -60,6 +60,7 @@ async def test_a_job_is_followed_to_its_end(api: Api) -> None:
         "To review 0 0 %",
         "To remove 1 25.0 %",
         "Why rows are not safe Reason Rows Share Syntax error",
+        " kB Kept until",
         "Rows validated 4 of 4 Addresses 3, 1 duplicates",
         "Passed (valid) Every check of this mode passed; the mailbox was not looked up. 3 75.0 %",
         "Syntax error (invalid) The address breaks a rule of its syntax. 1 25.0 %",
