@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from math import inf
 from uuid import UUID, uuid4
 
 import pytest
@@ -350,6 +351,14 @@ async def test_what_one_job_waits_for_delays_no_other(database_url: str) -> None
         found = await claim(database)
         assert found is not None
         assert found.job_id == other
+
+
+async def test_the_next_chunk_to_get_ready_says_in_how_many_seconds(database_url: str) -> None:
+    async with opened(database_url) as database:
+        for delays, least, most in (((), inf, inf), ((900,), 800, 900), ((300, 0), 200, 300)):
+            await add_job(database, slices=[NewChunk(1, "blob", 0, "google", "", delay) for delay in delays])
+            async with database.begin() as connection:
+                assert least <= await chunks.next_ready(connection, ()) <= most
 
 
 async def test_a_claim_costs_its_account_five_hundred_addresses_beside_those_in_it(database_url: str) -> None:
