@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -11,6 +12,8 @@ from mailsift.pipeline.providers import Providers
 _UNRELATED: Final = 2
 _UNRELATED_IF_NAMELESS: Final = 3
 """Unrelated providers that greet alike; more where the word is no host name (`localhost`, `ESMTP`)."""
+
+_HOST_NAME: Final = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z][a-z0-9-]+")
 
 _CLEAR_SECONDS: Final = 300.0
 """So long nobody looks again at the way because of a name that turned out to be a hoster's."""
@@ -24,8 +27,16 @@ class Greeting(NamedTuple):
 
 
 def greeting_name(banner: str) -> str:
-    """Return the domain a banner begins with (RFC 5321 section 4.2, `Greeting`), lower-case; "" for none."""
-    return next(iter(banner.lower().split()), "")
+    """Return the domain a banner begins with (RFC 5321 section 4.2, `Greeting`), lower-case; "" for none.
+
+    A refusal need not begin with one: two that say "Service unavailable" are not one machine.
+
+    Args:
+        banner: the code and the text.
+    """
+    code, _, text = banner.partition(" ")
+    word = next(iter(text.lower().split()), "")
+    return word if code == "220" or _HOST_NAME.fullmatch(word) else ""
 
 
 class PathWatch:
@@ -88,5 +99,5 @@ class PathWatch:
 
 
 def _needed(name: str) -> int:
-    is_name = "." in name or not name.strip("*")  # a firewall masks banners with asterisks
+    is_name = _HOST_NAME.fullmatch(name) or not name.strip("*")  # a firewall masks banners with asterisks
     return _UNRELATED if is_name else _UNRELATED_IF_NAMELESS

@@ -164,7 +164,8 @@ class Port25Probe:
         try:
             connection = await dial(way.ask.address, self.port, way.source, within=_GREETING_SECONDS)
             try:
-                name = greeting_name((await connection.reply(_GREETING_SECONDS)).text)
+                banner = await connection.reply(_GREETING_SECONDS)
+                name = greeting_name(f"{banner.code} {banner.text}")
                 connection.send(QUIT)
             finally:
                 connection.close()

@@ -119,7 +119,7 @@ class SessionLog:
         ending: why it ended.
         answered: RCPT commands that something came back for, whether or not it could be believed.
         witness, repeated: the mailbox that was asked again at the end, and what came this time.
-        banner: what the server said first, "" when it said nothing.
+        banner: code and text of what the server said first, "" when it said nothing.
     """
 
     answers: dict[str, TimedReply] = field(default_factory=dict)
@@ -259,7 +259,7 @@ class ProbeSession:
             self._peer.address, config.port, self._source, within=config.connect_timeout
         )
         banner = await self._read_reply(Stage.BANNER)
-        self.log.banner = banner.text
+        self.log.banner = f"{banner.code} {banner.text}"
         self._require(banner, Stage.BANNER)
         await self._introduce()
 

@@ -45,6 +45,17 @@ def test_a_hosters_name_is_looked_at_once_in_five_minutes() -> None:
     assert not path.is_suspect("", "mx.one.test", {"one.test": "192.0.2.1"}, 0.0)
 
 
-def test_a_greeting_begins_with_a_name() -> None:
-    assert greeting_name("MX.Google.com ESMTP x - gsmtp") == "mx.google.com"
-    assert greeting_name("") == ""
+@pytest.mark.parametrize(
+    ("banner", "name"),
+    [
+        ("220 MX.Google.com ESMTP x - gsmtp", "mx.google.com"),
+        ("220 localhost ready", "localhost"),
+        ("554 fw.corp.test No SMTP service here", "fw.corp.test"),
+        ("554 Service unavailable; client host blocked", ""),
+        ("554 Blocked. See our page", ""),
+        ("421 192.0.2.7 is listed", ""),
+        ("", ""),
+    ],
+)
+def test_a_greeting_begins_with_a_name_and_a_refusal_need_not(banner: str, name: str) -> None:
+    assert greeting_name(banner) == name
