@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import polars as pl
 
@@ -37,7 +38,7 @@ def names_metadata(names: Sequence[str]) -> dict[str, str]:
     return {_NAMES: json.dumps(list(names))}
 
 
-def read_names(path: Path) -> dict[str, str]:
+def read_names(path: Path | IO[bytes]) -> dict[str, str]:
     """Return the customer's column names by our ids, in the file's order."""
     names: list[str] = json.loads(pl.read_parquet_metadata(path)[_NAMES])
     return {column_id(index): name for index, name in enumerate(names)}

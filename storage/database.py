@@ -69,12 +69,13 @@ class Database:
 
     Args:
         url: `postgresql+psycopg://…`; a plain `postgresql://` is understood too.
-        pool_size: connections kept by this process.
+        pool_size: connections that this process needs as a rule; it opens and keeps twice as many at most.
     """
 
     def __init__(self, url: str, *, pool_size: int = 4) -> None:
+        # An overflow would be closed after each use, and to connect costs more than most transactions.
         self._engine = create_async_engine(
-            driver_url(url), pool_size=pool_size, max_overflow=pool_size, pool_pre_ping=True
+            driver_url(url), pool_size=2 * pool_size, max_overflow=0, pool_pre_ping=True, pool_use_lifo=True
         )
 
     @asynccontextmanager

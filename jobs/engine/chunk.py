@@ -12,6 +12,7 @@ from typing import Final
 import polars as pl
 
 from mailsift.jobs.engine.commit import Closed, close_chunk
+from mailsift.jobs.engine.small_list import SmallList
 from mailsift.jobs.metrics import FAILING_CHUNKS, count_verdicts, count_waiting
 from mailsift.jobs.outcomes.service import OutcomeService
 from mailsift.jobs.tracing import Stopwatch
@@ -149,8 +150,13 @@ class ChunkWorker:
         self._terms = terms
         self._outcomes = outcomes
 
-    async def work(self, chunk: ClaimedChunk, watch: Stopwatch) -> Closed:
-        """Validate the chunk and commit what came of it; the watch is told where the time went.
+    async def work(self, chunk: ClaimedChunk, watch: Stopwatch, in_hand: SmallList | None = None) -> Closed:
+        """Validate the chunk and commit what came of it.
+
+        Args:
+            chunk: as claimed.
+            watch: is told where the time went.
+            in_hand: the list, where the chunk holds all of it and this worker has just read it.
 
         Returns:
             What is to be done next.
@@ -160,8 +166,7 @@ class ChunkWorker:
         """
         try:
             with watch.phase("read"):
-                source = await self._blobs.fetch(chunk.source_key)
-                frame = await asyncio.to_thread(read_slice, source, chunk.source_offset, chunk.addresses)
+                frame = await self._read(chunk) if in_hand is None else in_hand.addresses
         except MailsiftError as error:
             if error.code not in _LOST or chunk.attempt <= self._plan.max_attempts:
                 raise
@@ -182,7 +187,12 @@ class ChunkWorker:
         if not chunk.test:
             count_verdicts(result.finished)
             count_waiting(result.waiting)
-        return closed
+        judged = None if in_hand is None else in_hand.judged(result.finished, segment_key)
+        return replace(closed, in_hand=judged)
+
+    async def _read(self, chunk: ClaimedChunk) -> pl.DataFrame:
+        source = await self._blobs.fetch(chunk.source_key)
+        return await asyncio.to_thread(read_slice, source, chunk.source_offset, chunk.addresses)
 
     async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame) -> ValidationResult:
         options = load_options(chunk.options)

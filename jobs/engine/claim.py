@@ -21,6 +21,7 @@ from mailsift.jobs.engine.claimer import Claimer, EngineConfig
 from mailsift.jobs.engine.commit import LeaseLostError
 from mailsift.jobs.engine.heartbeat import Heartbeat
 from mailsift.jobs.engine.maintenance import Maintenance, free_expired_leases
+from mailsift.jobs.engine.small_list import SmallList
 from mailsift.jobs.engine.step import StepWorker
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.jobs.views import WAITS_FOR_STORAGE
@@ -167,20 +168,20 @@ class Engine:
         task.add_done_callback(lambda _: self._forget(token))
         self._heartbeat.claimed()
 
-    async def _go_on(self, held: ClaimedChunk | ClaimedStep) -> None:
+    async def _go_on(self, held: ClaimedChunk | ClaimedStep, in_hand: SmallList | None) -> None:
         """Do what was leased with the end of what was done before: a small list stays in one hand."""
         if isinstance(held, ClaimedStep):
             self._held[held.token] = held
-            work = self._do_step(held)
+            work = self._do_step(held, in_hand)
         else:
             self._held[held.lease_token] = held
-            work = self._do_chunk(held, Stopwatch())
+            work = self._do_chunk(held, Stopwatch(), in_hand)
         await asyncio.create_task(work, context=context_of(held))  # its lines in the log name what it is
 
-    async def _do_step(self, step: ClaimedStep) -> None:
+    async def _do_step(self, step: ClaimedStep, in_hand: SmallList | None = None) -> None:
         try:
             with attempt_at_step(step):
-                done = await self._steps.work(step)
+                done = await self._steps.work(step, in_hand)
         except LeaseLostError:
             self._outages.pop(step.job_id, None)
             _log.info("job.step.lease_lost")
@@ -193,12 +194,14 @@ class Engine:
             _log.info("job.step.done", step=step.state)
             await self._waker.wake(min(done.opened, self._config.slots))
             if done.chunk is not None:
-                await self._go_on(done.chunk)
+                await self._go_on(done.chunk, done.in_hand)
 
-    async def _do_chunk(self, chunk: ClaimedChunk, watch: Stopwatch) -> None:
+    async def _do_chunk(
+        self, chunk: ClaimedChunk, watch: Stopwatch, in_hand: SmallList | None = None
+    ) -> None:
         try:
             with attempt_at_chunk(chunk, watch):
-                closed = await self._chunks.work(chunk, watch)
+                closed = await self._chunks.work(chunk, watch, in_hand)
         except LeaseLostError:
             _log.info("chunk.lease_lost")
         except Exception as error:  # noqa: BLE001 - whatever it was, nothing is lost: the chunk goes back
@@ -207,7 +210,7 @@ class Engine:
         else:
             _log.info("chunk.done", lane=chunk.throttle_key, addresses=chunk.addresses, **watch.fields())
             if closed.finish is not None:
-                await self._go_on(closed.finish)
+                await self._go_on(closed.finish, closed.in_hand)
             elif closed.last:
                 await self._waker.wake(1)
             elif chunk.throttle_key == TRIAGE_KEY and chunk.live_sources > 1:

@@ -11,6 +11,7 @@ import structlog
 
 from mailsift.events.job_mail import JobMailKind
 from mailsift.events.payloads import JobEnd, envelope, job_event
+from mailsift.jobs.engine.small_list import SmallList
 from mailsift.pipeline.facts import WaitReason
 from mailsift.pipeline.stop import NO_STOP, AskedCounts, StopPolicy, StopRule, ThrottleKey
 from mailsift.storage.database import Connection
@@ -34,10 +35,12 @@ class Closed:
     Attributes:
         last: whether it was the job's last open one, so that the job is to be finished.
         finish: that step, where it has been leased to the caller.
+        in_hand: the list with its verdicts, where nothing of it has to be read for that.
     """
 
     last: bool
     finish: ClaimedStep | None = None
+    in_hand: SmallList | None = None
 
 
 async def close_chunk(  # noqa: PLR0913 - what one commit writes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,12 +16,13 @@ import structlog
 from mailsift.jobs.disk import check_room
 from mailsift.jobs.engine.commit import LeaseLostError, end_job, plan_job
 from mailsift.jobs.engine.redo import redo, sound_segments
+from mailsift.jobs.engine.small_list import SMALL_ROWS, SmallList, store_small
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import StandingReader, take_in
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.service import Places
-from mailsift.jobs.results.breakdown import breakdown_of_segments
-from mailsift.jobs.results.join import join_results
+from mailsift.jobs.results.breakdown import breakdown_of_segments, breakdown_of_verdicts
+from mailsift.jobs.results.join import join_results, join_small
 from mailsift.jobs.results.previews import sample
 from mailsift.jobs.submissions import store_list
 from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
@@ -39,8 +40,6 @@ _log = structlog.get_logger()
 
 _CHUNK_ADDRESSES: Final[Mapping[Mode, int]] = {Mode.FAST: 50_000, Mode.MEDIUM: 20_000, Mode.DEEP: 5_000}
 """Addresses a chunk holds at first."""
-_SMALL_ROWS: Final = 1_000
-"""A job with at most so many rows never waits behind a bigger one."""
 _MAX_ATTEMPTS: Final = 3
 """Workers that may die over one step before the job fails."""
 
@@ -52,10 +51,12 @@ class StepDone:
     Attributes:
         opened: new chunks that anybody may claim.
         chunk: one that has been leased to who did the step.
+        in_hand: the list that it holds, where it is small.
     """
 
     opened: int = 0
     chunk: ClaimedChunk | None = None
+    in_hand: SmallList | None = None
 
 
 class StepWorker:
@@ -98,8 +99,12 @@ class StepWorker:
         """End the process that reads small lists."""
         await self._reader.aclose()
 
-    async def work(self, step: ClaimedStep) -> StepDone:
+    async def work(self, step: ClaimedStep, in_hand: SmallList | None = None) -> StepDone:
         """Do the step; a list that cannot be taken in fails its job with a stable code.
+
+        Args:
+            step: as claimed.
+            in_hand: the list and its verdicts, where this worker has just committed them.
 
         Returns:
             What is to be done next.
@@ -113,7 +118,7 @@ class StepWorker:
         try:
             if step.state == JobTransition.TAKE_IN.target:
                 return await self._take_in(step)
-            return await self._finish(step)
+            return await self._finish(step, in_hand)
         except MailsiftError as error:
             if error.retryable:
                 raise
@@ -144,15 +149,21 @@ class StepWorker:
                 taken = await asyncio.to_thread(
                     sample, Path(scratch), taken, size=options.preview, chunk=size
                 )
-            await self._blobs.put_file(JobBlobs(step.job_id).rows, Path(scratch) / "rows.parquet")
-            await self._blobs.put_file(JobBlobs(step.job_id).addresses, Path(scratch) / "addresses.parquet")
+            in_hand = None
+            if small and taken.rows <= SMALL_ROWS:
+                in_hand = await store_small(self._blobs, JobBlobs(step.job_id), Path(scratch))
+            if in_hand is None:
+                await self._blobs.put_file(JobBlobs(step.job_id).rows, Path(scratch) / "rows.parquet")
+                await self._blobs.put_file(
+                    JobBlobs(step.job_id).addresses, Path(scratch) / "addresses.parquet"
+                )
         planned = JobPlan(
             address_column=taken.column,
             total=taken.rows,
             addresses=taken.addresses,
             list_rows=whole.rows,
             list_addresses=whole.addresses,
-            small=taken.rows <= _SMALL_ROWS,
+            small=taken.rows <= SMALL_ROWS,
         )
         key = JobBlobs(step.job_id).addresses
         new = [NewChunk(piece.addresses, key, piece.offset) for piece in taken.chunks]
@@ -161,7 +172,7 @@ class StepWorker:
                 connection, step.job_id, planned, new, token=step.token, terms=self._terms
             )
         )
-        return StepDone(opened=len(new) - (first is not None), chunk=first)
+        return StepDone(opened=len(new) - (first is not None), chunk=first, in_hand=in_hand)
 
     async def _list_of(self, step: ClaimedStep, options: JobOptions) -> Path:
         """Return the job's list, fetched from its place when nobody has done that."""
@@ -175,8 +186,17 @@ class StepWorker:
     def _chunk_size(self, step: ClaimedStep) -> int:
         return _CHUNK_ADDRESSES[load_options(step.options).mode]
 
-    async def _finish(self, step: ClaimedStep) -> StepDone:
+    async def _finish(self, step: ClaimedStep, in_hand: SmallList | None) -> StepDone:
         """Write the results; where verdicts are lost or damaged, have them found again instead."""
+        if in_hand is not None and in_hand.verdicts is not None:
+            await write_results(self._blobs, step, in_hand, self._scratch)
+            await self._put_away(step)
+            counted = breakdown_of_verdicts(
+                self._blobs, JobId(step.job_id), in_hand.addresses, in_hand.verdicts
+            )
+            await self._complete(step, counted)
+            await self._blobs.delete(in_hand.segment)  # the only one
+            return StepDone()
         async with self._database.begin() as connection:
             keys = await chunks.segments(connection, step.job_id)
         sound = await sound_segments(self._blobs, keys)
@@ -192,7 +212,9 @@ class StepWorker:
                 raise
             return StepDone(opened=redone)
         await self._put_away(step)
-        await self._complete(step, keys)
+        await self._complete(step, breakdown_of_segments(self._blobs, JobId(step.job_id), keys))
+        await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/segments")
+        await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/residual")
         return StepDone()
 
     async def _put_away(self, step: ClaimedStep) -> None:
@@ -207,18 +229,16 @@ class StepWorker:
                 account, sink, results, job=job_id, scratch=self._scratch, policy=options.tiers
             )
 
-    async def _complete(self, step: ClaimedStep, keys: Sequence[str]) -> None:
+    async def _complete(self, step: ClaimedStep, counted_up: Awaitable[object]) -> None:
+        """Complete the job; only then may go what its results hold, too."""
         try:
-            await breakdown_of_segments(self._blobs, JobId(step.job_id), keys)
+            await counted_up
         except Exception as error:  # noqa: BLE001 - the results are there; it is counted up when asked for
             _log.warning("finish.no_breakdown", job=str(step.job_id), **error_fields(error))
         async with self._database.begin() as connection:
             if not await end_job(connection, step.job_id, JobTransition.COMPLETE, token=step.token):
                 raise LeaseLostError
         JOBS_ENDED.labels(JobTransition.COMPLETE.target).inc()
-        # Only after the commit: the results hold everything these held.
-        await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/segments")
-        await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/residual")
 
     async def _fail(self, step: ClaimedStep, error: MailsiftError) -> None:
         async with self._database.begin() as connection:
@@ -244,14 +264,20 @@ async def _bounded(pieces: AsyncIterator[bytes], most: int) -> AsyncIterator[byt
         yield piece
 
 
-async def write_results(blobs: Blobs, step: ClaimedStep, segments: Sequence[Path], scratch: Path) -> None:
-    """Join the verdicts with the rows of the list and store the result."""
+async def write_results(
+    blobs: Blobs, step: ClaimedStep, verdicts: Sequence[Path] | SmallList, scratch: Path
+) -> None:
+    """Join the verdicts, be they in segments or in hand, with the rows of the list and store the result."""
+    evidence = load_options(step.options).evidence
+    if isinstance(verdicts, SmallList):
+        results = await asyncio.to_thread(join_small, verdicts.rows, verdicts.verdicts, evidence=evidence)
+        await blobs.put_all({JobBlobs(step.job_id).results: results})
+        return
     rows = await blobs.fetch(JobBlobs(step.job_id).rows)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="finish-") as folder:
         out = Path(folder) / "results.parquet"
-        evidence = load_options(step.options).evidence
         try:
-            await asyncio.to_thread(join_results, rows, segments, out, evidence=evidence)
+            await asyncio.to_thread(join_results, rows, verdicts, out, evidence=evidence)
         except pl.exceptions.PolarsError:
             await asyncio.to_thread(check_room, out.parent)
             raise

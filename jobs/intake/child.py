@@ -27,17 +27,17 @@ _GRACE_S = 5
 def main() -> None:
     """Do what is asked inside its limits, say what came of it or which rule the file broke, and end."""
     gc.disable()  # this process ends too soon, or waits too often, for rubbish to be sought while it reads
-    for line in iter(sys.stdin.readline, ""):
-        json.dump(_answer(json.loads(line)), sys.stdout)
-        sys.stdout.write("\n")
+    for number, line in enumerate(iter(sys.stdin.readline, "")):
+        sys.stdout.write(json.dumps(_answer(json.loads(line))) + "\n")
         sys.stdout.flush()
         signal.alarm(0)
+        if number:
+            gc.collect()  # what the list has left, while nobody waits
+        gc.freeze()  # what is loaded by now stays, and need not be looked at again
     os._exit(0)  # to take every module apart would take half as long as to load them
 
 
 def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    if gc.get_freeze_count():
-        gc.collect()  # what the list before has left
     sizes = BatchSizes(**request["limits"].pop("batches"))
     limits = IntakeLimits(**request["limits"], batches=sizes)
     _bound(limits)
@@ -45,8 +45,6 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
         return _WORK[request["work"]](request, limits)
     except BaseException as error:  # noqa: BLE001 - a panic in Rust, too
         return _failure(error)
-    finally:
-        gc.freeze()  # what is loaded by now stays
 
 
 def _failure(error: BaseException) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +212,7 @@ class StandingReader:
     async def _ask_standing(self, asked: bytes, limits: IntakeLimits) -> dict[str, Any] | None:
         """Return the answer; None when there is none, and whenever the process is replaced over it."""
         if self._child is None:
-            self._child = _start_child(limits)
+            self._child = _start_child(replace(limits, threads=1))  # more would but wake each other
         found = None
         try:
             found = await _converse(self._child, asked, min(self._patience, limits.seconds))

@@ -87,14 +87,14 @@ class Breakdown:
 
 
 def count_up(
-    addresses: Path, so_far: SoFar, *, window: int = _WINDOW, top: int = _TOP
+    addresses: Path | pl.DataFrame, so_far: SoFar, *, window: int = _WINDOW, top: int = _TOP
 ) -> tuple[Breakdown, pl.DataFrame]:
     """Count the rows of a job by reason, domain and provider.
 
     Blocks for about a fifth of a second a million addresses; memory holds some 30 bytes an address.
 
     Args:
-        addresses: the job's `addresses.parquet` (frames.ADDRESSES).
+        addresses: the job's `addresses.parquet` (frames.ADDRESSES), or what is in it.
         so_far: what its addresses came to.
         window: addresses read at a time, which bounds the memory, as texts take most of it.
         top: how many domains and providers the breakdown names.
@@ -118,11 +118,15 @@ def count_up(
     return breakdown, domains
 
 
-def _numbered(addresses: Path, size: int) -> tuple[pl.Series, pl.DataFrame]:
+def _numbered(addresses: Path | pl.DataFrame, size: int) -> tuple[pl.Series, pl.DataFrame]:
     """Return the names of the domains, and for each address the number of its domain and its rows."""
     names, pieces, last, count = [], [], None, 0
-    scan = pl.scan_parquet(addresses, glob=False).select("domain", "rows")
-    for start in range(0, height(addresses), size):
+    if isinstance(addresses, pl.DataFrame):
+        scan, total = addresses.lazy(), addresses.height
+    else:
+        scan, total = pl.scan_parquet(addresses, glob=False), height(addresses)
+    scan = scan.select("domain", "rows")
+    for start in range(0, total, size):
         window = scan.slice(start, size).collect()
         runs = window["domain"].rle().struct.field("value")
         again = int(runs[0] == last)  # the window has cut this domain in two
@@ -181,11 +185,14 @@ def _reasons(counted: pl.DataFrame, words: Words) -> tuple[Reason, ...]:
     return tuple(sorted(reasons, key=lambda reason: (-reason.rows, reason.result)))
 
 
-async def keep_breakdown(blobs: Blobs, job_id: JobId, addresses: Path, so_far: SoFar) -> Breakdown:
+async def keep_breakdown(
+    blobs: Blobs, job_id: JobId, addresses: Path | pl.DataFrame, so_far: SoFar
+) -> Breakdown:
     """Count up a job that has all its verdicts and store what comes of it beside its results."""
     breakdown, domains = await asyncio.to_thread(count_up, addresses, so_far)
-    await blobs.put_bytes(JobBlobs(job_id).domains, await asyncio.to_thread(_parquet, domains))
-    await blobs.put_bytes(JobBlobs(job_id).breakdown, breakdown.to_json())
+    keys = JobBlobs(job_id)
+    table = await asyncio.to_thread(_parquet, domains)
+    await blobs.put_all({keys.domains: table, keys.breakdown: breakdown.to_json()})
     return breakdown
 
 
@@ -195,6 +202,15 @@ async def breakdown_of_segments(blobs: Blobs, job_id: JobId, keys: Sequence[str]
     segments = await blobs.fetch_all(keys)
     so_far = SoFar(await asyncio.to_thread(height, addresses))
     await asyncio.to_thread(so_far.take, segments)
+    return await keep_breakdown(blobs, job_id, addresses, so_far)
+
+
+async def breakdown_of_verdicts(
+    blobs: Blobs, job_id: JobId, addresses: pl.DataFrame, verdicts: pl.DataFrame
+) -> Breakdown:
+    """Do `keep_breakdown` for a small job whose addresses and verdicts (frames.SEGMENT) are at hand."""
+    so_far = SoFar(addresses.height)
+    await asyncio.to_thread(so_far.note, verdicts)
     return await keep_breakdown(blobs, job_id, addresses, so_far)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,9 +48,11 @@ def join_results(
         MailsiftError: `results_incomplete` when an address has no verdict or more than one.
     """
     source = _address_last(pl.scan_parquet(rows, glob=False))
-    told = _told(source, segments, [*VERDICTS, "unwanted", *(["evidence"] if evidence else [])])
-    if not partial and (missing := told.missing()):
-        raise _incomplete(f"{missing:,} addresses have no verdict.")
+    fields = _fields(evidence=evidence)
+    schema = {name: SEGMENT[name] for name in ("n", *fields)}
+    told = _told(source, (scan_segments([segment], schema) for segment in segments), fields)
+    if not partial:
+        told.check_complete()
     _joined(source, told).sink_parquet(
         out,
         row_group_size=_ROW_GROUP,
@@ -58,6 +61,25 @@ def join_results(
         metadata=names_metadata(list(read_names(rows).values())),
         engine="streaming",
     )
+
+
+def join_small(rows: bytes, verdicts: pl.DataFrame | None, *, evidence: bool = False) -> bytes:
+    """Do `join_results` for a small list whose verdicts (frames.SEGMENT) are at hand, in memory."""
+    source = _address_last(pl.read_parquet(io.BytesIO(rows)).lazy())
+    told = _told(source, [] if verdicts is None else [verdicts.lazy()], _fields(evidence=evidence))
+    told.check_complete()
+    out = io.BytesIO()
+    _joined(source, told).collect().write_parquet(
+        out,
+        compression_level=1,
+        statistics=False,
+        metadata=names_metadata(list(read_names(io.BytesIO(rows)).values())),
+    )
+    return out.getvalue()
+
+
+def _fields(*, evidence: bool) -> list[str]:
+    return [*VERDICTS, "unwanted", *(["evidence"] if evidence else [])]
 
 
 def _address_last(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -79,12 +101,17 @@ class _Told:
     kinds: pl.DataFrame
     places: pl.Series
 
-    def missing(self) -> int:
-        """Return how many addresses have no verdict."""
-        return int((self.places == 0).sum())
+    def check_complete(self) -> None:
+        """Refuse what lacks the verdict of an address.
+
+        Raises:
+            MailsiftError: `results_incomplete`.
+        """
+        if missing := int((self.places == 0).sum()):
+            raise _incomplete(f"{missing:,} addresses have no verdict.")
 
 
-def _told(source: pl.LazyFrame, segments: Sequence[Path], fields: list[str]) -> _Told:
+def _told(source: pl.LazyFrame, segments: Iterable[pl.LazyFrame], fields: list[str]) -> _Told:
     """Read all segments, and keep of each what differs: most verdicts are alike.
 
     Raises:
@@ -94,8 +121,7 @@ def _told(source: pl.LazyFrame, segments: Sequence[Path], fields: list[str]) -> 
     places = pl.zeros(greatest + 1, dtype=pl.UInt32, eager=True)
     kinds = [pl.DataFrame({name: [None] for name in fields}, schema={name: SEGMENT[name] for name in fields})]
     first, found = 1, 0
-    for segment in segments:
-        verdicts = scan_segments([segment], {name: SEGMENT[name] for name in ("n", *fields)})
+    for verdicts in segments:
         told = verdicts.group_by(fields).agg("n").collect().with_row_index("place", first)
         placed = told.select("place", "n").explode("n")
         if int(placed.select(pl.col("n").max()).item() or 0) > greatest:

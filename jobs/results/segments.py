@@ -60,7 +60,7 @@ class SoFar:
     def take(self, segments: Sequence[Path]) -> None:
         """Note what these segments say (frames.SEGMENT); those of older releases have no provider."""
         for batch in _batches(segments, _READ):
-            self._note(batch)
+            self.note(batch)
 
     @classmethod
     def of_results(cls, addresses: int, rows: Path, results: Path) -> SoFar:
@@ -73,10 +73,11 @@ class SoFar:
         )
         for start in range(0, height(rows), _WINDOW):
             window = [scan.slice(start, _WINDOW).collect() for scan in (numbers, verdicts)]
-            made._note(pl.concat(window, how="horizontal"))
+            made.note(pl.concat(window, how="horizontal"))
         return made
 
-    def _note(self, batch: pl.DataFrame) -> None:
+    def note(self, batch: pl.DataFrame) -> None:
+        """Note what these verdicts say (at least `n`, `provider` and TIER_FIELDS of frames.SEGMENT)."""
         verdict = batch.select(
             pl.concat_str("status", "result", tier_expression(self.policy), separator=" ")
         ).to_series()

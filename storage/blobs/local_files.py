@@ -111,9 +111,9 @@ def move_in(path: Path, target: Path) -> bool:
     return True
 
 
-def settle(path: Path) -> None:
-    """Force a new file and its name to disk: the database will point to it, after a power cut too."""
-    for place in (path, path.parent):
+def settle(*paths: Path) -> None:
+    """Force new files and their names to disk: the database will point to them, after a power cut too."""
+    for place in dict.fromkeys([*paths, *(path.parent for path in paths)]):
         handle = os.open(place, os.O_RDONLY)
         try:
             os.fsync(handle)

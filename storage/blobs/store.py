@@ -7,7 +7,7 @@ import hashlib
 import re
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -226,6 +226,16 @@ class Blobs:
         """Store the bytes; readers see all of them or nothing."""
         await self._put(key, data)
 
+    async def put_all(self, blobs: Mapping[str, bytes]) -> None:
+        """Store several small blobs, each as `put_bytes` does; a local store forces them to disk together."""
+        for key in blobs:
+            _checked(key)
+        if self._root is not None:
+            await asyncio.to_thread(self._put_local, self._root, blobs)
+            self.trouble = ""
+        else:
+            await asyncio.gather(*(self._put(key, data) for key, data in blobs.items()))
+
     @asynccontextmanager
     async def stream_in(self, key: str) -> AsyncIterator[Incoming]:
         """Store what is written inside the block; an exception inside it leaves nothing behind."""
@@ -365,18 +375,19 @@ class Blobs:
     async def _put(self, key: str, data: Path | bytes) -> None:
         _checked(key)
         if self._root is not None:
-            await asyncio.to_thread(self._put_local, self._root, key, data)
+            await asyncio.to_thread(self._put_local, self._root, {key: data})
         else:
             with self._store_errors():
                 await obstore.put_async(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
         self.trouble = ""
 
-    def _put_local(self, root: Path, key: str, data: Path | bytes) -> None:
-        """Put a blob in one go: to change threads costs more than to write a small one."""
+    def _put_local(self, root: Path, blobs: Mapping[str, Path | bytes]) -> None:
+        """Put blobs in one go: to change threads costs more than to write a small one."""
         self._check_there(root)
         with self._store_errors():
-            obstore.put(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
-        settle(root / key)
+            for key, data in blobs.items():
+                obstore.put(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
+        settle(*(root / key for key in blobs))
 
     @contextmanager
     def _store_errors(self) -> Iterator[None]:

@@ -100,7 +100,7 @@ async def test_a_store_that_damages_everything_fails_the_job_and_an_operator_res
         return {}
 
     listed, unlisted = tmp_path / "list.csv", tmp_path / "unlisted.csv"
-    listed.write_text("email\na@example.com\n")
+    listed.write_text("email\n" + "a@example.com\n" * 1_001)  # a small one stays in hand
     unlisted.write_text("name,age\nBob,31\nEve,32\n")
     account = await service.account("tests")
     job = await service.submit(account, listed, FAST)
@@ -125,5 +125,5 @@ async def test_a_store_that_damages_everything_fails_the_job_and_an_operator_res
         assert lines == [("jobs.restart", ""), ("jobs.restart", ""), ("job.restart", str(job))]
         (row,) = await planter.sql("SELECT id FROM job WHERE parent_id = :job", job=job)
         view = await work_until_ended(engine, service, account, JobId(row["id"]))
-    assert (view.state, view.valid, view.name) == (JobState.COMPLETED, 1, "list.csv")
+    assert (view.state, view.valid, view.name) == (JobState.COMPLETED, 1_001, "list.csv")
     assert len(await planter.events(job)) == len(await planter.events(view.id)) == 1
