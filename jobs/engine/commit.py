@@ -94,7 +94,17 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
                 delay=delay,
                 waits_for=new.waits_for,
             )
-    await _stop(connection, chunk.job_id, asked or {}, rule)
+    if asked or deferred:
+        await _stop(connection, chunk.job_id, asked or {}, rule)
+    closed = await _close_job(connection, chunk, terms, still_open=still_open)
+    await jobs.record_use(connection, chunk.job_id, counts)
+    return closed
+
+
+async def _close_job(
+    connection: Connection, chunk: ClaimedChunk, terms: LeaseTerms | None, *, still_open: int
+) -> Closed:
+    """Let the job be finished when no chunk is open, a small one by the caller."""
     if still_open or not await jobs.close(connection, chunk.job_id):
         return Closed(last=False)
     if terms is None or not chunk.small:

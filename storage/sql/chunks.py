@@ -130,7 +130,7 @@ _LEASE: Final = """    ), leased AS (
         RETURNING job.account_id
     ), billed AS (
         UPDATE account SET vtime = vtime + leased.addresses + :cost
-        FROM charged, leased WHERE account.id = charged.account_id
+        FROM charged, leased WHERE account.id = charged.account_id AND CAST(:token AS uuid) IS NULL
     )
     SELECT leased.job_id, leased.n, leased.lane AS throttle_key, leased.attempt, leased.addresses,
            leased.source_key, leased.source_offset, leased.lease_token, job.account_id, job.options,
@@ -141,7 +141,8 @@ _LEASE: Final = """    ), leased AS (
               AND beat_at >= clock_timestamp() - make_interval(secs => :missed * beat_s + 1)) AS live_sources
     FROM leased JOIN job ON job.id = leased.job_id
 """
-"""Leases the chunk that was `picked`; in front of it stand that and `closed`."""
+"""Leases the chunk that was `picked`; in front of it stand that and `closed`. What is
+leased under the token of its intake has been paid for with that."""
 
 # Fair by virtual time: the account that is furthest behind, in it small jobs and then the job that is
 # furthest behind. A provider is asked from each source by one worker at a time, and not while its budget

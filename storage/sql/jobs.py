@@ -19,8 +19,9 @@ from mailsift.storage.states import ENDED, JobTransition
 
 SMALL_BYTES: Final = 256 * 1024
 """Lists up to this size are taken in before bigger ones."""
-STEP_COST: Final = 2_000
-"""What a step costs an account beside the list's size, in addresses validated; about what it takes."""
+STEP_COST: Final = 3_000
+"""What a step costs an account beside the list's size, in addresses validated: about what it takes in all
+processes, the database's and the reading one's, too."""
 _COUNTED: Final = ("processed", "valid", "invalid", "risky", "send", "review", "remove")
 _SHARDS: Final = 8  # of the minute that runs; commits of one job wait for each other anyway
 
@@ -131,7 +132,9 @@ _INSERT = text("""
 # `step_until` ends the lease of a step that is worked on, so that a crashed one is claimed again,
 # and the wait of one that was given back. Finishing goes before reading; then the account that is furthest
 # behind, in it small lists first. `rival` is the account furthest behind of those whose chunks are ready or
-# whose work is in hand: with :in_turn the step is left alone while its own account is ahead of that one.
+# whose work is in hand: with :in_turn a list is not read while its own account is ahead of that one. What is
+# to be finished had its turn when it was validated, and its cost is small beside that. A small list pays for
+# all that follows in the same hand with its intake.
 CLAIM_STEP = statement("""
     WITH rivals AS MATERIALIZED (
         (SELECT o.vtime FROM (
@@ -150,7 +153,8 @@ CLAIM_STEP = statement("""
         ) o CROSS JOIN LATERAL (SELECT vtime FROM account WHERE id = o.account_id OFFSET 0) a
         WHERE :in_turn
     ), due AS MATERIALIZED (
-        SELECT j.id, j.account_id, a.vtime <= coalesce((SELECT min(vtime) FROM rivals), 'infinity') AS turn
+        SELECT j.id, j.account_id, j.state NOT IN {take_in}
+               OR a.vtime <= coalesce((SELECT min(vtime) FROM rivals), 'infinity') AS turn
         FROM job j JOIN account a ON a.id = j.account_id
         WHERE j.state IN {step_due} AND (:reading OR j.state NOT IN {take_in})
           AND (j.step_until IS NULL OR j.step_until < clock_timestamp())
@@ -165,8 +169,10 @@ CLAIM_STEP = statement("""
         FROM due WHERE job.id = due.id AND due.turn
         RETURNING job.*
     ), charged AS (
-        UPDATE account SET vtime = account.vtime + :cost
-            + CASE claimed.state WHEN 'intake' THEN claimed.source_bytes / 100 ELSE claimed.total / 4 END
+        UPDATE account SET vtime = account.vtime + CASE
+            WHEN claimed.state <> 'intake' THEN :cost + claimed.total / 4
+            WHEN claimed.source_bytes <= :small_bytes THEN 2 * :cost + claimed.source_bytes / 25
+            ELSE :cost + claimed.source_bytes / 100 END
         FROM claimed WHERE account.id = claimed.account_id
     )
     SELECT EXISTS (SELECT FROM due) AS is_due, id AS job_id, account_id, parent_id, state,
@@ -174,20 +180,15 @@ CLAIM_STEP = statement("""
     FROM (VALUES (1)) AS one LEFT JOIN claimed ON true
 """)
 
-# Whoever did the last chunk of a small job finishes it at once.
+# Whoever did the last chunk of a small job finishes it at once. Its account has paid for that with the
+# intake: where it sends many small lists they would wait for each other over its row.
 _LEASE_FINISH = statement("""
-    WITH claimed AS (
-        UPDATE job SET step_token = :token, step_owner = :owner, step_attempt = step_attempt + 1,
-            step_at = clock_timestamp(),
-            step_until = clock_timestamp() + make_interval(secs => :lease)
-        WHERE id = :job_id AND state IN {finish_due} AND step_token IS NULL RETURNING *
-    ), charged AS (
-        UPDATE account SET vtime = account.vtime + :cost + claimed.total / 4
-        FROM claimed WHERE account.id = claimed.account_id
-    )
-    SELECT id AS job_id, account_id, parent_id, state, step_attempt AS attempt, step_token AS token, options,
-           source_name, source_bytes
-    FROM claimed
+    UPDATE job SET step_token = :token, step_owner = :owner, step_attempt = step_attempt + 1,
+        step_at = clock_timestamp(),
+        step_until = clock_timestamp() + make_interval(secs => :lease)
+    WHERE id = :job_id AND state IN {finish_due} AND step_token IS NULL
+    RETURNING id AS job_id, account_id, parent_id, state, step_attempt AS attempt, step_token AS token,
+        options, source_name, source_bytes
 """)
 
 _RENEW_STEPS = statement("""
@@ -202,30 +203,31 @@ _RELEASE_STEP = text("""
     WHERE id = :job_id AND step_token = :token
 """)
 
-# The job's counters and what was done in this minute, in one statement.
 _COUNT_CHUNK = statement("""
-    WITH counted AS (
-        UPDATE job SET processed = processed + :processed, valid = valid + :valid,
-            invalid = invalid + :invalid, risky = risky + :risky, send = send + :send,
-            review = review + :review, remove = remove + :remove, chunks = chunks + :added,
-            chunks_open = chunks_open - 1 + :added, warning = coalesce(nullif(:warning, ''), warning)
-        WHERE id = :job_id AND state IN {worked}
-        RETURNING chunks - :added AS first_free, chunks_open, account_id, options->>'mode' AS mode, test
-    ), used AS (
+    UPDATE job SET processed = processed + :processed, valid = valid + :valid,
+        invalid = invalid + :invalid, risky = risky + :risky, send = send + :send,
+        review = review + :review, remove = remove + :remove, chunks = chunks + :added,
+        chunks_open = chunks_open - 1 + :added, warning = coalesce(nullif(:warning, ''), warning)
+    WHERE id = :job_id AND state IN {worked}
+    RETURNING chunks - :added AS first_free, chunks_open
+""")
+
+# What the account used today and what was done in this minute. Other jobs' commits wait for these rows.
+_RECORD_USE = text("""
+    WITH counted AS (SELECT account_id, options->>'mode' AS mode, test FROM job WHERE id = :job_id),
+    used AS (
         INSERT INTO usage AS u (account_id, day, mode, rows, addresses, probes)
         SELECT account_id, (clock_timestamp() AT TIME ZONE 'UTC')::date, mode, :processed, :addresses, :probes
         FROM counted WHERE :processed > 0 OR :probes > 0
         ON CONFLICT (account_id, day, mode) DO UPDATE SET rows = u.rows + excluded.rows,
             addresses = u.addresses + excluded.addresses, probes = u.probes + excluded.probes
-    ), recorded AS (
-        INSERT INTO throughput AS t (minute, shard, chunks, addresses, valid, invalid, risky)
-        SELECT date_trunc('minute', clock_timestamp()), :shard, 1, :addresses, :valid, :invalid, :risky
-        FROM counted WHERE NOT test
-        ON CONFLICT (minute, shard) DO UPDATE SET chunks = t.chunks + 1,
-            addresses = t.addresses + excluded.addresses, valid = t.valid + excluded.valid,
-            invalid = t.invalid + excluded.invalid, risky = t.risky + excluded.risky
     )
-    SELECT first_free, chunks_open FROM counted
+    INSERT INTO throughput AS t (minute, shard, chunks, addresses, valid, invalid, risky)
+    SELECT date_trunc('minute', clock_timestamp()), :shard, 1, :addresses, :valid, :invalid, :risky
+    FROM counted WHERE NOT test
+    ON CONFLICT (minute, shard) DO UPDATE SET chunks = t.chunks + 1,
+        addresses = t.addresses + excluded.addresses, valid = t.valid + excluded.valid,
+        invalid = t.invalid + excluded.invalid, risky = t.risky + excluded.risky
 """)
 
 # A new or resumed job starts beside the others, not before them: an idle past earns no priority. An account
@@ -296,7 +298,7 @@ async def lease_finish(
     connection: Connection, job_id: UUID, *, owner: str, lease: float, token: UUID
 ) -> ClaimedStep | None:
     """Lease the finish of this job, out of turn, to who has just closed it; None when it is not due."""
-    values = {"job_id": job_id, "owner": owner, "lease": lease, "token": token, "cost": STEP_COST}
+    values = {"job_id": job_id, "owner": owner, "lease": lease, "token": token}
     row = (await connection.execute(_LEASE_FINISH, values)).mappings().one_or_none()
     return ClaimedStep(**row) if row else None
 
@@ -405,7 +407,7 @@ async def catch_up(connection: Connection, job_id: UUID) -> None:
 async def count(
     connection: Connection, job_id: UUID, counts: VerdictCounts, *, added: int, warning: str = ""
 ) -> tuple[int, int] | None:
-    """Add a closed chunk's rows to the job and its account's usage; `warning` stays unless "".
+    """Add a closed chunk's rows to the job; `warning` stays unless "".
 
     The job has `added` deferred chunks more.
 
@@ -416,12 +418,25 @@ async def count(
         **asdict(counts),
         "job_id": job_id,
         "processed": counts.processed,
-        "shard": job_id.int % _SHARDS,
         "added": added,
         "warning": warning,
     }
     row = (await connection.execute(_COUNT_CHUNK, values)).one_or_none()
     return (row.first_free, row.chunks_open) if row else None
+
+
+async def record_use(connection: Connection, job_id: UUID, counts: VerdictCounts) -> None:
+    """Add a closed chunk's rows to its account's usage and to what the service does.
+
+    Other jobs of the account wait for that until the transaction ends: this is the last thing to do in it.
+    """
+    values = {
+        **asdict(counts),
+        "job_id": job_id,
+        "processed": counts.processed,
+        "shard": job_id.int % _SHARDS,
+    }
+    await connection.execute(_RECORD_USE, values)
 
 
 async def get(connection: Connection, job_id: UUID) -> Row | None:
