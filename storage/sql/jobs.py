@@ -132,9 +132,9 @@ _INSERT = text("""
 # `step_until` ends the lease of a step that is worked on, so that a crashed one is claimed again,
 # and the wait of one that was given back. Finishing goes before reading; then the account that is furthest
 # behind, in it small lists first. `rival` is the account furthest behind of those whose chunks are ready or
-# whose work is in hand: with :in_turn a list is not read while its own account is ahead of that one. What is
-# to be finished had its turn when it was validated, and its cost is small beside that. A small list pays for
-# all that follows in the same hand with its intake.
+# whose work is in hand: with :in_turn a step is left alone while its own account is ahead of that one, but
+# for the finish of a big job, which had its turn when it was validated. A small list pays for all its steps
+# with the first.
 CLAIM_STEP = statement("""
     WITH rivals AS MATERIALIZED (
         (SELECT o.vtime FROM (
@@ -153,7 +153,7 @@ CLAIM_STEP = statement("""
         ) o CROSS JOIN LATERAL (SELECT vtime FROM account WHERE id = o.account_id OFFSET 0) a
         WHERE :in_turn
     ), due AS MATERIALIZED (
-        SELECT j.id, j.account_id, j.state NOT IN {take_in}
+        SELECT j.id, j.account_id, (j.state NOT IN {take_in} AND NOT j.small)
                OR a.vtime <= coalesce((SELECT min(vtime) FROM rivals), 'infinity') AS turn
         FROM job j JOIN account a ON a.id = j.account_id
         WHERE j.state IN {step_due} AND (:reading OR j.state NOT IN {take_in})
@@ -170,9 +170,10 @@ CLAIM_STEP = statement("""
         RETURNING job.*
     ), charged AS (
         UPDATE account SET vtime = account.vtime + CASE
-            WHEN claimed.state <> 'intake' THEN :cost + claimed.total / 4
-            WHEN claimed.source_bytes <= :small_bytes THEN 2 * :cost + claimed.source_bytes / 25
-            ELSE :cost + claimed.source_bytes / 100 END
+            WHEN claimed.source_bytes > :small_bytes THEN :cost
+                + CASE claimed.state WHEN 'intake' THEN claimed.source_bytes / 100 ELSE claimed.total / 4 END
+            WHEN claimed.state = 'intake' THEN 2 * :cost + claimed.source_bytes / 25
+            ELSE 0 END
         FROM claimed WHERE account.id = claimed.account_id
     )
     SELECT EXISTS (SELECT FROM due) AS is_due, id AS job_id, account_id, parent_id, state,

@@ -22,6 +22,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.settings import Settings
+from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.states import JobState
 from tests.support.installation import until
 from tests.support.ready_jobs import FAST, Gate, Planter, Poisoned, caught, engine_on, work_until_ended
@@ -293,6 +294,31 @@ async def test_a_list_that_cannot_be_taken_in_fails_its_job_with_its_code_and_on
         "status": "failed",
         "total_emails": 0,
     }
+
+
+async def test_nothing_of_a_small_list_is_read_back_from_the_store_and_its_results_are_there(
+    settings: Settings, service: JobService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched, fetch = list[str](), Blobs.fetch
+
+    async def noted(blobs: Blobs, key: str) -> Path:
+        fetched.append(key)
+        return await fetch(blobs, key)
+
+    monkeypatch.setattr(Blobs, "fetch", noted)
+    source = tmp_path / "list.csv"
+    source.write_text("email,name\na@example.com,Ann\nnobody,Bob\na@example.com,Cid\n")
+    account = await service.account("tests")
+    job = await service.submit(account, source, FAST)
+    async with engine_on(settings) as engine:
+        view = await work_until_ended(engine, service, account, job)
+    keys = JobBlobs(job)
+    assert (view.state, view.total, view.valid, view.invalid) == (JobState.COMPLETED, 3, 2, 1)
+    assert fetched == [keys.source]
+    store = settings.home / "blobs"
+    assert pl.read_parquet(store / keys.results)["c1"].to_list() == ["Ann", "Bob", "Cid"]
+    assert (store / keys.breakdown).exists()
+    assert not list((store / keys.prefix / "segments").glob("*"))
 
 
 @pytest.fixture

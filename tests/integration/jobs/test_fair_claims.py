@@ -142,6 +142,19 @@ async def test_finishing_comes_before_reading(database: Database) -> None:
     assert [kind(one) for one in process.held] == ["finalizing", "intake"]
 
 
+async def test_the_finish_of_a_big_job_waits_for_nobody_whose_lists_are_read(database: Database) -> None:
+    for _ in range(20):
+        await send_list(database, "behind")
+    process = Process(database)
+    await process.claim()
+    big = await send_list(database, "ahead", state=JobState.FINALIZING, size=4_000_000)
+    async with database.begin() as connection:
+        await connection.execute(text("UPDATE account SET vtime = 1000000 WHERE name = 'ahead'"))
+    claimed = await process.claim()
+    assert claimed is not None
+    assert claimed.job_id == big
+
+
 async def test_accounts_have_their_lists_read_in_turn_small_ones_first(database: Database) -> None:
     many = [await send_list(database, "many") for _ in range(50)]
     late = [await send_list(database, "late", size=size) for size in (300_000, 60, 60)]
