@@ -9,6 +9,7 @@ import structlog
 
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.pipeline.outcomes.history import KEPT_DAYS
 from mailsift.storage.blobs.store import Blobs, JobBlobs, drafts_of, read_marker
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import accounts, accuracy, idempotency, jobs, leftovers, outcomes, receivers
@@ -30,9 +31,11 @@ class Eraser:
     Args:
         database: where the rows are.
         blobs: where the lists are.
+        outcome_days: for so long outcomes are kept, and what verdicts came to.
     """
 
-    def __init__(self, *, database: Database, blobs: Blobs) -> None:
+    def __init__(self, *, database: Database, blobs: Blobs, outcome_days: int = KEPT_DAYS) -> None:
+        self._outcome_days = outcome_days
         self._database = database
         self._blobs = blobs
 
@@ -85,8 +88,8 @@ class Eraser:
         async with self._database.begin() as connection:
             over = await jobs.expired(connection, AT_ONCE)
             await idempotency.purge(connection)
-            await outcomes.purge(connection)
-            await accuracy.purge(connection)
+            await outcomes.purge(connection, days=self._outcome_days)
+            await accuracy.purge(connection, days=self._outcome_days)
             await receivers.purge(connection)
         erased = [await self.job(job_id) for job_id in over]
         async with self._database.begin() as connection:

@@ -361,7 +361,7 @@ class Container:
         """Deletes jobs and accounts, and what is older than it may be."""
         from mailsift.jobs.erasure import Eraser
 
-        return Eraser(database=self.database, blobs=self.blobs)
+        return Eraser(database=self.database, blobs=self.blobs, outcome_days=self.settings.outcome_days)
 
     @cached_property
     def holdings(self) -> Holdings:

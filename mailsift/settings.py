@@ -217,6 +217,13 @@ class Settings(BaseSettings):
     max_age: float = Field(
         default=86_400.0, ge=0, description="seconds a job may use a mailbox verdict again; 0: always ask"
     )
+    outcome_days: int = Field(
+        default=730,
+        ge=1,
+        le=3_650,
+        description="days for which outcomes are kept, and how verdicts held; then nobody knows any more who "
+        "bounced for good",
+    )
     disposable_invalid: bool = Field(
         default=False, description="throw-away domains are invalid instead of risky"
     )

@@ -27,6 +27,7 @@ from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
+from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.throttle_edits import ANY_SOURCE
 from mailsift.storage.sql.workers import Worker
 
@@ -213,6 +214,31 @@ def ledger(
         _print_json(*map(ops_output.ledger_shape, found))
     else:
         Console().print(ops_output.ledger_table(found))
+
+
+@ops_app.command("opt-outs")
+def opt_outs(
+    *,
+    add: Annotated[list[str] | None, typer.Option(help="Ask this domain and those below it no more.")] = None,
+    remove: Annotated[list[str] | None, typer.Option(help="Let this domain be asked again.")] = None,
+    note: Annotated[str, typer.Option(help="Who asked for it.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show which domains do not want to be asked, but for those of MAILSIFT_OPT_OUTS; add or remove some."""
+
+    async def act(operations: Operations) -> list[OptedOut]:
+        for name in add or []:
+            await operations.throttles.opt_out(ACTOR, name, note=note)
+        for name in remove or []:
+            if not await operations.throttles.opt_in(ACTOR, name):
+                console.print(f"{name} had not opted out.", **PLAIN)
+        return list(await operations.throttles.opt_outs())
+
+    found = _with_operations(act)
+    if as_json:
+        _print_json(*map(ops_output.opt_out_shape, found))
+    else:
+        Console().print(ops_output.opt_out_table(found))
 
 
 @ops_app.command("alarm-rules")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, Final, Literal
 
 from rich.console import Group, RenderableType
@@ -15,6 +16,7 @@ from mailsift.jobs.admin.models import AccountJob, LedgerRow, Overview, SourceRo
 from mailsift.jobs.views import Priority
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.standing import LedgerKind
+from mailsift.storage.sql.opt_outs import OptedOut
 from mailsift.storage.sql.stats import Minute, Snapshot
 from mailsift.storage.sql.workers import Worker
 
@@ -144,6 +146,14 @@ def throttle_table(rows: Iterable[ThrottleRow]) -> Table:
             *(f"{count:,}" if (count := one.mix.get(outcome, 0)) else "" for outcome in SessionOutcome),
             Text(row.edit.edited_by if row.edit else ""),
         )
+    return table
+
+
+def opt_out_table(rows: Iterable[OptedOut]) -> Table:
+    """Return the domains that do not want to be asked, one a line."""
+    table = _table([("domain", "left"), ("note", "left"), ("added", "left"), ("by", "left")])
+    for row in rows:
+        table.add_row(Text(row.domain), Text(row.note), f"{row.added_at:%Y-%m-%d}", Text(row.added_by))
     return table
 
 
@@ -332,6 +342,11 @@ def throttle_shape(row: ThrottleRow) -> dict[str, Any]:
         "mix": {outcome.value: count for outcome, count in row.learned.mix.items()},
         "edited_by": row.edit.edited_by if row.edit else "",
     }
+
+
+def opt_out_shape(row: OptedOut) -> dict[str, Any]:
+    """Return a domain that does not want to be asked."""
+    return {**asdict(row), "added_at": row.added_at.isoformat()}
 
 
 def ledger_shape(row: LedgerRow) -> dict[str, Any]:

@@ -17,8 +17,10 @@ CLOCKS_DIFFER: Final = 600.0
 """So many seconds a mail server's clock may be behind."""
 GONE: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})
 ARRIVED: Final = frozenset({OutcomeKind.DELIVERED, OutcomeKind.COMPLAINED, OutcomeKind.UNSUBSCRIBED})
-MOST_DAYS: Final = 730
-"""For so long outcomes are kept."""
+KEPT_DAYS: Final = 730
+"""For so long outcomes are kept, where an operator says nothing."""
+MOST_DAYS: Final = 3_650
+"""No outcome is kept or believed for longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class OutcomePolicy:
         """Refuse days that are none.
 
         Raises:
-            ValueError: less than none, or more than outcomes are kept.
+            ValueError: less than none, or more than outcomes are ever kept.
         """
         if not all(0 <= days <= MOST_DAYS for days in (self.delivered_days, self.bounced_days)):
             raise ValueError(f"an outcome is believed for 0 to {MOST_DAYS} days")

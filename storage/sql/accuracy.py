@@ -206,8 +206,8 @@ _OTHERS = text("""
 """)
 
 _OLD = (
-    text("DELETE FROM measured_verdict WHERE judged_at < clock_timestamp() - interval '2 years'"),
-    text("DELETE FROM accuracy WHERE day < (clock_timestamp() - interval '2 years')::date"),
+    text("DELETE FROM measured_verdict WHERE judged_at < clock_timestamp() - make_interval(days => :days)"),
+    text("DELETE FROM accuracy WHERE day < CAST(clock_timestamp() - make_interval(days => :days) AS date)"),
 )
 
 
@@ -322,7 +322,7 @@ async def of_others(connection: Connection, account_id: UUID) -> Sequence[Row]:
     return (await connection.execute(_OTHERS, values)).mappings().all()
 
 
-async def purge(connection: Connection) -> None:
-    """Delete what is older than two years."""
+async def purge(connection: Connection, *, days: int) -> None:
+    """Delete what is older than so many days."""
     for old in _OLD:
-        await connection.execute(old)
+        await connection.execute(old, {"days": days})

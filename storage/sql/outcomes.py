@@ -82,7 +82,7 @@ _PAGE = text(f"""
     ORDER BY report LIMIT :limit
 """)  # noqa: S608 - names of our own columns
 
-_OLD = text("DELETE FROM outcome WHERE happened_at < clock_timestamp() - interval '2 years'")
+_OLD = text("DELETE FROM outcome WHERE happened_at < clock_timestamp() - make_interval(days => :days)")
 
 _SECRET = text("SELECT sealed FROM account_secret WHERE account_id = :account_id")
 
@@ -134,9 +134,9 @@ async def exist(connection: Connection, account_id: UUID) -> bool:
     return bool((await connection.execute(_ANY, {"account_id": account_id})).scalar_one())
 
 
-async def purge(connection: Connection) -> None:
-    """Delete outcomes of more than two years ago."""
-    await connection.execute(_OLD)
+async def purge(connection: Connection, *, days: int) -> None:
+    """Delete outcomes of more than so many days ago."""
+    await connection.execute(_OLD, {"days": days})
 
 
 async def secret(connection: Connection, account_id: UUID) -> bytes | None:

@@ -115,6 +115,17 @@ def test_a_provider_is_held_and_let_go_of(settings: Settings, keyboard: Keyboard
     assert "google" in keyboard.type(settings, "ops", "throttles").out
 
 
+def test_a_domain_opts_out_and_in_again(settings: Settings, keyboard: Keyboard) -> None:
+    (shy,) = printed(
+        keyboard, settings, "opt-outs", "--add", "Shy.Example.", "--note", "their postmaster wrote"
+    )
+    assert (shy["domain"], shy["note"], shy["added_by"]) == ("shy.example", "their postmaster wrote", "cli")
+    typed = keyboard.type(settings, "ops", "opt-outs", "--remove", "shy.example", "--remove", "bold.example")
+    assert "bold.example had not opted out" in typed.err
+    assert "shy.example" not in typed.out
+    assert keyboard.type(settings, "ops", "opt-outs", "--add", "no domain").status == 2
+
+
 def test_an_order_asks_first_and_reaches_all_that_match(settings: Settings, keyboard: Keyboard) -> None:
     words = ("ops", "do", "pause", "--state", "running", "--account", "globex")
     refused = keyboard.type(settings, *words, stdin=b"n\n")

@@ -40,9 +40,14 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
         "tests/fuzz/test_foreign_texts.py",
     ),
     "pipeline/probe/breaker.py": ("tests/unit/pipeline/test_probe_breaker.py",),
-    "jobs/intake/sniff.py": ("tests/unit/jobs/test_sniff.py", "tests/unit/jobs/test_intake_formats.py"),
+    "jobs/intake/sniff.py": (
+        "tests/unit/jobs/test_sniff.py",
+        "tests/unit/jobs/test_intake_formats.py",
+        "tests/integration/jobs/test_standing_reader.py",
+    ),
     "jobs/intake/read_xlsx.py": (
         "tests/unit/jobs/test_intake_formats.py",
+        "tests/unit/jobs/test_intake_xlsx.py",
         "tests/fuzz/test_foreign_files.py",
     ),
     "jobs/results/export.py": ("tests/unit/jobs/test_export.py", "tests/fuzz/test_foreign_texts.py"),
@@ -53,6 +58,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     "storage/lua/grant.lua": (
         "tests/integration/storage/test_throttle.py",
         "tests/integration/storage/test_throttle_blocked.py",
+        "tests/integration/storage/test_throttle_keys.py",
     ),
     "storage/lua/report.lua": (
         "tests/integration/storage/test_throttle.py",
@@ -70,12 +76,15 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     "storage/sql/jobs.py": (
         "tests/integration/jobs/test_chunk_rows.py",
         "tests/integration/jobs/test_fair_claims.py",
+        "tests/integration/storage/test_job_rows.py",
         "tests/integration/storage/test_state_transitions.py",
     ),
     "events/signing.py": ("tests/unit/events/test_signing.py",),
     "api/http/auth.py": (
         "tests/integration/api/test_api_keys.py",
         "tests/integration/api/test_api_traps.py",
+        "tests/integration/api/test_api_widget.py",
+        "tests/integration/api/test_doors.py",
     ),
 }
 """What is broken, and the tests that ought to notice."""

@@ -118,3 +118,12 @@ class TestQuota:
             assert 1 <= int(answers[-1].headers["retry-after"]) <= 12
             assert answers[-1].json()["code"] == "rate_limited"
             assert (await bob.get(JOBS)).status_code == 200
+
+    async def test_a_batch_costs_as_many_requests_as_it_has_addresses(
+        self, client: httpx.AsyncClient
+    ) -> None:
+        body = {"emails": ["a@b.example", "c@d.example", "e@f.example"], "mode": "fast"}
+        batch = await client.post("/v1/email/batch-validate", json=body)
+        assert batch.headers["ratelimit"].startswith('"requests";r=2;t=')
+        refused = await client.post("/v1/email/batch-validate", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")

@@ -88,6 +88,12 @@ def test_csv_keeps_rows_order_and_repeated_names_and_defuses_formulas_in_every_c
     assert {row[header.index("mailsift_suggestion")] for row in rows} == {"'=cmd()"}
 
 
+def test_a_formula_is_defused_in_its_own_row_where_others_are_empty(tmp_path: Path) -> None:
+    path = results(tmp_path, {"note": pl.Series([None, "=1+1", None, "fine"])})
+    assert [row[0] for row in read_csv(path)[1:]] == ["", "'=1+1", "", "fine"]
+    assert [row[0].value for row in sheet(path)[1:]] == [None, "'=1+1", None, "fine"]
+
+
 def test_csv_has_no_formula_where_semicolons_or_tabs_part_the_cells_either(tmp_path: Path) -> None:
     nasty = ["a;=1+1;b", 'q, r;"=2";', "x\n=3;y", "x\r\n@4", "b\t\t=5", ";+6", "\t=7", "a;＝8", "one;-9;+10"]
     safe = [

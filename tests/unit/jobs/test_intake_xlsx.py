@@ -1,0 +1,93 @@
+"""What the cells of a workbook mean: numbers that show dates, shared texts and their readings (ECMA-376)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from mailsift.jobs.intake.models import IntakeLimits
+from mailsift.jobs.intake.read_xlsx import read_xlsx
+from mailsift.pipeline.errors import MailsiftError
+from tests.support.hostile_files import small_workbook
+
+LEAP_DAY = 45_351  # 2024-02-29 in the days that sheets count
+
+
+def frame_of(folder: Path, data: bytes) -> pl.DataFrame:
+    path = folder / "list.xlsx"
+    path.write_bytes(data)
+    return read_xlsx(path, IntakeLimits()).frame.collect()
+
+
+def shown(folder: Path, number: float, kind: int, code: str = "") -> str:
+    """Return what a cell holds that shows a number in the format of this number, or this code."""
+    codes = f'<numFmts><numFmt numFmtId="{kind}" formatCode="{code}"/></numFmts>' if code else ""
+    styles = (
+        f'{codes}<cellStyleXfs><xf numFmtId="14"/></cellStyleXfs>'
+        f'<cellXfs><xf numFmtId="0"/><xf numFmtId="{kind}"/></cellXfs>'
+        '<dxfs><xf numFmtId="14"/></dxfs>'
+    )
+    cells = f'<row><c s="1"><v>{number!r}</v></c></row>'
+    return str(frame_of(folder, small_workbook(cells, styles=styles)).item())
+
+
+@pytest.mark.parametrize("kind", [14, 15, 16, 17, 22, 27, 30, 36, 50, 54, 58])
+def test_formats_of_the_standard_that_show_a_day_are_days(tmp_path: Path, kind: int) -> None:
+    assert shown(tmp_path, LEAP_DAY, kind) == "2024-02-29"
+    assert shown(tmp_path, LEAP_DAY + 0.25, kind) == "2024-02-29 06:00:00"
+
+
+@pytest.mark.parametrize("kind", [18, 20, 21, 45, 47])
+def test_formats_of_the_standard_that_show_a_time_are_times_of_day(tmp_path: Path, kind: int) -> None:
+    assert shown(tmp_path, 0.25, kind) == "06:00:00"
+    assert shown(tmp_path, 0.5 + 0.25 / 86_400, kind) == "12:00:00.250"
+
+
+@pytest.mark.parametrize("kind", [0, 1, 4, 9, 10, 11, 12, 13, 23, 26, 37, 40, 44, 48, 49, 59])
+def test_all_other_formats_of_the_standard_are_numbers(tmp_path: Path, kind: int) -> None:
+    assert shown(tmp_path, LEAP_DAY, kind) == "45351"
+
+
+def test_elapsed_time_has_as_many_hours_as_it_has(tmp_path: Path) -> None:
+    assert shown(tmp_path, 1.5, 46) == "36:00:00"
+    assert shown(tmp_path, 1.5, 200, "[h]:mm") == "36:00:00"
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("yyyy\\-mm", "2024-02-29"),
+        ("[$-407]d. mmmm yyyy", "2024-02-29"),
+        ("[Red]0.00", "45351"),
+        ("0 &quot;days&quot;", "45351"),
+        ("0\\d", "45351"),
+        ("0;yyyy", "45351"),
+        ("General &quot;d&quot;", "45351"),
+    ],
+)
+def test_a_code_shows_a_date_by_its_letters_outside_of_texts(tmp_path: Path, code: str, text: str) -> None:
+    assert shown(tmp_path, LEAP_DAY, 200, code) == text
+
+
+@pytest.mark.parametrize(("days", "date"), [(1, "1900-01-01"), (59, "1900-02-28"), (61, "1900-03-01")])
+def test_days_are_counted_as_sheets_count_them(tmp_path: Path, days: int, date: str) -> None:
+    assert shown(tmp_path, days, 14) == date
+
+
+def test_readings_of_asian_names_are_no_part_of_a_text(tmp_path: Path) -> None:
+    name = "<t>山</t><r><t>田</t></r><rPh sb='0' eb='1'><t>ヤマ</t></rPh><t>太郎</t>"
+    cells = f"<row><c t='s'><v>1</v></c><c t='inlineStr'><is>{name}</is></c><c t='s'><v>0</v></c></row>"
+    frame = frame_of(tmp_path, small_workbook(cells, strings=f"<si><t>a</t></si><si>{name}</si>"))
+    assert frame.rows() == [("山田太郎", "山田太郎", "a")]
+
+
+@pytest.mark.parametrize("row", [1_048_577, 2_097_153, 9_999_999])
+def test_a_row_beyond_what_a_sheet_can_have_is_refused(tmp_path: Path, row: int) -> None:
+    with pytest.raises(MailsiftError, match="bad_xlsx"):
+        frame_of(tmp_path, small_workbook(f'<row r="{row}"><c t="str"><v>a</v></c></row>'))
+
+
+def test_the_last_row_of_a_sheet_is_read(tmp_path: Path) -> None:
+    assert frame_of(tmp_path, small_workbook('<row r="1048576"><c t="str"><v>a</v></c></row>')).item() == "a"
