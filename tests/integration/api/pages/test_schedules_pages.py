@@ -50,7 +50,8 @@ async def made(client: httpx.AsyncClient, job: str, **fields: str) -> str:
 async def test_a_schedule_is_told_in_words_with_its_next_runs(api: Api, job: str) -> None:
     async with signed_in(api, Role.MEMBER) as member:
         form = (await member.get(f"/schedules/new?job={job}")).text
-        assert re.search(rf'<option value="{job}" selected>customers.csv, \d+ \w+ \d+</option>', form)
+        offered = rf'<option value="{job}" selected>customers.csv, \d+ \w+ \d+, \d\d:\d\d UTC</option>'
+        assert re.search(offered, form)
         found = (await member.get("/schedules/new?q=CUSTOM")).text
         assert f'value="{job}"' in found
         assert "Find a list by name" in found
