@@ -6,7 +6,6 @@ Plain ASCII addresses are taken by a pattern; email-validator judges all others.
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
@@ -180,11 +179,9 @@ _WHOLE_RULES: tuple[tuple[SyntaxRule, Callable[[str], object]], ...] = (
 )
 
 
-_WIDE: Final = {0xFEE0 + ord(sign): sign for sign in string.ascii_letters + string.digits}
-"""Full-width letters and digits, as Chinese and Japanese keyboards type them."""
-
-_DECORATION = re.compile(r"\A[^@\uff1a\u2192]{1,30}[\uff1a\u2192]|\A[^\w\x00-\x7f]+")
-"""A label that ends in a wide colon or an arrow; bullets, arrows and emoji in front."""
+_DECORATION = re.compile(r"\A(?:[^@\uff1a\u2192]{1,30}[\uff1a\u2192]|[^\w\x00-\x7f]+)\s+")
+"""A label that ends in a wide colon or an arrow, or bullets, arrows and emoji, each with a space behind it:
+without one they may belong to a local part (RFC 6531)."""
 
 
 def parse_cell(cell: str) -> ParsedAddress:
@@ -199,10 +196,10 @@ def parse_cell(cell: str) -> ParsedAddress:
 def tidy(cell: str) -> str:
     """Cut unseen characters at the ends, a leading `mailto:` and a pair of angle brackets around all.
 
-    Signs that only decorate and what a wide keyboard types are no part of an address either.
+    Labels and signs in front that only decorate are no part of an address either.
     """
     if not cell.isascii():
-        cell = _DECORATION.sub("", cell.translate(_WIDE))
+        cell = _DECORATION.sub("", cell)
     text = _MAILTO.sub("", cell.strip(UNSEEN)).strip(UNSEEN)
     text = _BRACKETS.sub(r"\1", text).strip(UNSEEN)
     return _MAILTO.sub("", text).strip(UNSEEN)

@@ -93,6 +93,9 @@ _DOMAIN = st.one_of(
 @example('"a"', "test")
 @example("é" * 33, "example.com")
 @example("é" * 64, "example.com")
+@example("´", "a.test")
+@example("→a", "a.test")
+@example("ａ：b", "a.test")
 def test_the_canonical_form_is_its_own_and_every_way_to_it_agrees(local: str, domain: str) -> None:
     text = f"{local}@{domain}"
     exact = parse_exact(text)

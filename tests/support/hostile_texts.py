@@ -7,7 +7,9 @@ import html
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = '"><img src=x onerror=alert(2)>'
 ATTRIBUTE = "' onmouseover='alert(3)"
-TEMPLATE = "{{ 7*7 }}{% raw %}"
+TEMPLATE = "{{ 76543*76543 }}{% raw %}"
+TEMPLATE_SAYS = str(76543 * 76543)
+"""What a page holds that takes it for a template, and no number else."""
 
 
 def shown_as_text(page: str, text: str) -> bool:

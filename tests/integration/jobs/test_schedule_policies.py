@@ -47,7 +47,7 @@ async def test_a_run_starts_late_by_its_share_of_the_jitter_and_keeps_its_slot(
     slots = [NOON + n * HOUR for n in range(5)]
     late = [start - slot for start, slot in zip(starts, slots, strict=True)]
     assert all(timedelta() <= delay <= timedelta(seconds=3_000) for delay in late)
-    assert len(set(late)) == 5
+    assert len(set(late)) > 1  # chance may draw one twice
     for slot, start in zip(slots[:3], starts, strict=False):
         scheduling.now = start - timedelta(seconds=1)
         assert await scheduling.runs.run_due() == 0

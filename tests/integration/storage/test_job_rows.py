@@ -105,8 +105,7 @@ async def test_rows_and_probes_are_counted_as_use_each_without_the_other(
 ) -> None:
     account = await accounts.ensure_account(connection, "mine")
     job_id = (await put(connection, named(account)))["id"]
-    await put_job(connection, job_id, JobState.RUNNING, total=9, chunks=1, chunks_open=1)
     counts = VerdictCounts(valid=rows, addresses=rows, probes=probes)
-    await jobs.count(connection, job_id, counts, added=0)
+    await jobs.record_use(connection, job_id, counts)
     used = (await connection.execute(text("SELECT rows, probes FROM usage"))).all()
     assert [tuple(row) for row in used] == ([(rows, probes)] if rows or probes else [])
