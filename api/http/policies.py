@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mailsift.jobs.policies import AccountPolicy
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.pipeline.outcomes.history import MOST_DAYS, OutcomePolicy
 
 NeverSend: TypeAlias = Literal[Tier.REVIEW, Tier.REMOVE]
+
+
+def _whole(value: object) -> object:
+    """Return 35 for 35.0, which JSON Schema takes for the same integer (Core, section 6.3)."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_Score: TypeAlias = Annotated[int, Field(ge=0, le=100, strict=True), BeforeValidator(_whole)]
 _Days: TypeAlias = Annotated[float, Field(ge=0, le=MOST_DAYS, strict=True, allow_inf_nan=False)]
 
 
@@ -34,7 +42,7 @@ class TierPolicyBody(BaseModel):
     role: Tier = Field(default=Tier.SEND, description="info@, sales@")
     free: Tier = Field(default=Tier.SEND, description="at a provider of free mailboxes")
     low_score: Tier = Field(default=Tier.REVIEW, description="the score is below `minimum_score`")
-    minimum_score: int = Field(default=0, ge=0, le=100, strict=True)
+    minimum_score: _Score = 0
 
     def policy(self) -> TierPolicy:
         """Return what the engine takes."""
