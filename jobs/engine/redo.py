@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from mailsift.jobs.engine.chunk import counts_of, to_parquet
+from mailsift.jobs.disk import check_room
+from mailsift.jobs.engine.chunk import counts_of
 from mailsift.jobs.engine.commit import redo_lost
 from mailsift.jobs.results.segments import scan_segments
 from mailsift.jobs.views import load_options
@@ -39,7 +43,13 @@ async def sound_segments(blobs: Blobs, keys: Sequence[str]) -> dict[str, Path]:
 
 
 async def redo(
-    database: Database, blobs: Blobs, step: ClaimedStep, sound: Mapping[str, Path], *, chunk: int
+    database: Database,
+    blobs: Blobs,
+    step: ClaimedStep,
+    sound: Mapping[str, Path],
+    *,
+    chunk: int,
+    scratch: Path,
 ) -> int:
     """Give the addresses of a job that have no verdict (any more) to new chunks.
 
@@ -49,6 +59,7 @@ async def redo(
         step: the finish, as claimed.
         sound: the job's undamaged segments.
         chunk: addresses of a new chunk.
+        scratch: for files that live as long as this.
 
     Returns:
         How many chunks there are; 0: nothing can be done for the job so.
@@ -62,12 +73,16 @@ async def redo(
             return 0
     addresses = await blobs.fetch(JobBlobs(step.job_id).addresses)
     policy = load_options(step.options).tiers
-    lost, counts = await asyncio.to_thread(_without_verdict, addresses, list(sound.values()), policy)
-    if lost.is_empty():
-        return 0
     key = JobBlobs(step.job_id).redone(step.token)
-    await blobs.put_bytes(key, await asyncio.to_thread(to_parquet, lost))
-    new = [NewChunk(min(chunk, len(lost) - start), key, start) for start in range(0, len(lost), chunk)]
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="redo-") as folder:
+        lost = Path(folder) / "lost.parquet"
+        count, counts = await asyncio.to_thread(
+            _without_verdict, addresses, list(sound.values()), policy, lost, chunk
+        )
+        if not count:
+            return 0
+        await blobs.put_file(key, lost)
+    new = [NewChunk(min(chunk, count - start), key, start) for start in range(0, count, chunk)]
     await database.run(
         lambda connection: redo_lost(
             connection, step.job_id, counts, new, sound=list(sound), token=step.token
@@ -77,18 +92,32 @@ async def redo(
 
 
 def _without_verdict(
-    addresses: Path, segments: Sequence[Path], policy: TierPolicy
-) -> tuple[pl.DataFrame, VerdictCounts]:
-    """Return the addresses that no segment has, in their order (frames.WAITING), and count the others."""
-    read = {name: SEGMENT[name] for name in ("n", *TIER_FIELDS)}
-    verdicts = scan_segments(segments, read) if segments else pl.LazyFrame(schema=read)
+    addresses: Path, segments: Sequence[Path], policy: TierPolicy, out: Path, size: int
+) -> tuple[int, VerdictCounts]:
+    """Write the addresses that no segment has, in their order (frames.WAITING), and count the others.
+
+    Memory holds a few bytes an address and what is read of one segment.
+    """
     try:
-        known = pl.read_parquet(addresses, glob=False)
-        found = verdicts.collect(engine="streaming")
+        known = pl.scan_parquet(addresses, glob=False)
+        rows = known.select("n", "rows").collect(engine="streaming").sort("n")["rows"]  # n: dense from 0
+        told = pl.repeat(value=False, n=len(rows), dtype=pl.Boolean, eager=True)
+        counts: Counter[str] = Counter()
+        for segment in segments:
+            read = scan_segments([segment], {name: SEGMENT[name] for name in ("n", *TIER_FIELDS)})
+            found = read.filter(pl.col("n") < len(rows)).collect(engine="streaming")
+            told = told.scatter(found["n"], values=True)
+            carried = found.with_columns(rows.gather(found["n"]).alias("rows"))
+            counts.update(asdict(counts_of(carried, policy)))
+        more = {name: dtype for name, dtype in WAITING.items() if name not in ADDRESSES}
+        nothing = [pl.lit("" if dtype == pl.String else 0, dtype).alias(name) for name, dtype in more.items()]
+        untold = pl.col("n").map_batches(
+            lambda numbers: ~told.gather(numbers), return_dtype=pl.Boolean, is_elementwise=True
+        )
+        known.filter(untold).with_columns(nothing).select(*WAITING).sink_parquet(
+            out, row_group_size=size, compression_level=1, statistics=False, engine="streaming"
+        )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        check_room(out.parent)
         raise MailsiftError("blob_damaged", "The job's list of addresses is damaged.") from error
-    more = {name: dtype for name, dtype in WAITING.items() if name not in ADDRESSES}
-    nothing = [pl.lit("" if dtype == pl.String else 0, dtype).alias(name) for name, dtype in more.items()]
-    fresh = known.with_columns(nothing).select(*WAITING)
-    lost = fresh.join(found, on="n", how="anti", maintain_order="left")
-    return lost, counts_of(known.select("n", "rows").join(found, on="n"), policy)
+    return len(rows) - counts["addresses"], VerdictCounts(**counts)

@@ -207,7 +207,7 @@ class StepWorker:
                 raise
             _log.warning("finish.verdicts_lost", job=str(step.job_id), segments=len(keys) - len(sound))
             size = self._chunk_size(step)
-            redone = await redo(self._database, self._blobs, step, sound, chunk=size)
+            redone = await redo(self._database, self._blobs, step, sound, chunk=size, scratch=self._scratch)
             if not redone:
                 raise
             return StepDone(opened=redone)

@@ -104,7 +104,7 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
             pass
     encoding = encoding_of(head)
     if kind := looks_like_json(head.decode(encoding, errors="replace")):
-        return read_json(source, encoding, array=kind == "json", limits=limits)
+        return read_json(source, encoding, workdir, array=kind == "json", limits=limits)
     return read_text(source, encoding, workdir, limits)
 
 

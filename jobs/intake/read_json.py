@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -38,16 +39,23 @@ _PLAIN: dict[frozenset[type], tuple[pl.DataType, float]] = {
 _Object = dict[str, Any]
 
 
-def read_json(path: Path, encoding: str, *, array: bool, limits: IntakeLimits) -> SourceTable:
+def read_json(path: Path, encoding: str, workdir: Path, *, array: bool, limits: IntakeLimits) -> SourceTable:
     """Read objects, or bare strings, one a line or in one array.
 
     A column that holds one plain type keeps it; mixed and nested values become JSON text.
+
+    Args:
+        path: the file.
+        encoding: as `sniff.encoding_of` found it.
+        workdir: folder for what has been read; memory does not grow with the list.
+        array: whether it is one array.
+        limits: bounds for rows, columns and elements.
 
     Raises:
         MailsiftError: `bad_json` and `bad_encoding` among those of `take_in`.
     """
     ids: dict[str, str] = {}  # by the columns' names, which may be any text, "" too
-    batches: list[pl.DataFrame] = []
+    read = _Batches(workdir, limits.batches.rows)
     size = limits.batches.json_items
     try:
         with path.open(encoding=encoding) as file:
@@ -56,16 +64,15 @@ def read_json(path: Path, encoding: str, *, array: bool, limits: IntakeLimits) -
                 for item in batch:
                     for name in item:
                         ids.setdefault(name, column_id(len(ids)))
-                _check(len(ids), len(batches) * size + len(batch), limits)
-                batches.append(_frame(batch, ids))
+                read.keep(_frame(batch, ids))
+                _check(len(ids), read.rows, limits)
     except UnicodeEncodeError:
         raise _bad("A string holds half of a surrogate pair.") from None
     except UnicodeError:
         raise MailsiftError("bad_encoding", f"The file is not {encoding} throughout.") from None
     except RecursionError:
         raise _bad("Values are nested too deeply.") from None
-    frame = _concat(batches) if batches else pl.DataFrame()
-    return SourceTable(frame.lazy(), tuple(ids), "json" if array else "jsonl", encoding)
+    return SourceTable(read.frame(), tuple(ids), "json" if array else "jsonl", encoding)
 
 
 def _check(columns: int, rows: int, limits: IntakeLimits) -> None:
@@ -192,23 +199,67 @@ def _column(name: str, values: list[Any]) -> pl.Series:
     return pl.Series(name, values, dtype=dtype, strict=False)
 
 
-def _concat(batches: list[pl.DataFrame]) -> pl.DataFrame:
-    """Put batches together; a column of which they disagree becomes text."""
-    frame = batches[-1]  # knows all columns
-    schema = {
-        name: _common([batch[name] for batch in batches if name in batch.columns]) for name in frame.columns
-    }
-    return pl.concat(
-        (batch.cast({name: schema[name] for name in batch.columns}) for batch in batches), how="diagonal"
-    )
+class _Batches:
+    """Batches in their order; those beyond the last few are files.
+
+    Args:
+        folder: for the files.
+        together: rows that may be in memory.
+
+    Attributes:
+        rows: how many there have been.
+    """
+
+    def __init__(self, folder: Path, together: int) -> None:
+        self.rows = 0
+        self._folder, self._together = folder, together
+        self._last: list[pl.DataFrame] = []  # of one schema
+        self._files: list[pl.LazyFrame] = []
+        self._types: defaultdict[str, set[pl.DataType]] = defaultdict(set)
+        self._inexact: set[str] = set()
+
+    def keep(self, batch: pl.DataFrame) -> None:
+        """Take a batch more; it has the columns of those before it, and new ones behind them."""
+        if self._last and (
+            self._last[0].schema != batch.schema or sum(map(len, self._last)) >= self._together
+        ):
+            self._put_down()
+        self._last.append(batch)
+        self.rows += batch.height
+        for column in batch:
+            self._types[column.name].add(column.dtype)
+            if column.dtype == pl.Int64 and not (column.abs() <= _EXACT).all():
+                self._inexact.add(column.name)
+
+    def frame(self) -> pl.LazyFrame:
+        """Put them together; a column of which they disagree becomes text."""
+        if not self._last:
+            return pl.LazyFrame()
+        parts = [*self._files, pl.concat(self._last).lazy()]
+        schema = {
+            name: _common(types, exact=name not in self._inexact) for name, types in self._types.items()
+        }
+        names = [part.collect_schema().names() for part in parts]
+        return pl.concat(
+            [
+                part.cast({name: schema[name] for name in mine})
+                for part, mine in zip(parts, names, strict=True)
+            ],
+            how="diagonal",
+        )
+
+    def _put_down(self) -> None:
+        path = self._folder / f"json-{len(self._files)}"
+        pl.concat(self._last).write_ipc(path)
+        self._files.append(pl.scan_ipc(path, glob=False))
+        self._last = []
 
 
-def _common(columns: list[pl.Series]) -> pl.DataType:
-    dtypes = {column.dtype for column in columns} - {pl.Null()}
-    if len(dtypes) == 1:
-        return dtypes.pop()
-    exact = all(column.dtype != pl.Int64 or (column.abs() <= _EXACT).all() for column in columns)
-    return pl.Float64() if exact and dtypes == {pl.Int64(), pl.Float64()} else pl.String()
+def _common(types: set[pl.DataType], *, exact: bool) -> pl.DataType:
+    some = types - {pl.Null()}
+    if len(some) == 1:
+        return next(iter(some))
+    return pl.Float64() if exact and some == {pl.Int64(), pl.Float64()} else pl.String()
 
 
 def _bad(text: str) -> MailsiftError:

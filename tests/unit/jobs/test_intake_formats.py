@@ -190,6 +190,7 @@ def test_json_columns_stay_exact_when_batches_disagree_about_the_type(tmp_path: 
     ]
     text = "\n".join(map(json.dumps, lines))
     got = read(tmp_path, text.encode(), batches=BatchSizes(json_items=1))
+    assert list(tmp_path.glob("json-*"))  # no more than some of it was in memory
     assert got.rows == [
         ("a@example.com", 10.0, str(2**60), None, None),
         ("b@example.com", 10.5, "0.5", "true", None),
@@ -204,8 +205,9 @@ def test_a_json_array_of_strings_is_a_list_of_addresses(tmp_path: Path) -> None:
 
 def test_a_json_array_larger_than_the_reading_window_is_read_whole(tmp_path: Path) -> None:
     items = [{"email": f"u{n}@example.com", "n": n} for n in range(50)]
-    got = read(tmp_path, json.dumps(items).encode(), batches=BatchSizes(json_text=7))
+    got = read(tmp_path, json.dumps(items).encode(), batches=BatchSizes(json_text=7, json_items=6, rows=12))
     assert got.rows == [(item["email"], item["n"]) for item in items]
+    assert len(list(tmp_path.glob("json-*"))) == 4  # all but the last 2 of 50
 
 
 def test_a_workbook_comes_back_as_text(tmp_path: Path) -> None:
