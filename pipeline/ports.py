@@ -77,12 +77,14 @@ class Ask:
         source: the identity of our own address (mailsift.pipeline.smtp.config.Source).
         address: destination IP.
         recipients: RCPT commands wanted in this session, at least 1.
+        least: fewer are of no use where a provider counts unknown recipients (mailsift.pipeline.providers).
     """
 
     provider: str
     source: str
     address: str
     recipients: int
+    least: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Grant:
         lease: names the granted session until it is reported; "" when denied.
         retry_after: seconds until asking again makes sense; 0 when granted.
         blocked: denied because the provider has refused us again and again, not for the sake of its limits.
-        busy: denied because all its sessions are taken; `retry_after` is a guess, one of them may end before.
+        busy: denied or cut because of sessions that are open; `retry_after` is a guess, one may end before.
         refill_s: seconds in which the rate allows a full session again; 0 = as the provider's row says.
     """
 

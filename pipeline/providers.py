@@ -31,7 +31,7 @@ class Provider:
         ceiling: RCPT commands a second that a source may earn with its name (mailsift.pipeline.standing);
             0 = it is always asked at its rate.
         harvest: unknown recipients of a minute at which it blocks a source for hours, where they are half of
-            all; 0 = not known to (mailsift.pipeline.probe.harvest_guard).
+            all; 0 = not known to (mailsift.storage.redis.harvest_guard).
         edge: its servers stand before those that know the mailboxes: a tenant that accepts everybody may
             still bounce the message.
         note: why the row is as it is; for people.

@@ -12,7 +12,6 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import Answer, Known, MailboxFact, Wait, WaitReason
 from mailsift.pipeline.ports import SessionOutcome
 from mailsift.pipeline.probe.breaker import REFUSALS, RefusalWatch
-from mailsift.pipeline.probe.harvest_guard import HarvestGuard
 from mailsift.pipeline.probe.path import Greeting, PathWatch, greeting_name
 from mailsift.pipeline.probe.queue import (
     MIN_REFUSED,
@@ -146,7 +145,6 @@ class ProbeContext:
         path: whether it is the servers themselves who answer.
         learned: limits the providers have shown.
         busy: open sessions of all calls together.
-        harvest: what was asked of gateways that block harvesters.
     """
 
     config: ProbeConfig
@@ -156,7 +154,6 @@ class ProbeContext:
     path: PathWatch
     learned: LearnedLimits = field(default_factory=LearnedLimits)
     busy: int = 0
-    harvest: HarvestGuard = field(default_factory=HarvestGuard)
 
 
 @dataclass(slots=True)

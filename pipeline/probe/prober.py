@@ -318,7 +318,6 @@ class ProbeRun:
     async def _ask_throttle(self, plans: Sequence[SessionPlan]) -> None:
         """Ask the throttle for all these sessions at once and start what it grants."""
         await self._send_reports()
-        plans = [plan for plan in plans if self._is_no_harvest(plan)]
         asks = [plan.ask for plan in plans]
         grants = await self._throttle.grant(asks)
         count_grants([ask.provider for ask in asks], grants)
@@ -328,35 +327,23 @@ class ProbeRun:
             else:
                 self._put_off(plan, ask, grant)
 
-    def _is_no_harvest(self, plan: SessionPlan) -> bool:
-        """Cut a session down to what a watchful gateway does not take for harvesting; False: not now."""
-        provider, guard, now = plan.route.provider, self._context.harvest, self._loop.time()
-        if not provider.row.harvest:
-            return True
-        place = provider.row.key, provider.source
-        room = guard.room(place, most=provider.row.harvest, now=now) - plan.may_need_witness
-        if room > 0:
-            self._collector.put_back(plan.route, self._queue.trim(plan, room), singly=plan.singly)
-            return True
-        self._queue.finish(plan)
-        self._collector.put_back(plan.route, self._queue.trim(plan, 0), singly=plan.singly)
-        if provider.running:
-            provider.resting_until = max(provider.resting_until, now + _SHORT_REST)
-        else:
-            self._rest_or_defer(provider, guard.opens_in(place, now))
-        return False
-
     def _start(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
-        plan.route.provider.denied_since = None
-        self._collector.put_back(plan.route, self._queue.trim(plan, grant.recipients), singly=plan.singly)
+        provider, room = plan.route.provider, grant.recipients
+        provider.denied_since = None
+        if provider.row.harvest:
+            room = max(1, room - plan.may_need_witness)
+        self._collector.put_back(plan.route, self._queue.trim(plan, room), singly=plan.singly)
         self._context.busy += 1
         session = self._loop.create_task(self._hold_session(plan, ask, grant))
         self._sessions.add(session)
         session.add_done_callback(self._session_ended)
-        if grant.recipients < ask.recipients:
+        if grant.busy:
+            provider.busy = True
+            provider.resting_until = max(provider.resting_until, self._loop.time() + _LONG_REST)
+        elif grant.recipients < ask.recipients:
             # The rate is used up: asking again at once would open a session for every single recipient.
-            row = plan.route.provider.row
-            self._rest_or_defer(plan.route.provider, grant.refill_s or row.recipients / row.rate)
+            row = provider.row
+            self._rest_or_defer(provider, grant.refill_s or row.recipients / row.rate)
 
     def _put_off(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
         """Put a session's addresses back: it was denied, or its server has turned out bad in the meantime."""
@@ -392,10 +379,6 @@ class ProbeRun:
         """Hold one session; whatever happens, its lease is given back."""
         context, route, started = self._context, plan.route, self._loop.time()
         end, granted = NOT_HELD, min(ask.recipients, grant.recipients)
-        place, most = (ask.provider, ask.source), plan.size + plan.may_need_witness
-        watched = route.provider.row.harvest > 0
-        if watched:
-            context.harvest.begin(place, most)
         session = ProbeSession(
             context.config,
             plan.peer,
@@ -414,8 +397,6 @@ class ProbeRun:
             end = self._collector.record_session(plan, log, elapsed=self._loop.time() - started)
         finally:
             context.busy -= 1
-            if watched:
-                context.harvest.end(place, most, end.heard, sent=session.log.sent, now=self._loop.time())
             unused = max(0, granted - session.log.sent)
             self._reports.append(Report(ask, grant.lease, end.outcome, unused, end.heard))
 

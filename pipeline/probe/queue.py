@@ -302,7 +302,8 @@ class SessionPlan:
         """What the throttle is asked for."""
         most = max(self.size, self.route.provider.row.recipients)
         wanted = min(self.size + self.may_need_witness, most)
-        return Ask(self.throttle_key, self.route.source.identity, self.peer.address, wanted)
+        least = 1 + self.may_need_witness
+        return Ask(self.throttle_key, self.route.source.identity, self.peer.address, wanted, least)
 
 
 class ProbeQueue:

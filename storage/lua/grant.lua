@@ -1,6 +1,7 @@
 -- Answers asks for sessions: one call however many asks there are.
 --
--- Keys, four per ask (storage/redis/connection.py lists them all):
+-- Keys: since  string: since when this server knows what is asked
+-- then six per ask (storage/redis/connection.py lists them all):
 --   state     hash  of provider x source:
 --               paid_until     GCRA's theoretical arrival time: recipients are sold until then
 --               paid_rate      recipients a second that this was reckoned with
@@ -13,13 +14,19 @@
 --   sessions  zset  of provider x source: lease -> its end
 --   address   zset  of the destination IP: lease -> its end
 --   pace      string of the destination IP x source: paid_until
+--   asked     hash, twice: of provider x source, and of the destination's network x source, where the provider
+--             blocks who asks for too many unknown recipients: lease -> "begun|until|known|unknown". While the
+--             session is open all its recipients count as unknown; known ones count for a while after `begun`.
 -- All times are seconds since the epoch by this server's clock.
 --
--- ARGV: now ("" = this server's clock), lease seconds, busy seconds, slowest rate, name of the first lease;
---       then eight per ask: recipients wanted, sessions, rate, burst, lease number,
---       the address's sessions, rate, burst
+-- ARGV: now ("" = this server's clock), lease seconds, busy seconds, slowest rate, name of the first lease,
+--       seconds no session outlasts, seconds an unknown recipient counts, seconds a known one does;
+--       then ten per ask: recipients wanted, sessions, rate, burst, lease number,
+--       the address's sessions, rate, burst,
+--       unknown recipients for which the provider blocks (0 = it does not), fewest recipients of use there
 -- Returns three integers per ask: recipients granted, milliseconds until asking again makes sense,
--- 0 or why: 1 when the provider is left alone because it refuses us, 2 when all sessions are taken.
+-- 0 or why: 1 when the provider is left alone because it refuses us, 2 when more is possible once a session
+-- has ended.
 
 local now = tonumber(ARGV[1])
 if not now then
@@ -27,6 +34,8 @@ if not now then
   now = time[1] + time[2] / 1e6
 end
 local lease_seconds, busy, slowest, name = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local longest, unknown_seconds, known_seconds = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local DAY = 86400000
 
 local function stamp(time)
   return string.format('%.6f', time)
@@ -54,16 +63,43 @@ local function open(key, lease)
   redis.call('PEXPIRE', key, math.ceil(lease_seconds * 1000))
 end
 
+-- Since when this server knows what is asked: one that was emptied must not think that nothing was.
+redis.call('SET', KEYS[1], stamp(now), 'NX', 'PX', DAY)
+redis.call('PEXPIRE', KEYS[1], DAY)
+local ignorant = tonumber(redis.call('GET', KEYS[1])) + unknown_seconds - now
+
+-- How many recipients may be asked for if every single one may turn out to be unknown, seconds until the next
+-- one of those that count is forgotten, and whether a session is under way.
+local function room(key, most)
+  local known, unknown, opens, running = 0, 0, nil, false
+  local entries = redis.call('HGETALL', key)
+  for i = 1, #entries, 2 do
+    local begun, till, good, bad = string.match(entries[i + 1], '^([^|]+)|([^|]+)|([^|]+)|([^|]+)$')
+    if tonumber(till) <= now then
+      redis.call('HDEL', key, entries[i])
+    else
+      if tonumber(begun) + known_seconds > now then
+        known = known + good
+      end
+      unknown = unknown + bad
+      opens = math.min(opens or till, till)
+      running = running or till - unknown_seconds > now + 1e-3
+    end
+  end
+  return math.max(most - 1 - unknown, known - unknown - 1), (opens or now) - now, running
+end
+
 -- Milliseconds after which forgetting a clock changes nothing.
 local function pause(paid_until)
   return math.ceil((paid_until - now) * 1000) + 1000
 end
 
 local function answer(ask)
-  local state, sessions, address, pace = KEYS[ask * 4 + 1], KEYS[ask * 4 + 2], KEYS[ask * 4 + 3], KEYS[ask * 4 + 4]
-  local first = 5 + ask * 8
+  local place = 1 + ask * 6
+  local state, sessions, address, pace = KEYS[place + 1], KEYS[place + 2], KEYS[place + 3], KEYS[place + 4]
+  local first = 8 + ask * 10
   local arg = {}
-  for i = 1, 8 do
+  for i = 1, 10 do
     arg[i] = tonumber(ARGV[first + i])
   end
   local wanted = arg[1]
@@ -78,6 +114,20 @@ local function answer(ask)
   local allowed = (known[3] or known[5]) and 1 or arg[2]
   if full(sessions, allowed) or full(address, arg[6]) then
     return 0, busy, 2
+  end
+  local watched, fits, cut = arg[9] > 0, wanted, 0
+  if watched then
+    if ignorant > 0 then
+      return 0, ignorant, 0
+    end
+    for number = 5, 6 do
+      local free, opens, running = room(KEYS[place + number], arg[9])
+      if free < arg[10] then
+        return 0, running and busy or math.max(opens, 0.001), running and 2 or 0
+      elseif free < fits then
+        fits, cut = free, 2
+      end
+    end
   end
 
   local share = tonumber(known[2] or 1)
@@ -102,7 +152,7 @@ local function answer(ask)
   end
   local mine = gate(paid_until, rate, burst, wanted)
   local theirs = gate(tonumber(redis.call('GET', pace) or 0), arg[7], arg[8], wanted)
-  local count = math.min(wanted, mine.available, theirs.available)
+  local count = math.min(fits, mine.available, theirs.available)
   if count < 1 then
     return 0, math.max(mine.wait, theirs.wait, 0.001), 0
   end
@@ -113,11 +163,18 @@ local function answer(ask)
   local lease = name .. arg[5]
   open(sessions, lease)
   open(address, lease)
-  return count, 0, 0
+  if watched then
+    local till = now + longest + unknown_seconds
+    for number = 5, 6 do
+      redis.call('HSET', KEYS[place + number], lease, stamp(now) .. '|' .. stamp(till) .. '|0|' .. count)
+      redis.call('PEXPIRE', KEYS[place + number], pause(till))
+    end
+  end
+  return count, 0, count == fits and cut or 0
 end
 
 local answers = {}
-for ask = 0, #KEYS / 4 - 1 do
+for ask = 0, (#KEYS - 1) / 6 - 1 do
   local count, wait, held = answer(ask)
   answers[#answers + 1] = count
   answers[#answers + 1] = math.ceil(wait * 1000)

@@ -1,19 +1,31 @@
 -- Renews the leases of sessions under way; one that is over by now stays so.
 --
--- Keys, two per lease: sessions, address; grant.lua says what they hold.
--- ARGV: now ("" = this server's clock), lease seconds; then the leases
+-- Keys, four per lease: sessions, address, asked, asked; grant.lua says what they hold.
+-- ARGV: now ("" = this server's clock), lease seconds, seconds no session outlasts and an unknown recipient
+--       counts; then two per lease: its name, its recipients where they count as asked, else 0
 
 local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
   now = time[1] + time[2] / 1e6
 end
-local seconds = tonumber(ARGV[2])
+local seconds, longest = tonumber(ARGV[2]), tonumber(ARGV[3])
 local stop = string.format('%.6f', now + seconds)
 
-for number, key in ipairs(KEYS) do
-  local lease = ARGV[2 + math.ceil(number / 2)]
-  if redis.call('ZADD', key, 'XX', 'CH', stop, lease) == 1 then
-    redis.call('PEXPIRE', key, math.ceil(seconds * 1000))
+for number = 0, #KEYS / 4 - 1 do
+  local lease, recipients = ARGV[4 + number * 2], tonumber(ARGV[5 + number * 2])
+  for place = number * 4 + 1, number * 4 + 2 do
+    if redis.call('ZADD', KEYS[place], 'XX', 'CH', stop, lease) == 1 then
+      redis.call('PEXPIRE', KEYS[place], math.ceil(seconds * 1000))
+    end
+  end
+  if recipients > 0 then
+    -- A server that was emptied hears again what is being asked.
+    local entry = string.format('0|%.6f|0|%d', now + longest, recipients)
+    for place = number * 4 + 3, number * 4 + 4 do
+      if redis.call('HSETNX', KEYS[place], lease, entry) == 1 then
+        redis.call('PEXPIRE', KEYS[place], math.ceil(longest * 1000))
+      end
+    end
   end
 end

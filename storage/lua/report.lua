@@ -2,12 +2,13 @@
 --
 -- Keys: seen  zset  of the providers x sources with the most sessions: name -> sessions
 --       mix   hash  of the same: "<name>|<outcome>" -> sessions, and when counting began: "since"
---       then three per report: state, sessions, address; grant.lua says what they hold.
+--       then five per report: state, sessions, address, asked, asked; grant.lua says what they hold.
 -- ARGV: now ("" = this server's clock), seconds a lesson is remembered, slowest rate,
 --       first penalty in seconds, longest penalty, refused sessions in a row that begin a hold, its seconds,
---       how many names are counted and for how many seconds;
---       then five per report: lease, outcome (clean, rate, blocked; others teach nothing), base rate,
---       factor >= 1 for the penalty, name of provider x source
+--       how many names are counted and for how many seconds, seconds an unknown recipient counts;
+--       then seven per report: lease, outcome (clean, rate, blocked; others teach nothing), base rate,
+--       factor >= 1 for the penalty, name of provider x source,
+--       recipients known and unknown there ("" = it does not matter, or nobody can say)
 -- Returns the places of the reports with which a hold began, from 0 on.
 
 local RECOVERY = 0.05 / 60 -- of the base rate, a second of clean success
@@ -21,7 +22,7 @@ end
 local remember, slowest = tonumber(ARGV[2]), tonumber(ARGV[3])
 local penalty, longest = tonumber(ARGV[4]), tonumber(ARGV[5])
 local most_blocks, hold = tonumber(ARGV[6]), tonumber(ARGV[7])
-local kept, mix_seconds = tonumber(ARGV[8]), tonumber(ARGV[9])
+local kept, mix_seconds, unknown_seconds = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 local OUTCOMES = {'clean', 'rate', 'blocked', 'failed'}
 
 local function learn(state, share, strikes, blocked_until)
@@ -102,12 +103,31 @@ local function count(seen, mix, who, outcome)
   redis.call('HINCRBY', mix, who .. '|' .. outcome, 1)
 end
 
+-- What a gateway was asked for from here; a session that nobody knows of any more earns nothing by it.
+local function remember_asked(key, lease, known, unknown)
+  local begun = string.match(redis.call('HGET', key, lease) or '', '^[^|]+') or '0'
+  if known + unknown == 0 then
+    redis.call('HDEL', key, lease)
+    return
+  end
+  local entry = {begun, string.format('%.6f', now + unknown_seconds), known, unknown}
+  redis.call('HSET', key, lease, table.concat(entry, '|'))
+  if redis.call('PTTL', key) < unknown_seconds * 1000 then
+    redis.call('PEXPIRE', key, math.ceil(unknown_seconds * 1000))
+  end
+end
+
 local holds = {}
-for report = 0, (#KEYS - 2) / 3 - 1 do
-  local state, first = KEYS[2 + report * 3 + 1], 9 + report * 5
-  local lease, outcome = ARGV[first + 1], ARGV[first + 2]
-  redis.call('ZREM', KEYS[2 + report * 3 + 2], lease)
-  redis.call('ZREM', KEYS[2 + report * 3 + 3], lease)
+for report = 0, (#KEYS - 2) / 5 - 1 do
+  local place, first = 2 + report * 5, 10 + report * 7
+  local state, lease, outcome = KEYS[place + 1], ARGV[first + 1], ARGV[first + 2]
+  redis.call('ZREM', KEYS[place + 2], lease)
+  redis.call('ZREM', KEYS[place + 3], lease)
+  if ARGV[first + 6] ~= '' then
+    for number = 4, 5 do
+      remember_asked(KEYS[place + number], lease, tonumber(ARGV[first + 6]), tonumber(ARGV[first + 7]))
+    end
+  end
   count(KEYS[1], KEYS[2], ARGV[first + 5], outcome)
   if outcome == 'rate' then
     rate_reply(state, tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4]))

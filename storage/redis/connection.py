@@ -9,6 +9,9 @@
 | ms:throttle:sessions:<provider>:<source> | zset   | lease -> its end, epoch seconds       | longest lease |
 | ms:throttle:address:<ip>                 | zset   | lease -> its end, of one destination  | longest lease |
 | ms:throttle:pace:<ip>:<source>           | string | rate clock of destination x source    | pause         |
+| ms:throttle:asked:<provider>:<source>    | hash   | what counts as harvesting there       | some minutes  |
+| ms:throttle:asked:<network>:<source>     | hash   | the same of a /24 or /48              | some minutes  |
+| ms:throttle:since                        | string | since when it knows what is asked     | a day         |
 | ms:throttle:seen                         | zset   | <provider>:<source> -> sessions, 200  | a day         |
 | ms:throttle:mix                          | hash   | outcomes of these, for people         | a day         |
 | ms:limit:<zone>:<holder>                 | string | rate clock of an account's requests   | until full    |

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
+from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS, AskingRoom, HarvestGuard
 from mailsift.storage.sql.ledger import LedgerBook
 from mailsift.storage.sql.throttle_edits import HELD_SECONDS, EditBook
 
@@ -85,6 +86,7 @@ class Limits:
     provider: Limit
     address: Limit
     refill_s: float  # in which the provider's rate allows a full session again
+    harvest: int = 0  # unknown recipients of a minute for which the provider blocks us; 0 = it does not
 
 
 def limits_of(ask: Ask, row: Provider, config: ThrottleConfig) -> Limits:
@@ -99,6 +101,7 @@ def limits_of(ask: Ask, row: Provider, config: ThrottleConfig) -> Limits:
             max(config.address_burst, row.burst),
         ),
         refill_s=row.recipients / row.rate,
+        harvest=row.harvest,
     )
 
 
@@ -171,8 +174,13 @@ class LocalThrottle(Throttle):
         *,
         clock: Callable[[], float],
         random: Random,
+        stands_in: bool = False,
     ) -> None:
-        """Take the provider table's look-up, the limits, a clock in seconds and randomness for penalties."""
+        """Take the provider table's look-up, the limits, a clock in seconds and randomness for penalties.
+
+        stands_in: others ask, too, and what they asked is not known: a provider that counts unknown
+        recipients is not asked at all.
+        """
         self._row = row
         self._config = config
         self._clock = clock
@@ -181,6 +189,8 @@ class LocalThrottle(Throttle):
         self._providers: dict[tuple[str, str], _Gate] = {}
         self._addresses: dict[str, _Gate] = {}
         self._paces: dict[tuple[str, str], _Gate] = {}
+        self._stands_in = stands_in
+        self._harvest = HarvestGuard(config.session_seconds)
 
     @override
     async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
@@ -188,7 +198,7 @@ class LocalThrottle(Throttle):
         _forget_idle(self._providers, now)
         _forget_idle(self._addresses, now)
         _forget_idle(self._paces, now)
-        return [self._answer(ask, now) for ask in asks]
+        return [HELD if self._config.edits.holds(ask) else self._answer(ask, now) for ask in asks]
 
     @override
     async def report(self, reports: Sequence[Report]) -> None:
@@ -199,6 +209,7 @@ class LocalThrottle(Throttle):
         """Free the leases and learn from the outcomes; what was asked has been counted."""
         now = self._clock()
         for report in reports:
+            self._harvest.end(report, now)
             gate = self._providers.get((report.ask.provider, report.ask.source))
             address = self._addresses.get(destination(report.ask))
             for known in (gate, address):
@@ -218,8 +229,6 @@ class LocalThrottle(Throttle):
         return self._config.edits.holds(Ask(provider, source, "", 1))
 
     def _answer(self, ask: Ask, now: float) -> Grant:
-        if self._config.edits.holds(ask):
-            return HELD
         limits = limits_of(ask, self._row(ask.provider), self._config)
         provider = self._providers.setdefault((ask.provider, ask.source), _Gate())
         address = self._addresses.setdefault(destination(ask), _Gate())
@@ -229,18 +238,30 @@ class LocalThrottle(Throttle):
         mine, theirs = (one.share(self._config.processes) for one in (limits.provider, limits.address))
         if provider.full(mine, now) or address.full(theirs, now):
             return Grant(0, retry_after=self._config.busy_seconds, busy=True)
+        room = self._harvest_room(ask, limits, now)
+        if limits.harvest and room.recipients < ask.least:
+            wait = self._config.busy_seconds if room.running else room.opens_in
+            return Grant(0, retry_after=wait, busy=room.running)
+        fits = min(limits.recipients, room.recipients)
         paces = ((provider, mine), (pace, theirs))
-        count = min(limits.recipients, *(gate.available(limit, now) for gate, limit in paces))
+        count = min(fits, *(gate.available(limit, now) for gate, limit in paces))
         if count < 1:
-            return Grant(
-                0, retry_after=max(gate.wait(limit, limits.recipients, now) for gate, limit in paces)
-            )
+            return Grant(0, retry_after=max(gate.wait(limit, fits, now) for gate, limit in paces))
         lease = f"{LEASE_PREFIX}{next(self._numbers)}"
+        if limits.harvest:
+            self._harvest.begin(ask, lease, count, now)
         for gate, limit in paces:
             gate.take(limit, count, now)
         for gate in (provider, address):
             gate.leases[lease] = now + self._config.session_seconds
-        return Grant(count, lease, refill_s=limits.refill_s)
+        return Grant(count, lease, refill_s=limits.refill_s, busy=count == fits < limits.recipients)
+
+    def _harvest_room(self, ask: Ask, limits: Limits, now: float) -> AskingRoom:
+        if not limits.harvest:
+            return AskingRoom(limits.recipients)
+        if self._stands_in:
+            return AskingRoom(0, opens_in=UNKNOWN_SECONDS)
+        return self._harvest.room(ask, most=limits.harvest, now=now)
 
 
 def tell_of_hold(ask: Ask) -> None:

@@ -16,6 +16,7 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.ports import Ask, Grant, Report, Throttle
 from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.connection import PREFIX, Lifeline
+from mailsift.storage.redis.harvest_guard import KNOWN_SECONDS, UNKNOWN_SECONDS, counted, places_of
 from mailsift.storage.redis.local_throttle import (
     HELD,
     HOLD_SECONDS,
@@ -39,6 +40,8 @@ __all__ = ["RedisThrottle", "ThrottleConfig"]
 STATE_KEY = f"{PREFIX}throttle:state:"
 SESSIONS_KEY = f"{PREFIX}throttle:sessions:"
 _HELD, _BUSY = 1, 2  # why lua/grant.lua denies
+ASKED_KEY = f"{PREFIX}throttle:asked:"
+SINCE_KEY = f"{PREFIX}throttle:since"
 SEEN_KEY = f"{PREFIX}throttle:seen"
 MIX_KEY = f"{PREFIX}throttle:mix"
 KEPT_MIXES = 200  # providers x sources whose outcomes are counted: those with the most sessions
@@ -50,6 +53,8 @@ class _Session(NamedTuple):
 
     ask: Ask
     until: float
+    recipients: int
+    harvest: int
 
 
 class RedisThrottle(Throttle):
@@ -72,7 +77,11 @@ class RedisThrottle(Throttle):
     clean. Every minute of clean sessions gives 5 % of the base rate back. A provider that refuses us in five
     sessions in a row is left alone for 15 minutes, and is then as well asked one session at a time.
 
-    While Redis is gone each process keeps to its share of the limits. Nothing is ever raised to the prober.
+    A provider that blocks harvesters is asked by all processes together so that it never has reason to
+    (mailsift.storage.redis.harvest_guard); what a server that was emptied has not heard of counts as well.
+
+    While Redis is gone each process keeps to its share of the limits, and asks no provider that blocks
+    harvesters: nobody knows what the others ask there. Nothing is ever raised to the prober.
     """
 
     def __init__(
@@ -95,7 +104,9 @@ class RedisThrottle(Throttle):
         self._monotonic = clock or time.monotonic
         self._lifeline = lifeline or Lifeline("The throttle")
         self._random = random or Random(secrets.randbits(64))
-        self._local = LocalThrottle(row, self._config, clock=self._monotonic, random=self._random)
+        self._local = LocalThrottle(
+            row, self._config, clock=self._monotonic, random=self._random, stands_in=True
+        )
         self._grant = redis.register_script(_script("grant"))
         self._report = redis.register_script(_script("report"))
         self._renew = redis.register_script(_script("renew"))
@@ -111,23 +122,26 @@ class RedisThrottle(Throttle):
     async def _decide(self, asks: Sequence[Ask]) -> Sequence[Grant]:
         name = f"{secrets.token_hex(8)}."
         limits = [limits_of(ask, self._row(ask.provider), self._config) for ask in asks]
-        keys = [key for ask in asks for key in (*_provider_keys(ask), *_address_keys(ask))]
+        keys = [SINCE_KEY]
+        for ask in asks:
+            keys.extend((*_provider_keys(ask), *_address_keys(ask), *_asked_keys(ask)))
         config = self._config
         head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
-        args: list[str | float] = [*head]
-        args.extend(value for number, one in enumerate(limits) for value in _terms(one, number))
+        args: list[str | float] = [*head, config.session_seconds, UNKNOWN_SECONDS, KNOWN_SECONDS]
+        for number, (ask, one) in enumerate(zip(asks, limits, strict=True)):
+            args.extend((*_terms(one, number), one.harvest, ask.least))
         answers = await self._lifeline.call(self._grant, keys=keys, args=args)
         if answers is None:
             return await self._local.grant(asks)
         terms = list(zip(answers[::3], answers[1::3], answers[2::3], strict=True))
         until = self._monotonic() + config.session_seconds
         self._running.update(
-            (f"{name}{number}", _Session(asks[number], until))
+            (f"{name}{number}", _Session(asks[number], until, count, limits[number].harvest))
             for number, (count, *_) in enumerate(terms)
             if count
         )
         return [
-            Grant(count, f"{name}{number}", refill_s=limits[number].refill_s)
+            Grant(count, f"{name}{number}", refill_s=limits[number].refill_s, busy=why == _BUSY)
             if count
             else Grant(0, retry_after=wait / 1000, blocked=why == _HELD, busy=why == _BUSY)
             for number, (count, wait, why) in enumerate(terms)
@@ -138,13 +152,12 @@ class RedisThrottle(Throttle):
         if not reports:
             return
         self._config.ledger.count(reports)
-        for report in reports:
-            self._running.pop(report.lease, None)
         keys = [SEEN_KEY, MIX_KEY]
         for report in reports:
-            keys.extend((*_provider_keys(report.ask), _address_keys(report.ask)[0]))
+            ask = report.ask
+            keys.extend((*_provider_keys(ask), _address_keys(ask)[0], *_asked_keys(ask)))
         head = (self._now(), LEARNED_SECONDS, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
-        args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, MIX_SECONDS]
+        args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, MIX_SECONDS, UNKNOWN_SECONDS]
         args.extend(value for report in reports for value in self._lesson(report))
         holds = await self._lifeline.call(self._report, keys=keys, args=args)
         for place in holds or ():
@@ -161,9 +174,12 @@ class RedisThrottle(Throttle):
         now = self._monotonic()
         self._running = {lease: one for lease, one in self._running.items() if one.until > now}
         if self._running:
-            asks = [one.ask for one in self._running.values()]
-            keys = [key for ask in asks for key in (_provider_keys(ask)[1], _address_keys(ask)[0])]
-            args: list[str | float] = [self._now(), self._config.lease_seconds, *self._running]
+            config, keys = self._config, list[str]()
+            args: list[str | float] = [self._now(), config.lease_seconds]
+            args.append(config.session_seconds + UNKNOWN_SECONDS)
+            for lease, one in self._running.items():
+                keys.extend((_provider_keys(one.ask)[1], _address_keys(one.ask)[0], *_asked_keys(one.ask)))
+                args.extend((lease, one.recipients if one.harvest else 0))
             await self._lifeline.call(self._renew, keys=keys, args=args)
 
     def _now(self) -> str:
@@ -173,6 +189,8 @@ class RedisThrottle(Throttle):
         ask = report.ask
         row = self._config.edits.row(self._row(ask.provider), ask)
         yield from (report.lease, report.outcome, row.rate, 1 + JITTER * self._random.random(), who(ask))
+        session = self._running.pop(report.lease, None)
+        yield from counted(report, session.recipients) if session and session.harvest else ("", "")
 
 
 def who(ask: Ask) -> str:
@@ -193,6 +211,12 @@ def _script(name: str) -> str:
 def _provider_keys(ask: Ask) -> tuple[str, str]:
     """Return the keys of state and sessions of provider x source."""
     return f"{STATE_KEY}{who(ask)}", f"{SESSIONS_KEY}{who(ask)}"
+
+
+def _asked_keys(ask: Ask) -> tuple[str, str]:
+    """Return the keys of what was asked of a provider that counts, and of the network it is in."""
+    first, second = places_of(ask)
+    return f"{ASKED_KEY}{first}", f"{ASKED_KEY}{second}"
 
 
 def _address_keys(ask: Ask) -> tuple[str, str]:

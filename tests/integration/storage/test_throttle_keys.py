@@ -42,7 +42,9 @@ async def test_every_key_expires_and_a_lesson_is_kept_for_a_day(redis: Redis, sh
         "ms:throttle:sessions:else:",
         "ms:throttle:address:2001:db8::/64",
         "ms:throttle:pace:2001:db8::/64:",
+        "ms:throttle:since",
     }
+    assert 86_000_000 < found.pop("ms:throttle:since") <= 86_400_000
     assert all(0 < left <= CONFIG.lease_seconds * 1000 for left in found.values())
 
     await session(shared, ask("else"), SessionOutcome.RATE)

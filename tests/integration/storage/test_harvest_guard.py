@@ -1,0 +1,148 @@
+"""However many workers ask a gateway that blocks harvesters: it never sees a reason to, and they get on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
+from mailsift.pipeline.providers import Provider
+from mailsift.pipeline.standing import Heard, LedgerKind
+from mailsift.storage.redis.connection import connect
+from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS
+from mailsift.storage.redis.local_throttle import LocalThrottle
+from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
+from tests.support.servers import RedisServer
+from tests.support.throttling import Time
+
+WORKERS = 4
+MOST = 5
+MINUTE = 60.0
+SOURCE = "198.51.100.7"
+CONFIG = ThrottleConfig(address_sessions=100, address_rate=1e6, address_burst=10**6)
+
+
+def row(key: str) -> Provider:
+    return Provider(key, sessions=50, rate=100.0, burst=100, recipients=15, harvest=MOST)
+
+
+def ask(provider: str = "gateway", wanted: int = 15, *, address: str = "192.0.2.9", least: int = 1) -> Ask:
+    return Ask(provider, SOURCE, address, wanted, least)
+
+
+async def one(throttle: Throttle, asked: Ask) -> Grant:
+    (grant,) = await throttle.grant([asked])
+    return grant
+
+
+@dataclass
+class OpenSession:
+    worker: Throttle
+    ask: Ask
+    grant: Grant
+    ends: float
+    heard: list[bool] = field(default_factory=list)
+
+    async def report(self) -> None:
+        counts = {LedgerKind.PROBES: len(self.heard), LedgerKind.UNKNOWN: sum(self.heard)}
+        unused = self.grant.recipients - len(self.heard)
+        await self.worker.report(
+            [Report(self.ask, self.grant.lease, SessionOutcome.CLEAN, unused, Heard(counts))]
+        )
+
+
+class HarvestBlocker:
+    """Blocks at five unknown recipients of a minute that are half of all."""
+
+    def __init__(self, time: Time, random: Random, bad: float) -> None:
+        self._time, self._random, self._bad = time, random, bad
+        self.asked: list[tuple[float, bool]] = []
+
+    def rcpt(self) -> bool:
+        self.asked.append((self._time(), self._random.random() < self._bad))
+        minute = [missing for at, missing in self.asked if self._time() - at < MINUTE]
+        assert sum(minute) < MOST or 2 * sum(minute) < len(minute)
+        return minute[-1]
+
+
+async def besiege(
+    workers: Sequence[Throttle], gateway: HarvestBlocker, time: Time, random: Random, names: Sequence[str]
+) -> None:
+    """Let workers ask and sessions go on in any order, each for some seconds, some to be cut off."""
+    running: list[OpenSession] = []
+    for step in range(250):
+        time.now += random.random() * 4
+        asked = ask(random.choice(names), random.randint(1, 15), address=f"192.0.2.{random.randint(1, 250)}")
+        worker = random.choice(workers)
+        if (grant := await one(worker, asked)).recipients:
+            running.append(OpenSession(worker, asked, grant, time.now + random.random() * 20))
+        else:
+            assert grant.retry_after > 0
+        for session in list(running):
+            while len(session.heard) < session.grant.recipients and random.random() < 0.7:
+                session.heard.append(gateway.rcpt())
+            if time.now >= session.ends or len(session.heard) == session.grant.recipients:
+                running.remove(session)
+                await session.report()
+        for known in workers:
+            if isinstance(known, RedisThrottle) and step % 3 == 0:
+                await known.renew()
+
+
+@pytest.mark.parametrize("bad", [0.1, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("kind", ["fleet", "vanity", "alone"])
+async def test_no_gateway_sees_five_unknown_that_are_half_of_a_minute(
+    redis_url: str, kind: str, bad: float
+) -> None:
+    time, random = Time(), Random(7)
+    names = [f"mx{n}.test" for n in range(9)] if kind == "vanity" else ["gateway"]
+    async with AsyncExitStack() as closing:
+        clients = [await closing.enter_async_context(connect(redis_url)) for _ in range(WORKERS)]
+        fleet: list[Throttle] = [RedisThrottle(one, row=row, config=CONFIG, clock=time) for one in clients]
+        if kind == "alone":
+            fleet = [LocalThrottle(row, CONFIG, clock=time, random=random)]
+        else:
+            assert (await one(fleet[0], ask())).retry_after == UNKNOWN_SECONDS  # it knows nothing yet
+        gateway = HarvestBlocker(time, random, bad)
+        await besiege(fleet, gateway, time, random, names)
+        if kind == "fleet":  # what the server forgets costs a while, and nothing else
+            await clients[0].flushdb()
+            await besiege(fleet, gateway, time, random, names)
+    assert len(gateway.asked) > (100 if bad < 0.5 else 20)
+
+
+async def test_what_is_open_or_unanswered_counts_as_unknown_until_it_is_forgotten(redis_url: str) -> None:
+    time = Time()
+    async with connect(redis_url) as redis:
+        mine, other = (RedisThrottle(redis, row=row, config=CONFIG, clock=time) for _ in range(2))
+        await one(mine, ask())
+        time.now += UNKNOWN_SECONDS
+        first = await one(mine, ask(wanted=3))
+        cut = await one(other, ask())
+        assert (first.recipients, cut.recipients, cut.busy) == (3, 1, True)
+        assert (await one(mine, ask())).busy
+        for worker, grant in ((mine, first), (other, cut)):  # nobody answered
+            await worker.report([Report(ask(), grant.lease, SessionOutcome.FAILED)])
+        denied = await one(other, ask())
+        assert (denied.recipients, denied.busy) == (0, False)
+        assert denied.retry_after == pytest.approx(UNKNOWN_SECONDS, abs=0.01)
+        assert (await one(other, Ask("gateway", "198.51.100.8", "192.0.2.9", 15))).recipients == 4
+        time.now += UNKNOWN_SECONDS
+        assert (await one(other, ask(wanted=3))).recipients == 3
+        assert (await one(mine, ask(least=2))).recipients == 0
+
+
+async def test_without_redis_nobody_asks_where_unknown_recipients_count(redis_server: RedisServer) -> None:
+    time = Time()
+    async with connect(redis_server.url) as redis:
+        throttle = RedisThrottle(redis, row=row, config=CONFIG, clock=time)
+        await one(throttle, ask())
+        time.now += UNKNOWN_SECONDS
+        assert (await one(throttle, ask())).recipients == MOST - 1
+        redis_server.kill()
+        denied = await one(throttle, ask(address="198.18.0.1"))
+        assert (denied.recipients, denied.busy, denied.retry_after) == (0, False, UNKNOWN_SECONDS)
