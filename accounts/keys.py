@@ -16,6 +16,7 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from mailsift.accounts.doors import Door
+from mailsift.events import audit
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
@@ -95,6 +96,7 @@ class Caller:
         test: it is the test account of one.
         door: all the key opens.
         origins: of a public key, which opens the widget's checks alone, where it may stand; () of others.
+        name: what people call the key.
     """
 
     key_id: UUID
@@ -104,6 +106,7 @@ class Caller:
     test: bool = False
     door: Door | None = None
     origins: tuple[str, ...] = ()
+    name: str = ""
 
     @property
     def is_public(self) -> bool:
@@ -182,7 +185,17 @@ class KeyService:
         new = KeyTerms(name, _checked_scopes(kind, scopes), lifetime, kind, checked_origins(origins))
         async with self._database.begin() as connection:
             owner = await accounts.ensure_test_account(connection, account_id) if kind.test else account_id
-            return await self._mint(connection, owner, new)
+            minted = await self._mint(connection, owner, new)
+            await audit.record_change(
+                connection,
+                account_id,
+                "key.create",
+                minted.row.hint,
+                name=name,
+                scopes=[str(scope) for scope in new.scopes],
+                ends=f"in {lifetime / DAY:g} days" if lifetime else "never",
+            )
+        return minted
 
     async def test_account(self, account_id: AccountId) -> AccountId:
         """Return the account's test account, made when it is new."""
@@ -201,8 +214,10 @@ class KeyService:
             MailsiftError: `key_not_found`.
         """
         async with self._database.begin() as connection:
-            if not await keys.revoke(connection, account_id, key_id):
+            row = await keys.get(connection, account_id, key_id)
+            if row is None or not await keys.revoke(connection, account_id, key_id):
                 raise _not_found()
+            await audit.record_change(connection, account_id, "key.revoke", row.hint, name=row.name)
         await self._limit.mark(mark_of(key_id))
 
     async def roll(self, account_id: AccountId, key_id: UUID, *, overlap: float = DAY) -> Minted:
@@ -224,6 +239,15 @@ class KeyService:
                 connection, account_id, key_id, successor=minted.row.id, overlap=overlap
             ):
                 raise MailsiftError("key_not_active", "This key is revoked, expired or already rolled.")
+            await audit.record_change(
+                connection,
+                account_id,
+                "key.roll",
+                old.hint,
+                name=old.name,
+                successor=minted.row.hint,
+                old_key_ends=f"in {audit.hours(overlap)}" if overlap else "now",
+            )
         if overlap < _REMEMBERED_SECONDS:
             await self._limit.mark(mark_of(key_id))
         return minted
@@ -247,7 +271,7 @@ class KeyService:
         row, kind = found[0], kind_of(secret)
         may = frozenset(row.scopes)
         account_id = AccountId(row.account_id)
-        caller = Caller(row.id, account_id, may, row.expires_at, kind.test, kind.door, row.origins)
+        caller = Caller(row.id, account_id, may, row.expires_at, kind.test, kind.door, row.origins, row.name)
         self._remember(self._name(secret), caller)
         self._touch(row.id)
         return caller

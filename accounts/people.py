@@ -193,11 +193,6 @@ class Members:
         async with self._database.begin() as connection:
             return await people.actors(connection, account_id)
 
-    async def note(self, visitor: Visitor, action: str, subject: str = "", **detail: Any) -> None:
-        """Write down a change that a service has just made in a transaction of its own."""
-        async with self._database.begin() as connection:
-            await note(connection, visitor, action, subject, detail)
-
 
 def _check_zone(zone: str) -> None:
     if not is_zone(zone):

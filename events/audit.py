@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -18,6 +19,8 @@ from mailsift.storage.sql.people import AuditRow
 
 _ADDRESS: Final = re.compile(r"[^\s@,;<>]+@[^\s@,;<>]+")
 _ID: Final = 36
+_KEY: Final = "key:"
+_ACTOR: Final[ContextVar[str]] = ContextVar("actor", default="")
 _ACTIONS: Final[Mapping[str, str]] = {
     "session.create": "signed in",
     "session.end_all": "signed out everywhere",
@@ -45,6 +48,10 @@ _ACTIONS: Final[Mapping[str, str]] = {
     "webhook.test": "tested the webhook",
     "webhook.redeliver": "sent again an event to the webhook",
     "webhook.redeliver_failed": "sent again what had failed to the webhook",
+    "suppression.add": "suppressed",
+    "suppression.remove": "allowed mail again to",
+    "key.change": "changed the key",
+    "job.policy": "changed the policy of",
     "receiver.create": "made the receiver of",
     "receiver.rotate": "changed what is believed of",
     "receiver.delete": "removed the receiver of",
@@ -127,12 +134,55 @@ def audit_line(row: AuditRow) -> AuditLine:
     return AuditLine(
         id=row.id,
         at=row.at,
-        actor="The command line" if row.actor == "cli" else row.actor,
+        actor=actor_words(row.actor),
         action=row.action,
         words="added" if _is_added(row) else _ACTIONS.get(row.action, row.action),
         subject=subject,
         particulars=", ".join(told),
     )
+
+
+def act_as(actor: str) -> None:
+    """Let what services change from now on, until this task ends, be recorded as done by somebody.
+
+    Args:
+        actor: the address of a person, what `key_actor` returns, or "" for nobody: then nothing is recorded.
+    """
+    _ACTOR.set(actor)
+
+
+def key_actor(name: str) -> str:
+    """Return the actor that stands for an API key."""
+    return f"{_KEY}{name}"
+
+
+def actor_words(actor: str) -> str:
+    """Return an actor as sentences begin with them."""
+    if actor == "cli":
+        return "The command line"
+    if not actor.startswith(_KEY):
+        return actor
+    name = actor.removeprefix(_KEY)
+    return f"The key “{name}”" if name else "A key without a name"
+
+
+def hours(seconds: float) -> str:
+    """Return a time in words, for the particulars of a line."""
+    count = seconds / 3_600
+    return f"{count:g} {'hour' if count == 1 else 'hours'}"
+
+
+async def record_change(
+    connection: Connection, account_id: UUID, action: str, subject: str = "", **detail: Any
+) -> None:
+    """Write down what a service changes for a person or a key; what we do of ourselves is not written down.
+
+    The arguments are those of `record`.
+    """
+    if actor := _ACTOR.get():
+        await record(
+            connection, account_id=account_id, actor=actor, action=action, subject=subject, detail=detail
+        )
 
 
 async def record(
@@ -151,7 +201,7 @@ async def record(
     Args:
         connection: the transaction.
         account_id: whose.
-        actor: the address of the person, or `cli`.
+        actor: the address of the person, what `key_actor` returns, or `cli`.
         action: `<thing>.<verb>`, e.g. `key.create`.
         subject: what it was done to: an id or a name.
         detail: JSON types only, never a secret.

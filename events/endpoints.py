@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+from mailsift.events import audit
 from mailsift.events.payloads import EventType, SimulatedEvent, envelope, simulated_event
 from mailsift.events.retry import AttemptOutcome, DeliveryState, DisabledReason, ErrorClass, ReceiverDirective
 from mailsift.events.sender import WebhookSender
@@ -167,8 +168,11 @@ class WebhookService:
             if await endpoints.count(connection, account_id) >= MAX_ENDPOINTS:
                 raise MailsiftError("webhook_limit", f"An account has at most {MAX_ENDPOINTS} webhooks.")
             await endpoints.insert(connection, new)
-            row = await _owned_endpoint(connection, account_id, endpoint_id)
-        return _endpoint_view(row), write_secret(secret)
+            view = _endpoint_view(await _owned_endpoint(connection, account_id, endpoint_id))
+            await audit.record_change(
+                connection, account_id, "webhook.create", view.url, events=_named(view.types)
+            )
+        return view, write_secret(secret)
 
     async def list(self, account_id: UUID) -> Sequence[EndpointView]:
         """Return the account's webhooks, oldest first."""
@@ -222,7 +226,9 @@ class WebhookService:
                 await endpoints.disable(
                     connection, endpoint_id, reason=DisabledReason.BY_OWNER.value, now=now
                 )
-            return _endpoint_view(await _owned_endpoint(connection, account_id, endpoint_id))
+            view = _endpoint_view(await _owned_endpoint(connection, account_id, endpoint_id))
+            await _record_update(connection, row, view)
+        return view
 
     async def delete(self, account_id: UUID, endpoint_id: UUID) -> None:
         """Delete a webhook with its deliveries.
@@ -231,8 +237,9 @@ class WebhookService:
             MailsiftError: `webhook_not_found`.
         """
         async with self._database.begin() as connection:
-            await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
+            row = await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
             await endpoints.delete(connection, endpoint_id)
+            await audit.record_change(connection, account_id, "webhook.delete", row["url"])
 
     async def rotate(
         self, account_id: UUID, endpoint_id: UUID, *, overlap_s: int = 86_400, force: bool = False
@@ -263,6 +270,10 @@ class WebhookService:
                 secret=self._vault.seal(endpoint_id, secret),
                 previous_secret=row["secret"] if until else None,
                 previous_until=until,
+            )
+            signs = f"for {audit.hours(overlap_s)}" if until else "not at all"
+            await audit.record_change(
+                connection, account_id, "webhook.rotate", row["url"], old_secret_signs_too=signs
             )
         return Rotation(write_secret(secret), until)
 
@@ -316,6 +327,10 @@ class WebhookService:
             if not await deliveries.again(connection, delivery_id, now=utc_datetime(self._clock())):
                 raise MailsiftError("delivery_conflict", "It was a test, or is being sent at this moment.")
             view = _delivery_view(await _owned_delivery(connection, account_id, delivery_id))
+            endpoint = await _owned_endpoint(connection, account_id, view.endpoint_id)
+            await audit.record_change(
+                connection, account_id, "webhook.redeliver", endpoint["url"], event=str(view.event_id)
+            )
         await self._wake(1)
         return view
 
@@ -332,6 +347,7 @@ class WebhookService:
             count = await deliveries.failed_again(
                 connection, endpoint_id, since=since, now=utc_datetime(self._clock())
             )
+            await _record_missed(connection, row, since, count)
         await self._wake(min(count, 1))
         return count
 
@@ -351,6 +367,7 @@ class WebhookService:
                 raise _disabled()
             count = await deliveries.failed_again(connection, endpoint_id, since=since, now=now)
             count += await deliveries.add_missed(connection, endpoint_id, since=since, now=now)
+            await _record_missed(connection, row, since, count)
         await self._wake(min(count, 1))
         return count
 
@@ -397,7 +414,36 @@ class WebhookService:
         async with self._database.begin() as connection:
             await _owned_endpoint(connection, account_id, endpoint_id, lock=True)
             delivery_id = await _record_test(connection, endpoint_id, event, outcome)
+            await audit.record_change(connection, account_id, "webhook.test", row["url"], event=type_.value)
         return TestOutcome(delivery_id, event_id, type_.value, outcome.error, outcome.status_code, outcome.ms)
+
+
+async def _record_update(connection: Connection, before: Row, view: EndpointView) -> None:
+    """Write down what has been changed of a webhook: whether it is sent to, or anything else, or both."""
+    if view.enabled != before["enabled"]:
+        action = "webhook.enable" if view.enabled else "webhook.disable"
+        await audit.record_change(connection, before["account_id"], action, view.url)
+    old = _endpoint_view(before)
+    if (view.url, view.types, view.rate_per_second) != (old.url, old.types, old.rate_per_second):
+        await audit.record_change(
+            connection, before["account_id"], "webhook.update", view.url, events=_named(view.types)
+        )
+
+
+async def _record_missed(connection: Connection, row: Row, since: datetime, count: int) -> None:
+    await audit.record_change(
+        connection,
+        row["account_id"],
+        "webhook.redeliver_failed",
+        row["url"],
+        since=f"{since:%Y-%m-%d %H:%M} UTC",
+        events=count,
+    )
+
+
+def _named(types: Sequence[str]) -> Sequence[str] | str:
+    """Return for which events a webhook is, as the audit log has it."""
+    return list(types) or "all"
 
 
 def _checked_types(types: Sequence[str]) -> list[str]:

@@ -14,13 +14,13 @@ from uuid import UUID, uuid4
 
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.process import ask_child
-from mailsift.jobs.submissions import StoredList, new_job, store_list
+from mailsift.jobs.submissions import StoredList, new_job, record_start, store_list
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, view_of
 from mailsift.jobs.waker import Waker
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import DRAFTS, Blobs, DraftBlobs, JobBlobs, drafts_of, read_marker
-from mailsift.storage.database import Database
+from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import jobs
 
 KEPT = timedelta(days=1)
@@ -209,7 +209,12 @@ class Drafts:
             raise
         stored = StoredList(draft.name, draft.sha256, draft.bytes)
         new = new_job(draft.id, account_id, options, stored)
-        await self._database.run(lambda connection: jobs.insert_once(connection, new))
+
+        async def transaction(connection: Connection) -> None:
+            if await jobs.insert_once(connection, new):
+                await record_start(connection, new)
+
+        await self._database.run(transaction)
         await self._blobs.delete(DraftBlobs(account_id, draft_id).marker)
         await self._waker.wake(1)
         return draft.id

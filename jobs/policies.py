@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
 
+from mailsift.events import audit
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.pipeline.outcomes.history import OutcomePolicy
 from mailsift.storage.database import Connection, Database
@@ -51,3 +52,4 @@ class PolicyService:
         """Store the account's policy: jobs that begin from now on take its tiers."""
         async with self._database.begin() as connection:
             await policies.put(connection, account_id, asdict(policy))
+            await audit.record_change(connection, account_id, "policy.set")

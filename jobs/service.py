@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from uuid import UUID, uuid4
 
+from mailsift.events import audit
 from mailsift.jobs.engine.commit import cancel_job
 from mailsift.jobs.erasure import Eraser
 from mailsift.jobs.forecasts import Forecasts
@@ -33,6 +34,7 @@ from mailsift.jobs.submissions import (
     Submitted,
     insert_once,
     new_job,
+    record_start,
     store_list,
 )
 from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView, load_options, view_of
@@ -41,7 +43,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row
-from mailsift.storage.sql import accounts, chunks, jobs, leftovers, policies
+from mailsift.storage.sql import accounts, chunks, jobs, leftovers, people, policies
 from mailsift.storage.sql.jobs import NewJob, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
 
@@ -173,9 +175,7 @@ class JobService:
         digest = places.digest() if places else ""
         new = await self.store(account_id, pieces, sealed, source_name=source_name, parent=parent)
         try:
-            submitted = await self._database.run(
-                lambda connection: insert_once(connection, new, once, places=digest)
-            )
+            submitted = await self._insert(new, once, digest)
         except MailsiftError:
             await self._blobs.delete(JobBlobs(new.id).source)
             raise
@@ -203,10 +203,19 @@ class JobService:
         """
         places = await self._places.checked(account_id, source, sink)
         new = await self.expect(account_id, places, options)
-        submitted = await self._database.run(lambda connection: insert_once(connection, new, once))
+        submitted = await self._insert(new, once)
         if submitted.fresh:
             await self._waker.wake(1)
         return submitted
+
+    async def _insert(self, new: NewJob, once: str, places: str = "") -> Submitted:
+        async def transaction(connection: Connection) -> Submitted:
+            submitted = await insert_once(connection, new, once, places=places)
+            if submitted.fresh and new.parent_id is None:  # what repeats a job is written down as that
+                await record_start(connection, new)
+            return submitted
+
+        return await self._database.run(transaction)
 
     async def expect(
         self, account_id: AccountId, places: JobPlaces, options: JobOptions, *, parent: JobId | None = None
@@ -353,6 +362,7 @@ class JobService:
             row = await owned(connection, account_id, job_id)
             if not await jobs.pause(connection, job_id):
                 raise _conflict(row["state"], "pause")
+            await audit.record_change(connection, account_id, "job.pause", str(job_id))
 
     async def resume(self, account_id: AccountId, job_id: JobId) -> None:
         """Let a paused job go on, beside the others and not before them.
@@ -364,6 +374,7 @@ class JobService:
             row = await owned(connection, account_id, job_id)
             if not await jobs.resume(connection, job_id):
                 raise _conflict(row["state"], "resume")
+            await audit.record_change(connection, account_id, "job.resume", str(job_id))
         await self._waker.wake(1)
 
     async def cancel(self, account_id: AccountId, job_id: JobId) -> None:
@@ -377,6 +388,7 @@ class JobService:
             row = await owned(connection, account_id, job_id)
             if not await cancel_job(connection, job_id):
                 raise _conflict(row["state"], "cancel")
+            await audit.record_change(connection, account_id, "job.cancel", str(job_id))
 
         await self._database.run(transaction)
         JOBS_ENDED.labels(JobTransition.CANCEL.target).inc()
@@ -390,9 +402,15 @@ class JobService:
         """
         async with self._database.begin() as connection:
             row = await owned(connection, account_id, job_id)
+            named = await people.list_named(connection, account_id, str(job_id))
         if row["state"] not in ENDED:
             raise MailsiftError("job_state_conflict", "A job that runs is cancelled first, then deleted.")
         await self._eraser.job(job_id)
+        await self._record(account_id, job_id, "job.delete", **named)
+
+    async def _record(self, account_id: AccountId, job_id: JobId, action: str, **detail: object) -> None:
+        async with self._database.begin() as connection:
+            await audit.record_change(connection, account_id, action, str(job_id), **detail)
 
     async def retry(self, account_id: AccountId, job_id: JobId) -> JobId:
         """Start a new job over the rows of an ended one whose result says nothing about the mailbox.
@@ -411,7 +429,9 @@ class JobService:
                 source = Path(folder) / "retry.parquet"
                 column = await asyncio.to_thread(rows_to_retry, results, source, row["address_column"])
                 again = replace(options, column=column, name=f"{row['name']} (retry)")
-                return await self.submit(account_id, source, again, parent=job_id)
+                made = await self.submit(account_id, source, again, parent=job_id)
+        await self._record(account_id, job_id, "job.retry")
+        return made
 
     async def rerun(self, account_id: AccountId, job_id: JobId, options: JobOptions) -> JobId:
         """Start a new job over the list of another one.
@@ -419,6 +439,11 @@ class JobService:
         Raises:
             MailsiftError: `job_not_found`, `source_gone`.
         """
+        made = await self._run_again(account_id, job_id, options)
+        await self._record(account_id, job_id, "job.rerun")
+        return made
+
+    async def _run_again(self, account_id: AccountId, job_id: JobId, options: JobOptions) -> JobId:
         async with self._database.begin() as connection:
             await owned(connection, account_id, job_id)
         return await self.submit(account_id, await self._list_of(job_id), options, parent=job_id)
@@ -457,6 +482,7 @@ class JobService:
             parent=job_id,
             once=f"restart:{job_id}",
         )
+        await self._record(account_id, job_id, "job.restart")
         return submitted.job_id
 
     async def repeat(self, account_id: AccountId, job_id: JobId) -> JobId:
@@ -477,7 +503,10 @@ class JobService:
         view = await self.get(account_id, job_id)
         if not view.options.preview:
             raise MailsiftError("not_a_preview", "This job is no preview.")
-        return await self.rerun(account_id, job_id, replace(view.options, preview=0, name=view.name))
+        options = replace(view.options, preview=0, name=view.name)
+        made = await self._run_again(account_id, job_id, options)
+        await self._record(account_id, job_id, "job.promote")
+        return made
 
     async def diff(self, account_id: AccountId, before: JobId, after: JobId, *, limit: int) -> Diff:
         """Compare two runs of a list (mailsift.jobs.results.diff).
@@ -513,6 +542,7 @@ class JobService:
                 if not await policies.keep_for_job(connection, job_id, policy.as_json(), told.after):
                     text = "A job that runs keeps its policy; cancel it, or wait for its end."
                     raise MailsiftError("job_state_conflict", text)
+                await audit.record_change(connection, account_id, "job.policy", str(job_id))
         return told
 
     @asynccontextmanager

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from uuid import UUID
 
+from mailsift.events import audit
 from mailsift.jobs.views import AccountId, JobId, JobOptions, dump_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import Blobs
@@ -84,6 +85,12 @@ async def insert_stored(connection: Connection, new: NewJob) -> None:
     if not await leftovers.claim(connection, new.id):
         raise MailsiftError("service_unavailable", "Please send this again.", retryable=True)
     await jobs.insert(connection, new)
+
+
+async def record_start(connection: Connection, new: NewJob) -> None:
+    """Write down in the audit log that somebody has started a job."""
+    about = {"list": new.name, "mode": new.options.get("mode", "")}
+    await audit.record_change(connection, new.account_id, "job.create", str(new.id), **about)
 
 
 async def insert_once(connection: Connection, new: NewJob, once: str, *, places: str = "") -> Submitted:

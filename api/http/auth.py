@@ -12,6 +12,7 @@ from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import Caller, KeyService, Scope, mark_of
 from mailsift.api.http.errors import RefusedError
 from mailsift.api.http.inputs import check_query
+from mailsift.events.audit import act_as, key_actor
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.redis.rate_limit import RateLimit, Ruling, Zone
 
@@ -90,6 +91,7 @@ class Authenticator:
                 raise await self._refusal(request, secret, door)
             ruling = await self._count(caller)
         request.scope["caller"] = caller
+        act_as(key_actor(caller.name))
         request.state.limit_headers = dict(TEST_HEADER) if caller.test else {}
         if ruling is not None:
             self._apply_limit(request, ruling)

@@ -18,6 +18,7 @@ from structlog.contextvars import bound_contextvars
 
 from mailsift.api.http.errors import error_response
 from mailsift.api.metrics import count_request, route_of
+from mailsift.events.audit import act_as
 from mailsift.jobs.tracing import fail, open_span
 from mailsift.pipeline.errors import MailsiftError, is_full
 
@@ -60,6 +61,7 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        act_as("")  # a connection that carries one request after another may lend them one context
         exchange = _Exchange(scope, receive, send, self._limit_of(scope["method"], scope["path"]))
         with (
             bound_contextvars(**exchange.ids),

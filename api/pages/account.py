@@ -26,7 +26,7 @@ from mailsift.api.pages.page import HEADERS, inside, render, see
 from mailsift.api.pages.sign_in import client_of, let_in
 from mailsift.api.pages.visitor import Owner, Reader
 from mailsift.api.parts import parts_of
-from mailsift.events.audit import AuditLine, audit_line
+from mailsift.events.audit import AuditLine, actor_words, audit_line
 from mailsift.events.job_mail import JobMailKind
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.zones import zone_names
@@ -54,6 +54,7 @@ _THINGS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "keys": ("Keys", ("key",)),
     "webhooks": ("Webhooks", ("webhook", "delivery")),
     "schedules": ("Schedules", ("schedule",)),
+    "outcomes": ("Outcomes and policy", ("suppression", "receiver", "policy")),
     "account": ("The account", ("account",)),
 }
 """What the log can be narrowed to: label, and what actions begin with."""
@@ -151,7 +152,7 @@ async def log(request: Request, visitor: Reader, asked: Annotated[AskedLog, Quer
     """Show what was done in the account, newest first."""
     members, wanted = parts_of(request).people.members, asked.wanted(visitor.zone)
     rows, following = await members.log(visitor.account_id, before=asked.before, wanted=wanted)
-    actors = {actor: _actor(actor) for actor in await members.actors(visitor.account_id)}
+    actors = {actor: actor_words(actor) for actor in await members.actors(visitor.account_id)}
     return render(
         request,
         "account_log.html",
@@ -188,10 +189,6 @@ async def _log_lines(members: Members, visitor: Visitor, wanted: AuditFilter) ->
 def _json_line(line: AuditLine) -> str:
     told = {**asdict(line), "at": line.at.astimezone(UTC).isoformat(), "sentence": line.sentence}
     return json.dumps(told, ensure_ascii=False) + "\n"
-
-
-def _actor(actor: str) -> str:
-    return "The command line" if actor == "cli" else actor
 
 
 async def _account(

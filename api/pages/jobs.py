@@ -269,7 +269,6 @@ async def act_on_many(request: Request, visitor: Member) -> Response:
     done, refused = 0, ""
     for job_id in ids:
         try:
-            view = await parts.jobs.get(visitor.account_id, job_id)
             await _ACTIONS[action][0](parts.jobs, visitor.account_id, job_id)
         except MailsiftError as error:
             if not is_mendable(error) and error.code != "job_not_found":
@@ -277,7 +276,6 @@ async def act_on_many(request: Request, visitor: Member) -> Response:
             refused = error.message
         else:
             done += 1
-            await parts.people.members.note(visitor, f"job.{action}", str(job_id), **_named(view))
     if not ids:
         return see("/jobs", "Tick the jobs first.", kind="bad")
     told = f"{number(done)} {'job' if done == 1 else 'jobs'} {_MANY[action]}."
@@ -350,15 +348,8 @@ async def act(request: Request, visitor: Member, job_id: JobId, action: str) -> 
     if action not in _ACTIONS:
         raise MailsiftError("not_found", "There is nothing here.")
     parts, (do, message) = parts_of(request), _ACTIONS[action]
-    view = await parts.jobs.get(visitor.account_id, job_id)
     new_job = await do(parts.jobs, visitor.account_id, job_id)
-    await parts.people.members.note(visitor, f"job.{action}", str(job_id), **_named(view))
     return see("/jobs" if action == "delete" else f"/jobs/{new_job or job_id}", message)
-
-
-def _named(view: JobView) -> dict[str, Any]:
-    """Return what the log tells of a list, which may be gone when it is written."""
-    return {"list": view.name, "mode": view.mode.value, "addresses": view.addresses}
 
 
 async def breakdown_of(parts: ApiParts, account_id: AccountId, view: JobView) -> Breakdown | None:

@@ -116,9 +116,6 @@ async def create(request: Request, visitor: Member) -> Response:
         if not is_mendable(error):
             raise
         return _form(request, typed, error)
-    await parts.people.members.note(
-        visitor, "key.create", minted.row.hint, name=name, scopes=chosen, ends=LIFETIMES[lifetime].lower()
-    )
     return _made(request, minted, "Your new key")
 
 
@@ -140,9 +137,6 @@ async def roll(request: Request, visitor: Member, key_id: UUID) -> Response:
         if not is_mendable(error):
             raise
         return see("/keys", error.message, kind="bad")
-    await parts.people.members.note(
-        visitor, "key.roll", key.hint, successor=minted.row.hint, old_key_ends=OVERLAPS[overlap].lower()
-    )
     return _made(request, minted, "The successor of your key", old=key, ends=OVERLAPS[overlap])
 
 
@@ -150,13 +144,8 @@ async def roll(request: Request, visitor: Member, key_id: UUID) -> Response:
 async def revoke(request: Request, visitor: Member, key_id: UUID) -> Response:
     """End a key now."""
     await read_form(request)
-    parts, key = parts_of(request), await _key(request, visitor, key_id)
-
-    async def change() -> None:
-        await parts.keys.revoke(visitor.account_id, key_id)
-        await parts.people.members.note(visitor, "key.revoke", key.hint, name=key.name)
-
-    return await attempt("/keys", change(), "The key is revoked: it opens nothing any more.")
+    change = parts_of(request).keys.revoke(visitor.account_id, key_id)
+    return await attempt("/keys", change, "The key is revoked: it opens nothing any more.")
 
 
 async def _key(request: Request, visitor: Visitor, key_id: UUID) -> KeyRow:

@@ -154,8 +154,6 @@ async def start(request: Request, visitor: Member, draft_id: UUID) -> Response:
         if doubt:
             return await _looked_at(request, visitor, draft_id, column=options.column, doubt=doubt)
     job_id = await parts.drafts.start(visitor.account_id, draft_id, options)
-    if draft is not None:
-        await parts.people.members.note(visitor, "job.create", subject=str(job_id))
     return see(f"/jobs/{job_id}")
 
 

@@ -55,7 +55,6 @@ async def put_policy(request: Request, visitor: Member) -> Response:
         trouble = MailsiftError("policy_invalid", f"This is no policy: {error}.")
         return _page(request, await parts.policies.get(visitor.account_id), error=trouble)
     await parts.policies.put(visitor.account_id, wanted)
-    await parts.people.members.note(visitor, "policy.set", "")
     return see("/outcomes/policy", "The policy is set: jobs that begin from now on are read by it.")
 
 

@@ -15,7 +15,7 @@ from mailsift.api.pages.page import render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.outcomes.senders import SenderKind
+from mailsift.pipeline.outcomes.senders import SENDER_NAMES, SenderKind
 from mailsift.storage.sql.receivers import ReceiverRow
 
 router = APIRouter(prefix="/outcomes/receivers", include_in_schema=False)
@@ -40,25 +40,32 @@ class SenderOnPage:
 
 SENDERS: Final = {
     SenderKind.SES: SenderOnPage(
-        "Amazon SES",
+        SENDER_NAMES[SenderKind.SES],
         "Subscribe this address to the SNS topic of your configuration set, by HTTPS. It confirms itself.",
         "topic",
         "ARN of the SNS topic",
     ),
     SenderKind.SENDGRID: SenderOnPage(
-        "SendGrid",
+        SENDER_NAMES[SenderKind.SENDGRID],
         "Settings, Mail settings, Event webhooks. Turn the signature on there.",
         "key",
         "Verification key",
     ),
     SenderKind.MAILGUN: SenderOnPage(
-        "Mailgun", "Sending, Webhooks: one for each event.", "key", "Webhook signing key"
+        SENDER_NAMES[SenderKind.MAILGUN],
+        "Sending, Webhooks: one for each event.",
+        "key",
+        "Webhook signing key",
     ),
-    SenderKind.POSTMARK: SenderOnPage("Postmark", "Your server, a message stream, Webhooks."),
-    SenderKind.BREVO: SenderOnPage("Brevo", "Transactional, Settings, Webhook; and the same for campaigns."),
-    SenderKind.SPARKPOST: SenderOnPage("SparkPost", "Configuration, Webhooks."),
+    SenderKind.POSTMARK: SenderOnPage(
+        SENDER_NAMES[SenderKind.POSTMARK], "Your server, a message stream, Webhooks."
+    ),
+    SenderKind.BREVO: SenderOnPage(
+        SENDER_NAMES[SenderKind.BREVO], "Transactional, Settings, Webhook; and the same for campaigns."
+    ),
+    SenderKind.SPARKPOST: SenderOnPage(SENDER_NAMES[SenderKind.SPARKPOST], "Configuration, Webhooks."),
     SenderKind.LISTMONK: SenderOnPage(
-        "listmonk", "Whatever forwards its bounces: its own webhook takes them in."
+        SENDER_NAMES[SenderKind.LISTMONK], "Whatever forwards its bounces: its own webhook takes them in."
     ),
 }
 
@@ -83,7 +90,6 @@ async def create(request: Request, visitor: Member) -> Response:
         if not is_mendable(error):
             raise
         return _form(request, sender=sender, name=name, error=error)
-    await parts.people.members.note(visitor, "receiver.create", _called(row))
     return _shown(request, row, password=password, made=True)
 
 
@@ -104,7 +110,6 @@ async def rotate(request: Request, visitor: Member, receiver_id: UUID) -> Respon
         if not is_mendable(error):
             raise
         return see(f"/outcomes/receivers/{receiver_id}", error.message, kind="bad")
-    await parts.people.members.note(visitor, "receiver.rotate", _called(row))
     return _shown(request, row, password=password, made=True)
 
 
@@ -113,9 +118,7 @@ async def delete(request: Request, visitor: Member, receiver_id: UUID) -> Respon
     """Remove a receiver; what it brought stays."""
     await read_form(request)
     parts = parts_of(request)
-    row = await parts.receivers.get(visitor.account_id, receiver_id)
     await parts.receivers.delete(visitor.account_id, receiver_id)
-    await parts.people.members.note(visitor, "receiver.delete", _called(row))
     return see("/outcomes", "The receiver is removed; what it brought stays.")
 
 
@@ -155,7 +158,3 @@ def _address(base: str, receiver_id: UUID, password: str) -> str:
     parts = urlsplit(base)
     user = f"mailsift:{password}@" if password else ""
     return f"{parts.scheme}://{user}{parts.netloc}/receivers/{receiver_id}"
-
-
-def _called(row: ReceiverRow) -> str:
-    return f"{SENDERS[SenderKind(row.sender)].name} {row.name}".strip()

@@ -131,7 +131,6 @@ async def create(request: Request, visitor: Member) -> Response:
         if not is_mendable(error):
             raise
         return await _new(request, visitor, job_id, filled, error=error)
-    await parts.people.members.note(visitor, "schedule.create", view.spec.name, cron=view.spec.cron)
     return see(f"/schedules/{view.id}", "Schedule created.")
 
 
@@ -179,7 +178,6 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID) -> Response
         if not is_mendable(error):
             raise
         return _form(request, filled, schedule=view, error=error)
-    await parts.people.members.note(visitor, "schedule.update", view.spec.name, cron=view.spec.cron)
     return see(f"/schedules/{schedule_id}", "Schedule saved.")
 
 
@@ -187,31 +185,28 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID) -> Response
 async def pause(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Run nothing until it is resumed."""
     change = parts_of(request).schedules.pause
-    return await _changed(request, visitor, schedule_id, change, ("schedule.pause", "Schedule paused."))
+    return await _changed(request, visitor, schedule_id, change, "Schedule paused.")
 
 
 @router.post("/{schedule_id:uuid}/resume")
 async def resume(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Go on with the next slot."""
     change = parts_of(request).schedules.resume
-    return await _changed(request, visitor, schedule_id, change, ("schedule.resume", "Schedule resumed."))
+    return await _changed(request, visitor, schedule_id, change, "Schedule resumed.")
 
 
 @router.post("/{schedule_id:uuid}/run")
 async def run(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Make a run now."""
     change = parts_of(request).schedules.run_now
-    return await _changed(request, visitor, schedule_id, change, ("schedule.run", "A run has started."))
+    return await _changed(request, visitor, schedule_id, change, "A run has started.")
 
 
 @router.post("/{schedule_id:uuid}/delete")
 async def delete(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Delete a schedule; its jobs stay."""
     await read_form(request)
-    parts = parts_of(request)
-    view = await parts.schedules.get(visitor.account_id, schedule_id)
-    await parts.schedules.delete(visitor.account_id, schedule_id)
-    await parts.people.members.note(visitor, "schedule.delete", view.spec.name, cron=view.spec.cron)
+    await parts_of(request).schedules.delete(visitor.account_id, schedule_id)
     return see("/schedules", "Schedule deleted. Its jobs stay.")
 
 
@@ -220,18 +215,11 @@ async def _changed(
     visitor: Visitor,
     schedule_id: UUID,
     change: Callable[[AccountId, UUID], Awaitable[Any]],
-    labels: tuple[str, str],
+    done: str,
 ) -> Response:
-    """Make a change, note it, go back and say so; `labels`: the audit log's action, and a sentence."""
-    parts = parts_of(request)
-
-    async def noted() -> None:
-        await read_form(request)
-        await change(visitor.account_id, schedule_id)
-        view = await parts.schedules.get(visitor.account_id, schedule_id)
-        await parts.people.members.note(visitor, labels[0], view.spec.name)
-
-    return await attempt(f"/schedules/{schedule_id}", noted(), labels[1])
+    """Make a change, go back and say so."""
+    await read_form(request)
+    return await attempt(f"/schedules/{schedule_id}", change(visitor.account_id, schedule_id), done)
 
 
 async def _new(

@@ -10,6 +10,7 @@ from mailsift.accounts.people import Role, Visitor
 from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import check_origin
 from mailsift.api.parts import parts_of
+from mailsift.events.audit import act_as
 from mailsift.pipeline.errors import MailsiftError
 
 
@@ -41,6 +42,7 @@ class RequireRole:
         if not visitor.role.may(self._needed):
             text = f"This needs the role {self._needed.value}, and yours is {visitor.role.value}."
             raise MailsiftError("role_needed", f"{text} An owner of the account can change that.")
+        act_as(visitor.email)
         return visitor
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Self
@@ -12,7 +12,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.datastructures import FormData
 
-from mailsift.accounts.people import Visitor
 from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, text
 from mailsift.api.pages.page import now_of, render, see
 from mailsift.api.pages.visitor import Member, Reader
@@ -89,7 +88,6 @@ async def create(request: Request, visitor: Member) -> Response:
         if not is_mendable(error):
             raise
         return _form(request, filled, error=error)
-    await parts.people.members.note(visitor, "webhook.create", view.url, events=list(view.types) or "all")
     return _secret(request, view, secret, "Your new webhook")
 
 
@@ -144,7 +142,6 @@ async def edit(request: Request, visitor: Member, webhook_id: UUID) -> Response:
         if not is_mendable(error):
             raise
         return _form(request, filled, webhook=view, error=error)
-    await parts.people.members.note(visitor, "webhook.update", view.url, events=list(view.types) or "all")
     return see(f"/webhooks/{webhook_id}", "The webhook is changed.")
 
 
@@ -155,9 +152,7 @@ async def switch(request: Request, visitor: Member, webhook_id: UUID) -> Respons
     enabled = choice(form, "enabled", {"yes": True, "no": False}) == "yes"
     change = parts.webhooks.update(visitor.account_id, webhook_id, enabled=enabled)
     done = "The webhook is enabled." if enabled else "The webhook is disabled: nothing is sent to it."
-    return await _changed(
-        request, visitor, webhook_id, change, ("webhook.enable" if enabled else "webhook.disable", done)
-    )
+    return await attempt(f"/webhooks/{webhook_id}", change, done)
 
 
 @router.post("/{webhook_id:uuid}/rotate")
@@ -174,9 +169,6 @@ async def rotate(request: Request, visitor: Member, webhook_id: UUID) -> Respons
         if not is_mendable(error):
             raise
         return see(f"/webhooks/{webhook_id}", error.message, kind="bad")
-    await parts.people.members.note(
-        visitor, "webhook.rotate", view.url, old_secret_signs_too=OVERLAPS[overlap].lower()
-    )
     return _secret(request, view, made.secret, "The new secret", overlap=OVERLAPS[overlap])
 
 
@@ -184,10 +176,7 @@ async def rotate(request: Request, visitor: Member, webhook_id: UUID) -> Respons
 async def delete(request: Request, visitor: Member, webhook_id: UUID) -> Response:
     """Delete a webhook."""
     await read_form(request)
-    parts = parts_of(request)
-    view = await parts.webhooks.get(visitor.account_id, webhook_id)
-    await parts.webhooks.delete(visitor.account_id, webhook_id)
-    await parts.people.members.note(visitor, "webhook.delete", view.url)
+    await parts_of(request).webhooks.delete(visitor.account_id, webhook_id)
     return see("/webhooks", "The webhook is deleted with its deliveries.")
 
 
@@ -196,31 +185,13 @@ async def test(request: Request, visitor: Member, webhook_id: UUID) -> Response:
     """Send a simulated event now."""
     form, parts = await read_form(request), parts_of(request)
     sample = SimulatedEvent(choice(form, "sample", SAMPLES))
-    view = await parts.webhooks.get(visitor.account_id, webhook_id)
     try:
         outcome = await parts.webhooks.test(visitor.account_id, webhook_id, sample)
     except MailsiftError as error:
         if not is_mendable(error):
             raise
         return see(f"/webhooks/{webhook_id}", error.message, kind="bad")
-    await parts.people.members.note(visitor, "webhook.test", view.url, event=outcome.type)
     return see(f"/webhooks/{webhook_id}?tested={outcome.delivery_id}")
-
-
-async def _changed(
-    request: Request,
-    visitor: Visitor,
-    webhook_id: UUID,
-    change: Awaitable[EndpointView],
-    labels: tuple[str, str],
-) -> Response:
-    """Make a change, note it, go back and say so; `labels`: the audit log's action, and a sentence."""
-
-    async def noted() -> None:
-        view = await change
-        await parts_of(request).people.members.note(visitor, labels[0], view.url)
-
-    return await attempt(f"/webhooks/{webhook_id}", noted(), labels[1])
 
 
 def _form(
@@ -295,14 +266,8 @@ async def delivery(request: Request, visitor: Reader, delivery_id: UUID) -> Resp
 async def redeliver(request: Request, visitor: Member, delivery_id: UUID) -> Response:
     """Send one event again."""
     await read_form(request)
-    parts = parts_of(request)
-
-    async def change() -> None:
-        view = await parts.webhooks.redeliver(visitor.account_id, delivery_id)
-        webhook = await parts.webhooks.get(visitor.account_id, view.endpoint_id)
-        await parts.people.members.note(visitor, "webhook.redeliver", webhook.url, event=str(view.event_id))
-
-    return await attempt(f"/webhooks/deliveries/{delivery_id}", change(), "The event is sent again.")
+    change = parts_of(request).webhooks.redeliver(visitor.account_id, delivery_id)
+    return await attempt(f"/webhooks/deliveries/{delivery_id}", change, "The event is sent again.")
 
 
 @router.post("/{webhook_id:uuid}/redeliver")
@@ -310,14 +275,7 @@ async def redeliver_failed(request: Request, visitor: Member, webhook_id: UUID) 
     """Send everything the webhook missed."""
     form, parts = await read_form(request), parts_of(request)
     days = choice(form, "days", SPANS)
-
-    async def change() -> None:
-        since = now_of(request) - timedelta(days=int(days))
-        count = await parts.webhooks.recover(visitor.account_id, webhook_id, since=since)
-        webhook = await parts.webhooks.get(visitor.account_id, webhook_id)
-        await parts.people.members.note(
-            visitor, "webhook.redeliver_failed", webhook.url, of=SPANS[days], events=count
-        )
-
+    since = now_of(request) - timedelta(days=int(days))
+    change = parts.webhooks.recover(visitor.account_id, webhook_id, since=since)
     done = f"What was missed in {SPANS[days]} is sent."
-    return await attempt(f"/webhooks/{webhook_id}/deliveries", change(), done)
+    return await attempt(f"/webhooks/{webhook_id}/deliveries", change, done)

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 import structlog
 
+from mailsift.events import audit
 from mailsift.events.signing import Vault
 from mailsift.jobs.outcomes.service import OutcomeService, Taken
 from mailsift.jobs.outcomes.signatures import (
@@ -21,7 +22,7 @@ from mailsift.jobs.outcomes.signatures import (
 )
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
+from mailsift.pipeline.outcomes.senders import SENDER_NAMES, SenderKind, read_webhook
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import receivers
 from mailsift.storage.sql.receivers import NewReceiver, ReceiverRow
@@ -87,6 +88,7 @@ class ReceiverService:
             row = await receivers.add(
                 connection, NewReceiver(receiver_id, account_id, sender.value, name, sealed, topic)
             )
+            await _record(connection, row, "receiver.create")
         return row, password
 
     async def get(self, account_id: UUID, receiver_id: UUID) -> ReceiverRow:
@@ -112,7 +114,9 @@ class ReceiverService:
             row = await _owned(connection, account_id, receiver_id)
             secret, topic, password = self._believed_by(SenderKind(row.sender), key, topic)
             sealed = self._vault.seal(receiver_id, secret)
-            return await receivers.change(connection, receiver_id, sealed, topic), password
+            changed = await receivers.change(connection, receiver_id, sealed, topic)
+            await _record(connection, changed, "receiver.rotate")
+        return changed, password
 
     def _believed_by(self, sender: SenderKind, key: str, topic: str) -> tuple[bytes, str, str]:
         """Return the secret, the topic and the password of a receiver, of which most senders need one."""
@@ -138,8 +142,10 @@ class ReceiverService:
             MailsiftError: `receiver_not_found`.
         """
         async with self._database.begin() as connection:
+            row = await _owned(connection, account_id, receiver_id)
             if not await receivers.remove(connection, account_id, receiver_id):
                 raise _not_found()
+            await _record(connection, row, "receiver.delete")
 
     async def receive(self, receiver_id: UUID, posted: Posted) -> Taken:
         """Take what was posted.
@@ -182,6 +188,11 @@ class ReceiverService:
             async with self._database.begin() as connection:
                 if not await receivers.use_once(connection, row.id, believed.once):
                     raise refused()
+
+
+async def _record(connection: Connection, row: ReceiverRow, action: str) -> None:
+    called = f"{SENDER_NAMES[SenderKind(row.sender)]} {row.name}".strip()
+    await audit.record_change(connection, row.account_id, action, called)
 
 
 async def _owned(connection: Connection, account_id: UUID, receiver_id: UUID) -> ReceiverRow:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from mailsift.events import audit
 from mailsift.events.signing import Vault
 from mailsift.jobs.outcomes.files import read_suppressed
 from mailsift.jobs.outcomes.hider import AddressHider, hider_of
@@ -117,6 +118,11 @@ class SuppressionService:
 
     async def add(self, account_id: UUID, found: Sequence[Suppression]) -> Taken:
         """Put addresses on the list; those that are there stay as they are; what is none is malformed."""
+        taken = await self._add(account_id, found)
+        await self._record(account_id, "suppression.add", taken.taken)
+        return taken
+
+    async def _add(self, account_id: UUID, found: Sequence[Suppression]) -> Taken:
         good = {address: one for one in found if (address := canonical_of(one.email))}
         malformed = sum(1 for one in found if not canonical_of(one.email))
         if not good:
@@ -132,7 +138,16 @@ class SuppressionService:
         addresses = {canonical_of(email) for email in emails} - {""}
         async with self._database.begin() as connection:
             hider = await self._hider(connection, account_id)
-            return await suppressions.remove(connection, account_id, [*map(hider.digest, addresses)])
+            removed = await suppressions.remove(connection, account_id, [*map(hider.digest, addresses)])
+        await self._record(account_id, "suppression.remove", removed)
+        return removed
+
+    async def _record(self, account_id: UUID, action: str, count: int) -> None:
+        """Write down how many addresses were put on the list or taken off it, and of none which."""
+        if count:
+            subject = f"{count:,} {'address' if count == 1 else 'addresses'}"
+            async with self._database.begin() as connection:
+                await audit.record_change(connection, account_id, action, subject)
 
     async def read(self, account_id: UUID, path: Path) -> Taken:
         """Put the addresses of a file on the list (mailsift.jobs.outcomes.files.read_suppressed).
@@ -146,7 +161,8 @@ class SuppressionService:
                 Suppression(email, _REASON_OF.get(kind, SuppressionReason.MANUAL), "file", since)
                 for email, kind, since in batch
             ]
-            total += await self.add(account_id, found)
+            total += await self._add(account_id, found)
+        await self._record(account_id, "suppression.add", total.taken)
         return total
 
     async def written(self, account_id: UUID, format: SuppressionFormat) -> AsyncIterator[bytes]:  # noqa: A002 - the word for it

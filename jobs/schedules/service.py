@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+from mailsift.events import audit
 from mailsift.jobs.places.service import JobPlaces, Places
 from mailsift.jobs.schedules.models import RunView, ScheduleSpec, ScheduleView, schedule_view, timetable_of
 from mailsift.jobs.schedules.runs import ScheduleRuns
@@ -85,7 +86,7 @@ class ScheduleService:
                 **_columns(replace(spec, name=spec.name or name), first),
             )
             await schedules.insert(connection, new)
-            return await self._view(connection, account_id, new.id)
+            return await self._changed(connection, account_id, new.id, "schedule.create", cron=spec.cron)
 
     async def list(self, account_id: AccountId) -> Sequence[ScheduleView]:
         """Return the account's schedules, oldest first."""
@@ -138,7 +139,7 @@ class ScheduleService:
             if spec.options is not None:
                 values["options"] = dump_options(spec.options)
             await schedules.change(connection, schedule_id, **values)
-            return await self._view(connection, account_id, schedule_id)
+            return await self._changed(connection, account_id, schedule_id, "schedule.update", cron=spec.cron)
 
     async def pause(self, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
         """Run nothing until `resume`.
@@ -149,7 +150,7 @@ class ScheduleService:
         async with self._database.begin() as connection:
             await _owned(connection, account_id, schedule_id)
             await schedules.change(connection, schedule_id, enabled=False)
-            return await self._view(connection, account_id, schedule_id)
+            return await self._changed(connection, account_id, schedule_id, "schedule.pause")
 
     async def resume(self, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
         """Go on with the next slot; what was missed meanwhile is not caught up.
@@ -169,7 +170,7 @@ class ScheduleService:
                 failures=0,
                 last_error="",
             )
-            return await self._view(connection, account_id, schedule_id)
+            return await self._changed(connection, account_id, schedule_id, "schedule.resume")
 
     async def delete(self, account_id: AccountId, schedule_id: UUID) -> None:
         """Delete a schedule; its jobs stay.
@@ -178,8 +179,11 @@ class ScheduleService:
             MailsiftError: `schedule_not_found`.
         """
         async with self._database.begin() as connection:
-            await _owned(connection, account_id, schedule_id)
+            row = await _owned(connection, account_id, schedule_id)
             await schedules.delete(connection, schedule_id)
+            await audit.record_change(
+                connection, account_id, "schedule.delete", row["name"], cron=row["cron"]
+            )
 
     async def run_now(self, account_id: AccountId, schedule_id: UUID) -> JobId:
         """Make a run at once, beside those of the clock and whatever still runs.
@@ -189,10 +193,21 @@ class ScheduleService:
         """
         async with self._database.begin() as connection:
             row = await _owned(connection, account_id, schedule_id)
-        return await self._runs.start_now(row)
+        job_id = await self._runs.start_now(row)
+        async with self._database.begin() as connection:
+            await audit.record_change(connection, account_id, "schedule.run", row["name"])
+        return job_id
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
+
+    async def _changed(
+        self, connection: Connection, account_id: AccountId, schedule_id: UUID, action: str, **detail: str
+    ) -> ScheduleView:
+        """Write a change down and return what has become of the schedule."""
+        view = await self._view(connection, account_id, schedule_id)
+        await audit.record_change(connection, account_id, action, view.spec.name, **detail)
+        return view
 
     async def _view(self, connection: Connection, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
         return schedule_view(await _owned(connection, account_id, schedule_id), self._now())

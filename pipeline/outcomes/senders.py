@@ -29,6 +29,18 @@ class SenderKind(StrEnum):
     LISTMONK = "listmonk"
 
 
+SENDER_NAMES: Final = {
+    SenderKind.SES: "Amazon SES",
+    SenderKind.SENDGRID: "SendGrid",
+    SenderKind.POSTMARK: "Postmark",
+    SenderKind.MAILGUN: "Mailgun",
+    SenderKind.BREVO: "Brevo",
+    SenderKind.SPARKPOST: "SparkPost",
+    SenderKind.LISTMONK: "listmonk",
+}
+"""What they call themselves."""
+
+
 def read_webhook(sender: SenderKind, body: bytes) -> tuple[Outcome, ...]:
     """Return the outcomes a webhook's body tells of; () for other events (opened, clicked, sent).
 

@@ -6,14 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from sqlalchemy import text
 
 from mailsift.accounts.keys import DAY, Scope
-from mailsift.accounts.people import Role, Visitor
+from mailsift.accounts.people import Role
 from mailsift.api.parts import ApiParts
 from mailsift.container import open_database, open_parts
+from mailsift.events.audit import act_as
 from mailsift.events.payloads import SimulatedEvent
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec
 from mailsift.jobs.views import AccountId, JobId, JobOptions
@@ -64,14 +65,15 @@ async def furnished(settings: Settings) -> AsyncIterator[Things]:
     ):
         account = await parts.jobs.account(ACCOUNT)
         await _people(parts)
+        act_as("grace@example.com")
         webhook, delivery = await _webhooks(parts, account, good.url, bad.url)
+        act_as(OWNER)
         key = await _keys(parts, account)
         completed, rerun, failed = await _ended_jobs(parts, account, settings.home)
         schedule = await _schedules(parts, account, completed)
         running = await _open_jobs(parts, account, settings.home)
         draft = await _draft(parts, account, settings.home)
         receiver, _ = await parts.receivers.create(account, SenderKind.BREVO, name="Newsletters")
-        await _remember(parts, account)
         await _age(settings)
         yield Things(completed, rerun, running, failed, draft, key, webhook, delivery, schedule, receiver.id)
 
@@ -159,23 +161,6 @@ async def _schedules(parts: ApiParts, account: AccountId, job: JobId) -> UUID:
     run = await parts.schedules.run_now(account, made.id)
     await ended(parts.jobs, account, run, within=_PATIENCE)
     return made.id
-
-
-async def _remember(parts: ApiParts, account: AccountId) -> None:
-    """Write into the audit log what people would have done on the pages."""
-    ada = Visitor(uuid4(), OWNER, account, ACCOUNT, Role.OWNER, operator=True)
-    grace = Visitor(uuid4(), "grace@example.com", account, ACCOUNT, Role.MEMBER, operator=False)
-    note = parts.people.members.note
-    await note(
-        ada, "key.create", "svc_key_h4Tz…9QpL", name="Newsletter server", scopes=[*Scope], ends="never"
-    )
-    await note(grace, "webhook.create", "https://hooks.analytical-engines.example/hook", events="all")
-    await note(grace, "webhook.test", "https://hooks.analytical-engines.example/hook", event="webhook.test")
-    await note(grace, "schedule.create", "Customers, every week", cron="0 6 * * 1")
-    await note(ada, "account.retention", kept="90 days")
-    await note(
-        ada, "key.roll", "svc_key_h4Tz…9QpL", successor="svc_key_Mc0d…x2Ra", old_key_ends="in 24 hours"
-    )
 
 
 async def _age(settings: Settings) -> None:
