@@ -207,6 +207,8 @@ async def record(
         detail: JSON types only, never a secret.
     """
     known = dict(detail or {})
+    if action.startswith("webhook."):
+        subject = urlsplit(subject).hostname or subject  # the path of its address is often a secret
     if action.startswith("job.") and "list" not in known:
         known |= await people.list_named(connection, account_id, subject)
     if "list" in known:
