@@ -1,12 +1,12 @@
 """Results as XLSX beside the library one would take: texts only, in one run.
 
-python -m benchmarks.sheets [ROWS [COLUMNS]]
+python -m benchmarks.sheets [--rows N] [--columns N]
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -49,7 +49,11 @@ def theirs(frame: pl.DataFrame, out: Path) -> None:
 
 def main() -> None:
     """Time both; the library on a tenth of the rows."""
-    rows, columns = (int(sys.argv[at]) if len(sys.argv) > at else size for at, size in ((1, 10**6), (2, 20)))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sheets", description=__doc__)
+    parser.add_argument("--rows", type=int, default=10**6, help="ours; the library writes a tenth")
+    parser.add_argument("--columns", type=int, default=20)
+    args = parser.parse_args()
+    rows, columns = args.rows, args.columns
     frame = invented(rows, columns)
     ways: dict[str, tuple[Callable[[pl.DataFrame, Path], None], pl.DataFrame]] = {
         "mailsift": (ours, frame),
