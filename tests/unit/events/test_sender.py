@@ -24,7 +24,7 @@ from tests.support.receiver import receiving, status
 from tests.unit.pipeline.dns_stub import Says, serving
 
 BODY = b'{"a":1}'
-NOBODY_TRUSTED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # reading whom the system trusts takes 50 ms each time
+NOBODY_TRUSTED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # reading whom the system trusts takes long
 
 
 async def nobody(_name: str) -> Sequence[str]:
