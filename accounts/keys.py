@@ -29,6 +29,10 @@ _REMEMBERED, _REMEMBERED_SECONDS = 4096, 30.0
 LONGEST_OVERLAP = 7 * 86_400.0
 DAY = 86_400.0
 MOST_ORIGINS: Final = 20
+CHECKS_A_MINUTE: Final = 1_200
+"""What a public key may be used for where nothing else is said, by all visitors together."""
+MOST_CHECKS_A_MINUTE: Final = 60_000
+_MOST_PUBLIC: Final = 100  # public keys of an account that programs make
 _ORIGIN: Final = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)(?::(?P<port>[0-9]{1,5}))?/?",
     re.ASCII,
@@ -75,13 +79,14 @@ _SHORTEST_PEPPER = 16
 
 
 class Scope(StrEnum):
-    """What a key may do. No key can make keys."""
+    """What a key may do. No key can make a secret one."""
 
     VALIDATE = "validate:write"
     JOBS_READ = "jobs:read"
     JOBS_WRITE = "jobs:write"
     WEBHOOKS_READ = "webhooks:read"
     WEBHOOKS_WRITE = "webhooks:write"
+    PUBLIC_KEYS = "public-keys:write"
 
 
 DOOR_SCOPES: Final = (Scope.VALIDATE, Scope.JOBS_READ, Scope.JOBS_WRITE)
@@ -97,6 +102,7 @@ class Caller:
         door: all the key opens.
         origins: of a public key, which opens the widget's checks alone, where it may stand; () of others.
         name: what people call the key.
+        checks_per_minute: of a public key, for how many checks of all visitors together it may be used.
     """
 
     key_id: UUID
@@ -107,6 +113,7 @@ class Caller:
     door: Door | None = None
     origins: tuple[str, ...] = ()
     name: str = ""
+    checks_per_minute: int = CHECKS_A_MINUTE
 
     @property
     def is_public(self) -> bool:
@@ -131,6 +138,7 @@ class KeyTerms:
     lifetime: float
     kind: KeyKind
     origins: tuple[str, ...]
+    checks_per_minute: int | None = None
 
 
 class KeyService:
@@ -182,7 +190,8 @@ class KeyService:
         """
         if kind.public != bool(origins):
             raise MailsiftError("bad_origin", "A public key has an origin or more, and no other key has any.")
-        new = KeyTerms(name, _checked_scopes(kind, scopes), lifetime, kind, checked_origins(origins))
+        may, where = _checked_scopes(kind, scopes), checked_origins(origins)
+        new = KeyTerms(name, may, lifetime, kind, where)
         async with self._database.begin() as connection:
             owner = await accounts.ensure_test_account(connection, account_id) if kind.test else account_id
             minted = await self._mint(connection, owner, new)
@@ -196,6 +205,71 @@ class KeyService:
                 ends=f"in {lifetime / DAY:g} days" if lifetime else "never",
             )
         return minted
+
+    async def create_public(
+        self, caller: Caller, *, name: str, origins: Sequence[str], checks_per_minute: int | None
+    ) -> Minted:
+        """Make a public key for the program that asks; a test key makes one of test mode.
+
+        Raises:
+            MailsiftError: `bad_origin`, `public_key_limit`.
+        """
+        if not origins:
+            raise MailsiftError("bad_origin", "A public key has one origin or more.")
+        new = KeyTerms(
+            name, (), 0.0, KeyKind(caller.test, public=True), checked_origins(origins), checks_per_minute
+        )
+        async with self._database.begin() as connection:
+            if len(await keys.public_keys(connection, caller.account_id)) >= _MOST_PUBLIC:
+                raise MailsiftError("public_key_limit", f"An account has at most {_MOST_PUBLIC} public keys.")
+            minted = await self._mint(connection, caller.account_id, new)
+            await _record_public(connection, caller.account_id, minted.row, "key.create")
+        return minted
+
+    async def public_keys(self, account_id: AccountId) -> Sequence[KeyRow]:
+        """Return the account's public keys that still open, oldest first, and those of its test account."""
+        async with self._database.begin() as connection:
+            return await keys.public_keys(connection, account_id)
+
+    async def public_key(self, account_id: AccountId, key_id: UUID) -> KeyRow:
+        """Return a public key that still opens.
+
+        Raises:
+            MailsiftError: `key_not_found`.
+        """
+        async with self._database.begin() as connection:
+            return await _owned_public(connection, account_id, key_id)
+
+    async def change_public(
+        self, account_id: AccountId, key_id: UUID, change: Callable[[KeyRow], KeyRow]
+    ) -> KeyRow:
+        """Replace a public key's name, origins and limit by what `change` makes of them; at once, everywhere.
+
+        Raises:
+            MailsiftError: `key_not_found`, `bad_origin`.
+        """
+        async with self._database.begin() as connection:
+            wanted = change(await _owned_public(connection, account_id, key_id))
+            if not wanted.origins:
+                raise MailsiftError("bad_origin", "A public key has one origin or more.")
+            row = await keys.change_public(
+                connection,
+                key_id,
+                name=wanted.name,
+                origins=checked_origins(wanted.origins),
+                checks_per_minute=wanted.checks_per_minute,
+            )
+            await _record_public(connection, account_id, row, "key.change")
+        return row
+
+    async def revoke_public(self, account_id: AccountId, key_id: UUID) -> None:
+        """End a public key now, everywhere.
+
+        Raises:
+            MailsiftError: `key_not_found`, also when it is none of the public ones.
+        """
+        await self.public_key(account_id, key_id)
+        await self.revoke(account_id, key_id)
 
     async def test_account(self, account_id: AccountId) -> AccountId:
         """Return the account's test account, made when it is new."""
@@ -233,7 +307,9 @@ class KeyService:
             if old is None:
                 raise _not_found()
             lifetime = (old.expires_at - old.created_at).total_seconds() if old.expires_at else 0.0
-            new = KeyTerms(old.name, old.scopes, lifetime, kind_of(old.hint), old.origins)
+            new = KeyTerms(
+                old.name, old.scopes, lifetime, kind_of(old.hint), old.origins, old.checks_per_minute
+            )
             minted = await self._mint(connection, old.account_id, new)
             if not await keys.succeed(
                 connection, account_id, key_id, successor=minted.row.id, overlap=overlap
@@ -271,7 +347,17 @@ class KeyService:
         row, kind = found[0], kind_of(secret)
         may = frozenset(row.scopes)
         account_id = AccountId(row.account_id)
-        caller = Caller(row.id, account_id, may, row.expires_at, kind.test, kind.door, row.origins, row.name)
+        caller = Caller(
+            row.id,
+            account_id,
+            may,
+            row.expires_at,
+            test=kind.test,
+            door=kind.door,
+            origins=row.origins,
+            name=row.name,
+            checks_per_minute=row.checks_per_minute or CHECKS_A_MINUTE,
+        )
         self._remember(self._name(secret), caller)
         self._touch(row.id)
         return caller
@@ -292,6 +378,7 @@ class KeyService:
             scopes=tuple(str(scope) for scope in terms.scopes),
             lifetime=terms.lifetime,
             origins=terms.origins,
+            checks_per_minute=terms.checks_per_minute,
         )
         return Minted(secret, await keys.insert(connection, new))
 
@@ -324,6 +411,19 @@ class KeyService:
         self._touching.discard(task)
         if not task.cancelled():
             task.exception()  # it matters to nobody, and is seen so that nobody is warned
+
+
+async def _owned_public(connection: Connection, account_id: UUID, key_id: UUID) -> KeyRow:
+    found = await keys.public_keys(connection, account_id)
+    row = next((one for one in found if one.id == key_id), None)
+    if row is None:
+        raise _not_found()
+    return row
+
+
+async def _record_public(connection: Connection, account_id: UUID, row: KeyRow, action: str) -> None:
+    detail = {"for": list(row.origins), "checks_a_minute": row.checks_per_minute or CHECKS_A_MINUTE}
+    await audit.record_change(connection, account_id, action, row.hint, name=row.name, **detail)
 
 
 def _checked_scopes(kind: KeyKind, scopes: Sequence[Scope]) -> tuple[Scope, ...]:

@@ -27,7 +27,6 @@ MOST_CHECKS: Final = 40
 """Checks with one token."""
 _LOADS: Final = Zone("widget_load", quota=20, window=60)  # tokens of one visitor
 _CHECKS: Final = Zone("widget_check", quota=40, window=60)  # checks of one visitor
-_OF_A_KEY: Final = Zone("widget_key", quota=1_200, window=60)  # checks of all visitors together
 _ONCE: Final = Zone("widget_once", quota=1, window=2 * LIFETIME)  # one check of one token
 _NONCE_BYTES, _TIME_BYTES, _MAC_BYTES = 12, 6, 32
 
@@ -89,7 +88,8 @@ class WidgetGate:
         if not 1 <= number <= MOST_CHECKS:
             raise _refused()
         await self._take(_CHECKS, self._visitor(visit))
-        await self._take(_OF_A_KEY, str(visit.caller.key_id))
+        all_visitors = Zone("widget_key", quota=visit.caller.checks_per_minute, window=60)
+        await self._take(all_visitors, str(visit.caller.key_id))
         if not (await self._ruling(_ONCE, f"{nonce.hex()}:{number}")).allowed:
             raise _refused()
 

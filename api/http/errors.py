@@ -49,6 +49,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     # keys and idempotency
     "key_not_found": 404,
     "key_not_active": 409,
+    "public_key_limit": 409,
     "idempotency_key_in_use": 409,
     "idempotency_key_lost": 409,
     "idempotency_key_reused": 422,

@@ -57,6 +57,7 @@ _TAGS: Final = {
     "events": "What happened, to look for what was missed.",
     "outcomes": "What became of messages that were really sent.",
     "suppressions": "To whom the account may not send.",
+    "public keys": "What sign-up forms on your pages check addresses with.",
     "policy": "What the account wants done with verdicts.",
     "usage": "What the account used.",
     "health": "Is it there, is it ready; without a key.",
@@ -91,6 +92,7 @@ _SOURCES: Final[Mapping[str, tuple[_Source, ...]]] = {
     "event_id": (_Source("test_webhook", "200", "/data/event_id"),),
     "delivery_id": (_Source("test_webhook", "200", "/data/delivery_id"),),
     "schedule_id": (_Source("create_schedule", "201", "/data/schedule_id"),),
+    "public_key_id": (_Source("create_public_key", "201", "/data/public_key_id"),),
     "receiver_id": (_Source("create_receiver", "201", "/data/receiver_id"),),
 }
 """Where the ids come from that stand in paths."""

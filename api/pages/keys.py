@@ -29,6 +29,7 @@ SCOPES: Final = {
     Scope.JOBS_WRITE.value: "Start, pause and delete jobs and schedules",
     Scope.WEBHOOKS_READ.value: "Look at webhooks and their deliveries",
     Scope.WEBHOOKS_WRITE.value: "Register, change and test webhooks",
+    Scope.PUBLIC_KEYS.value: "Make, change and revoke public keys for sign-up forms",
 }
 LIFETIMES: Final = {
     "0": "Never",

@@ -26,6 +26,7 @@ class NewKey:
     scopes: tuple[str, ...]
     lifetime: float = 0.0
     origins: tuple[str, ...] = ()
+    checks_per_minute: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +44,21 @@ class KeyRow:
     revoked_at: datetime | None
     rotated_to: UUID | None
     origins: tuple[str, ...] = ()
+    checks_per_minute: int | None = None
 
 
 _SHOWN = (
     "id, account_id, name, hint, scopes, origins, created_at, expires_at, last_used_at, revoked_at,"
-    " rotated_to"
+    " rotated_to, checks_per_minute"
 )
 
 # An account looks after the keys of its test account, too.
 _MINE = "account_id IN (:account_id, (SELECT id FROM account WHERE test_of = :account_id))"
 
 _INSERT = text(f"""
-    INSERT INTO api_key (id, account_id, name, hash, pepper_id, hint, scopes, origins, expires_at)
-    VALUES (:id, :account_id, :name, :hash, :pepper_id, :hint, :scopes, :origins,
+    INSERT INTO api_key (id, account_id, name, hash, pepper_id, hint, scopes, origins, checks_per_minute,
+                         expires_at)
+    VALUES (:id, :account_id, :name, :hash, :pepper_id, :hint, :scopes, :origins, :checks_per_minute,
             CASE WHEN :lifetime > 0 THEN clock_timestamp() + make_interval(secs => :lifetime) END)
     RETURNING {_SHOWN}
 """)  # noqa: S608 - a list of column names
@@ -73,6 +76,18 @@ _GET = text(f"SELECT {_SHOWN} FROM api_key WHERE {_MINE} AND id = :id")  # noqa:
 _REVOKE = text(f"""
     UPDATE api_key SET revoked_at = coalesce(revoked_at, clock_timestamp())
     WHERE {_MINE} AND id = :id
+""")  # noqa: S608 - same
+
+_PUBLIC_KEYS = text(f"""
+    SELECT {_SHOWN} FROM api_key
+    WHERE {_MINE} AND origins <> '{{}}' AND revoked_at IS NULL
+      AND (expires_at IS NULL OR expires_at > clock_timestamp())
+    ORDER BY created_at, id
+""")  # noqa: S608 - same
+
+_CHANGE_PUBLIC = text(f"""
+    UPDATE api_key SET name = :name, origins = :origins, checks_per_minute = :checks_per_minute
+    WHERE id = :id RETURNING {_SHOWN}
 """)  # noqa: S608 - same
 
 _SUCCEED = text(f"""
@@ -115,6 +130,25 @@ async def of_account(connection: Connection, account_id: UUID) -> list[KeyRow]:
     """Return every key of the account, the dead ones too, oldest first."""
     found = await connection.execute(_OF_ACCOUNT, {"account_id": account_id})
     return [_key(row) for row in found.mappings()]
+
+
+async def public_keys(connection: Connection, account_id: UUID) -> list[KeyRow]:
+    """Return the living public keys of the account, oldest first."""
+    found = await connection.execute(_PUBLIC_KEYS, {"account_id": account_id})
+    return [_key(row) for row in found.mappings()]
+
+
+async def change_public(
+    connection: Connection, key_id: UUID, *, name: str, origins: Sequence[str], checks_per_minute: int | None
+) -> KeyRow:
+    """Give a public key another name, other origins and another limit; returns what it is then."""
+    values = {
+        "id": key_id,
+        "name": name,
+        "origins": list(origins),
+        "checks_per_minute": checks_per_minute,
+    }
+    return _key((await connection.execute(_CHANGE_PUBLIC, values)).mappings().one())
 
 
 async def get(connection: Connection, account_id: UUID, key_id: UUID) -> KeyRow | None:

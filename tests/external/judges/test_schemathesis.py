@@ -52,6 +52,9 @@ BEYOND_SCHEMA: Mapping[str, set[str]] = {
     },
     "POST /v1/outcomes/receivers": {"receiver_key_invalid"},
     "POST /v1/outcomes/receivers/{receiver_id}/rotate": {"receiver_key_invalid"},
+    "POST /v1/public-keys": {"bad_origin", "public_key_limit"},
+    "PATCH /v1/public-keys/{public_key_id}": {"bad_origin"},
+    "GET /v1/public-keys": {"bad_cursor"},
     "GET /v1/suppressions": {"bad_cursor"},
     "POST /v1/suppressions/import": {
         "bad_csv",

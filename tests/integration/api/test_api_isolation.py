@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 JOBS, HOOKS, SCHEDULES = "/v1/bulk/jobs", "/v1/webhooks", "/v1/bulk/schedules"
 RECEIVERS = "/v1/outcomes/receivers"
+PUBLIC_KEYS = "/v1/public-keys"
 CRON = {"cron": "0 6 * * 1", "zone": "Europe/Berlin"}
 
 # What an operation takes besides ids; one that needs a body and does not stand here answers 422, not 404.
@@ -35,6 +36,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "test_webhook": {"test_type": "test_webhook"},
     "create_schedule": CRON,
     "update_schedule": {"name": "mine now"},
+    "update_public_key": {"origins": ["https://evil.example.net"]},
     "replay_job": {"policy": {"role": "send"}, "keep": True},
 }
 QUERIES: dict[str, dict[str, str]] = {"recover_webhook": {"since": "2026-01-01T00:00:00Z"}}
@@ -48,6 +50,7 @@ KINDS = {
     "before": "delivery",
     "schedule_id": "schedule",
     "receiver_id": "receiver",
+    "public_key_id": "key",
 }
 
 
@@ -121,7 +124,10 @@ async def _things(client: httpx.AsyncClient) -> dict[str, str]:
     assert tested["error"] == "connection_refused"
     schedule = (await client.post(SCHEDULES, json={"job_id": job, **CRON})).json()["data"]["id"]
     receiver = (await client.post(RECEIVERS, json={"sender": "brevo"})).json()["data"]["receiver_id"]
+    form = {"origins": ["https://www.example.com"]}
+    key = (await client.post(PUBLIC_KEYS, json=form)).json()["data"]["public_key_id"]
     return {
+        "key": key,
         "job": job,
         "webhook": hook,
         "delivery": tested["delivery_id"],
@@ -182,7 +188,7 @@ async def test_an_idempotency_key_leads_to_nobody_elses_job(api: Api, client: ht
 
 async def _everything(client: httpx.AsyncClient, ids: Mapping[str, str]) -> list[Any]:
     paths = [f"{JOBS}/{ids['job']}", f"{SCHEDULES}/{ids['schedule']}", f"{HOOKS}/{ids['webhook']}"]
-    paths += [f"{HOOKS}/deliveries/{ids['delivery']}", JOBS, HOOKS, SCHEDULES]
+    paths += [f"{HOOKS}/deliveries/{ids['delivery']}", JOBS, HOOKS, SCHEDULES, PUBLIC_KEYS]
     answers = [await client.get(path) for path in paths]
     assert {answer.status_code for answer in answers} == {200}
     return [answer.json() for answer in answers]

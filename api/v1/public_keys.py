@@ -1,0 +1,183 @@
+"""/v1/public-keys: what sign-up forms check addresses with, made and changed by programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from mailsift.accounts.keys import (
+    CHECKS_A_MINUTE,
+    MOST_CHECKS_A_MINUTE,
+    MOST_ORIGINS,
+    Caller,
+    Scope,
+    kind_of,
+)
+from mailsift.api.http.auth import RequireScope
+from mailsift.api.http.idempotency import OnceRoute
+from mailsift.api.http.inputs import ShortText, Whole
+from mailsift.api.http.openapi import error_responses, operation_id
+from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, page_of
+from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
+from mailsift.api.parts import parts_of
+from mailsift.storage.sql.keys import KeyRow
+
+router = APIRouter(
+    prefix="/v1/public-keys",
+    tags=["public keys"],
+    route_class=OnceRoute,
+    generate_unique_id_function=operation_id,
+)
+
+Writer = Annotated[Caller, Depends(RequireScope(Scope.PUBLIC_KEYS))]
+Origins = Annotated[
+    list[Annotated[str, StringConstraints(max_length=300)]],
+    Field(
+        min_length=1,
+        max_length=MOST_ORIGINS,
+        description="where the forms are, e.g. https://www.example.com; plain http only on localhost",
+        examples=[["https://www.example.com"]],
+    ),
+]
+Checks = Annotated[Whole, Field(ge=1, le=MOST_CHECKS_A_MINUTE)]
+_CHECKS = f"checks a minute at most, of all visitors together; null = {CHECKS_A_MINUTE:,}"
+
+
+class PublicKeyResponse(ViewModel):
+    """A public key."""
+
+    public_key_id: UUID = Field(validation_alias="id")
+    name: str
+    hint: str = Field(description="what may be told of the key: how it begins and ends")
+    origins: list[str]
+    checks_per_minute: int | None
+    test: bool = Field(description="it checks in test mode")
+    created_at: UtcTime
+    last_used_at: UtcTime | None
+
+
+class NewPublicKeyResponse(PublicKeyResponse):
+    """A new public key."""
+
+    key: str = Field(description="for your pages; only this answer has it")
+
+
+class PublicKeysResponse(PageResponse):
+    """One page of the account's public keys."""
+
+    public_keys: list[PublicKeyResponse]
+
+
+class PublicKeyRequest(BaseModel):
+    """A public key to be."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    origins: Origins
+    name: ShortText = ""
+    checks_per_minute: Checks | None = Field(default=None, description=_CHECKS)
+
+
+class PublicKeyUpdateRequest(BaseModel):
+    """What to change; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    origins: Origins | None = None
+    name: ShortText | None = None
+    checks_per_minute: Checks | None = Field(default=None, description=_CHECKS)
+
+    def changed(self, row: KeyRow) -> KeyRow:
+        """Return the key with what was given; a null changes nothing but the limit, which it takes away."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return replace(
+            row, **{name: x for name, x in given.items() if x is not None or name == "checks_per_minute"}
+        )
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Make a public key",
+    response_model=Envelope[NewPublicKeyResponse],
+    responses=error_responses("bad_origin", "public_key_limit"),
+)
+async def create_public_key(request: Request, wanted: PublicKeyRequest, caller: Writer) -> JSONResponse:
+    """Make a key that stands in pages of these origins and opens the checks of the widget, nothing else."""
+    minted = await parts_of(request).keys.create_public(
+        caller, name=wanted.name, origins=wanted.origins, checks_per_minute=wanted.checks_per_minute
+    )
+    headers = {"Location": f"/v1/public-keys/{minted.row.id}"}
+    made = NewPublicKeyResponse.model_validate({**_told(minted.row), "key": minted.secret})
+    return answer(made, "The public key is made.", status=201, headers=headers)
+
+
+@router.get(
+    "",
+    summary="List public keys",
+    response_model=Envelope[PublicKeysResponse],
+    responses=error_responses("bad_cursor"),
+)
+async def list_public_keys(
+    request: Request, caller: Writer, limit: Limit = 100, cursor: Cursor = ""
+) -> JSONResponse:
+    """List the public keys that still open, oldest first."""
+    rows = await parts_of(request).keys.public_keys(caller.account_id)
+    page, following = page_of(after_cursor(rows, cursor, _id_of), limit, _id_of)
+    found = {
+        "public_keys": [_told(row) for row in page],
+        "next_cursor": following,
+        "has_more": bool(following),
+    }
+    return answer(PublicKeysResponse.model_validate(found))
+
+
+@router.get(
+    "/{public_key_id:uuid}",
+    summary="Look at a public key",
+    response_model=Envelope[PublicKeyResponse],
+    responses=error_responses("key_not_found"),
+)
+async def get_public_key(request: Request, caller: Writer, public_key_id: UUID) -> JSONResponse:
+    """Look at a public key."""
+    row = await parts_of(request).keys.public_key(caller.account_id, public_key_id)
+    return answer(PublicKeyResponse.model_validate(_told(row)))
+
+
+@router.patch(
+    "/{public_key_id:uuid}",
+    summary="Change a public key",
+    response_model=Envelope[PublicKeyResponse],
+    responses=error_responses("key_not_found", "bad_origin"),
+)
+async def update_public_key(
+    request: Request, wanted: PublicKeyUpdateRequest, caller: Writer, public_key_id: UUID
+) -> JSONResponse:
+    """Change where a public key may stand, how often it may be used, or its name; pages need no new key."""
+    row = await parts_of(request).keys.change_public(caller.account_id, public_key_id, wanted.changed)
+    return answer(PublicKeyResponse.model_validate(_told(row)), "The public key is changed.")
+
+
+@router.delete(
+    "/{public_key_id:uuid}",
+    summary="Revoke a public key",
+    response_model=Envelope[None],
+    responses=error_responses("key_not_found"),
+)
+async def revoke_public_key(request: Request, caller: Writer, public_key_id: UUID) -> JSONResponse:
+    """End a public key now; forms that have it go on without checks."""
+    await parts_of(request).keys.revoke_public(caller.account_id, public_key_id)
+    return answer(None, "The public key is revoked.")
+
+
+def _told(row: KeyRow) -> dict[str, Any]:
+    return {**asdict(row), "test": kind_of(row.hint).test}
+
+
+def _id_of(row: KeyRow) -> UUID:
+    return row.id
