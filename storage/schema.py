@@ -19,6 +19,7 @@ from mailsift.storage.database import Connection, driver_url, unavailable
 if TYPE_CHECKING:
     from alembic.config import Config
 
+_OURS = Path(__file__).parent / "migrations" / "versions"
 _MIGRATION_LOCK = 0x6D736966  # any constant: one migration at a time in one database
 _IN_THE_WAY = ("55P03", "40P01")  # lock_not_available; deadlock_detected, with one who goes on without us
 _LOCK_SECONDS = 2  # how long one try may hold up the others
@@ -27,14 +28,13 @@ _PAUSE_SECONDS = 1.0
 
 def alembic_config(url: str, *more: Path) -> Config:
     """Return what Alembic goes by: our migrations, and those in more folders, as a later release has them."""
-    from alembic.config import Config  # noqa: PLC0415 - Alembic is a quarter of the start of every command
+    from alembic.config import Config  # noqa: PLC0415 - slow to load, and most databases are up to date
 
     config = Config()
-    ours = Path(__file__).parent / "migrations"
-    config.set_main_option("script_location", str(ours))
+    config.set_main_option("script_location", str(_OURS.parent))
     if more:
         config.set_main_option("path_separator", "os")
-        config.set_main_option("version_locations", os.pathsep.join(map(str, (ours / "versions", *more))))
+        config.set_main_option("version_locations", os.pathsep.join(map(str, (_OURS, *more))))
     config.attributes["url"] = driver_url(url)
     return config
 
@@ -61,7 +61,7 @@ def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> 
     while True:
         connection = _connected(url)
         try:
-            return _upgrade(connection, alembic_config(url, *more))
+            return _upgrade(connection, url, more)
         except OperationalError as error:
             if getattr(error.orig, "sqlstate", None) not in _IN_THE_WAY:
                 raise
@@ -78,16 +78,17 @@ def _connected(url: str) -> SyncConnection:
         raise unavailable() from error
 
 
-def _upgrade(connection: SyncConnection, config: Config) -> str:
-    from alembic import command  # noqa: PLC0415 - see alembic_config
-
+def _upgrade(connection: SyncConnection, url: str, more: Sequence[Path]) -> str:
     with connection, connection.begin():
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
         found = _revision_of(connection)
-        newest = _newest(config)
+        newest = newest_revision(*more)
         if found >= newest:
             return found
+        from alembic import command  # noqa: PLC0415 - see alembic_config
+
         connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
+        config = alembic_config(url, *more)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
     return newest
@@ -123,12 +124,6 @@ def _revision_of(connection: SyncConnection) -> str:
     return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
 
 
-def newest_revision() -> str:
-    """Return the revision this release expects."""
-    return _newest(alembic_config(""))
-
-
-def _newest(config: Config) -> str:
-    from alembic.script import ScriptDirectory  # noqa: PLC0415 - see alembic_config
-
-    return ScriptDirectory.from_config(config).get_current_head() or ""
+def newest_revision(*more: Path) -> str:
+    """Return the revision this release expects, and whoever has more folders: the number of the last file."""
+    return max(path.stem[:4] for folder in (_OURS, *more) for path in folder.glob("[0-9]*_*.py"))

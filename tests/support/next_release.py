@@ -28,5 +28,5 @@ def migrate_to_next(url: str, folder: Path, *, patience: float = 60.0) -> str:
     """Do what `mailsift migrate` of the next release would do; the code around us stays this release's."""
     folder.mkdir(parents=True, exist_ok=True)
     newest = schema.newest_revision()
-    (folder / "next.py").write_text(_MIGRATION.format(revision=REVISION, newest=newest))
+    (folder / f"{REVISION}_next.py").write_text(_MIGRATION.format(revision=REVISION, newest=newest))
     return schema.migrate(url, patience=patience, more=[folder])
