@@ -9,6 +9,7 @@ from fastapi import Request
 
 from mailsift.accounts.budgets import Budget
 from mailsift.accounts.doors import Door
+from mailsift.accounts.first_steps import FirstStepsService
 from mailsift.accounts.keys import KeyService
 from mailsift.accounts.service import People
 from mailsift.accounts.usage import UsageMeter
@@ -48,6 +49,7 @@ class ApiParts:
         authenticator: keys and quotas.
         keys: what pages ask of API keys.
         people: who signs in to the pages.
+        first_steps: what new accounts have to do.
         single: judges one address at a time.
         test_single: the same in test mode.
         jobs: what can be asked of jobs.
@@ -76,6 +78,7 @@ class ApiParts:
     authenticator: Authenticator
     keys: KeyService
     people: People
+    first_steps: FirstStepsService
     single: SingleValidator
     test_single: SingleValidator
     jobs: JobService

@@ -129,6 +129,18 @@ class JobService:
         async with self._database.begin() as connection:
             return AccountId(await accounts.ensure_account(connection, name))
 
+    async def owner(self, account_id: AccountId, job_id: JobId) -> AccountId:
+        """Return whose a job is that the account's people may see: its own or its test account's."""
+        async with self._database.begin() as connection:
+            found = await accounts.owner_of_job(connection, account_id, job_id)
+        return account_id if found is None else AccountId(found)
+
+    async def test_account(self, account_id: AccountId) -> AccountId | None:
+        """Return the account's test account, None where nobody has tested yet."""
+        async with self._database.begin() as connection:
+            found = await accounts.test_account(connection, account_id)
+        return None if found is None else AccountId(found)
+
     async def submit(
         self, account_id: AccountId, source: Path, options: JobOptions, *, parent: JobId | None = None
     ) -> JobId:

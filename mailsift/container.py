@@ -864,6 +864,7 @@ class Container:
     async def api_parts(self) -> ApiParts:
         """Return what the API is made of."""
         from mailsift.accounts.budgets import Budget
+        from mailsift.accounts.first_steps import FirstStepsService
         from mailsift.accounts.widget import WidgetGate
         from mailsift.api.http.auth import Authenticator
         from mailsift.api.http.idempotency import AnswerStore
@@ -885,6 +886,7 @@ class Container:
             authenticator=authenticator,
             keys=self.keys,
             people=self.people,
+            first_steps=FirstStepsService(database=self.database, keys=self.keys, drafts=self.drafts),
             single=await self.single(usage.count_single),
             test_single=self._test_single(usage.count_single),
             jobs=self.jobs,

@@ -8,6 +8,7 @@ from mailsift.api.pages import (
     account,
     accuracy,
     data,
+    first_steps,
     jobs,
     keys,
     lists,
@@ -30,6 +31,7 @@ ROUTERS: Final = (
     sign_in.router,
     probing.router,
     validate.router,
+    first_steps.router,
     lists.router,
     uploads.router,
     what_if.router,  # before what takes any word behind a job

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
+from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
@@ -19,10 +20,11 @@ from mailsift.accounts.people import Visitor
 from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.charts import bar
 from mailsift.api.pages.filters import duration, number, percent
+from mailsift.api.pages.first_steps import first_steps_shown
 from mailsift.api.pages.forms import choice, id_from, is_mendable, read_form
-from mailsift.api.pages.page import HEADERS, now_of, render, see, zone_of
+from mailsift.api.pages.page import HEADERS, now_of, render, see, visitor_known, zone_of
 from mailsift.api.pages.tiers import TierOnPage, note_of, run_before, sentence_of, tiers_of
-from mailsift.api.pages.visitor import Member, Reader, look_for_visitor
+from mailsift.api.pages.visitor import JobMember, JobReader, Member, Reader, look_for_visitor
 from mailsift.api.pages.words import (
     MODES,
     REASON_OF,
@@ -51,14 +53,17 @@ _NAME: Final = 100
 _LOOK_SECONDS: Final = 0.5
 _LOOKS: Final = 30  # then who looks is asked again whether they may
 
+TEST: Final = "test"
+_NOBODY: Final = AccountId(UUID(int=0))
 FILTERS: Final[Mapping[str, tuple[str, frozenset[JobState]]]] = {
     "": ("All", frozenset()),
     "active": ("Active", frozenset(JobState) - ENDED),
     "completed": ("Completed", frozenset({JobState.COMPLETED})),
     "failed": ("Failed", frozenset({JobState.FAILED})),
     "cancelled": ("Cancelled", frozenset({JobState.CANCELLED})),
+    TEST: ("Test", frozenset()),
 }
-"""Label and states by the word in the address."""
+"""Label and states by the word in the address; behind TEST are the jobs of the test account."""
 _Action = Callable[[JobService, AccountId, JobId], Awaitable[JobId | None]]
 _ACTIONS: Final[Mapping[str, tuple[_Action, str]]] = {
     "pause": (JobService.pause, "The job is paused. Work under way will still finish."),
@@ -222,7 +227,8 @@ def day_of(given: str, zone: str, *, later: int = 0) -> datetime | None:
 @router.get("/jobs")
 async def jobs(request: Request, visitor: Reader, sought: Annotated[Sought, Query()]) -> HTMLResponse:
     """List the jobs."""
-    return render(request, "jobs.html", **await _listed(request, visitor, sought))
+    listed = await _listed(request, visitor, sought)
+    return render(request, "jobs.html", **listed, **await first_steps_shown(request, visitor))
 
 
 @router.get("/jobs/rows")
@@ -233,9 +239,10 @@ async def rows(request: Request, visitor: Reader, sought: Annotated[Sought, Quer
 
 async def _listed(request: Request, visitor: Visitor, sought: Sought) -> dict[str, Any]:
     state = sought.state if sought.state in FILTERS else ""
+    owner = await _whose(request, visitor, state)
     name, days = sought.q.strip().replace("\0", ""), sought.days(zone_of(request))
     page = await parts_of(request).jobs.page(
-        visitor.account_id,
+        owner,
         limit=_A_PAGE,
         cursor=sought.cursor,
         states=FILTERS[state][1],
@@ -260,6 +267,13 @@ async def _listed(request: Request, visitor: Visitor, sought: Sought) -> dict[st
     }
 
 
+async def _whose(request: Request, visitor: Visitor, state: str) -> AccountId:
+    """Return whose jobs are listed; a test account that is not there yet has none, and neither has nobody."""
+    if state != TEST:
+        return visitor.account_id
+    return await parts_of(request).jobs.test_account(visitor.account_id) or _NOBODY
+
+
 @router.post("/jobs")
 async def act_on_many(request: Request, visitor: Member) -> Response:
     """Do something with every job that is ticked, and say with how many it could be done."""
@@ -269,7 +283,8 @@ async def act_on_many(request: Request, visitor: Member) -> Response:
     done, refused = 0, ""
     for job_id in ids:
         try:
-            await _ACTIONS[action][0](parts.jobs, visitor.account_id, job_id)
+            owner = await parts.jobs.owner(visitor.account_id, job_id)
+            await _ACTIONS[action][0](parts.jobs, owner, job_id)
         except MailsiftError as error:
             if not is_mendable(error) and error.code != "job_not_found":
                 raise
@@ -295,7 +310,7 @@ def _address(path: str = "/jobs", **asked: str) -> str:
 
 
 @router.get("/jobs/{job_id:uuid}")
-async def job(request: Request, visitor: Reader, job_id: JobId) -> HTMLResponse:
+async def job(request: Request, visitor: JobReader, job_id: JobId) -> HTMLResponse:
     """Show a job: progress, verdicts, where they come from, downloads."""
     parts = parts_of(request)
     view = await parts.jobs.get(visitor.account_id, job_id)
@@ -317,7 +332,7 @@ async def job(request: Request, visitor: Reader, job_id: JobId) -> HTMLResponse:
 
 
 @router.get("/jobs/{job_id:uuid}/breakdown")
-async def breakdown(request: Request, visitor: Reader, job_id: JobId) -> HTMLResponse:
+async def breakdown(request: Request, visitor: JobReader, job_id: JobId) -> HTMLResponse:
     """Return reasons, domains and providers alone, for a page that keeps them up to date."""
     parts = parts_of(request)
     view = await parts.jobs.get(visitor.account_id, job_id)
@@ -342,7 +357,7 @@ async def _breakdown_shown(parts: ApiParts, account_id: AccountId, view: JobView
 
 
 @router.post("/jobs/{job_id:uuid}/{action}")
-async def act(request: Request, visitor: Member, job_id: JobId, action: str) -> Response:
+async def act(request: Request, visitor: JobMember, job_id: JobId, action: str) -> Response:
     """Do something with a job."""
     await read_form(request)
     if action not in _ACTIONS:
@@ -376,22 +391,23 @@ def estimate_of(view: JobView) -> list[tuple[Status, float, float, float]]:
 
 
 @router.get("/jobs/{job_id:uuid}/live")
-async def live(request: Request, visitor: Reader, job_id: JobId) -> StreamingResponse:
+async def live(request: Request, visitor: JobReader, job_id: JobId) -> StreamingResponse:
     """Follow a job: a `progress` event for every change and an `end` event once."""
     await parts_of(request).jobs.get(visitor.account_id, job_id)
     return StreamingResponse(
-        _events(request, visitor, job_id),
+        _events(request, visitor.account_id, job_id),
         media_type="text/event-stream",
         headers={**HEADERS, "X-Accel-Buffering": "no"},
     )
 
 
-async def _events(request: Request, visitor: Visitor, job_id: JobId) -> AsyncIterator[bytes]:
+async def _events(request: Request, owner: AccountId, job_id: JobId) -> AsyncIterator[bytes]:
     sent: dict[str, object] = {}
+    visitor = visitor_known(request)
     while await look_for_visitor(request) == visitor:
         for _ in range(_LOOKS):
             try:
-                view = await parts_of(request).jobs.get(visitor.account_id, job_id)
+                view = await parts_of(request).jobs.get(owner, job_id)
             except MailsiftError:
                 return  # deleted meanwhile, or the database is away: the browser will ask again
             job = job_on_page(view, request)

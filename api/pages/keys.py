@@ -15,7 +15,7 @@ from mailsift.accounts.doors import NAMES, Door
 from mailsift.accounts.keys import DAY, KeyKind, Minted, Scope, kind_of
 from mailsift.accounts.people import Visitor
 from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, text
-from mailsift.api.pages.page import now_of, render, see
+from mailsift.api.pages.page import now_of, our_address, render, see
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.pipeline.errors import MailsiftError
@@ -192,7 +192,6 @@ def _rolling(request: Request, key: KeyRow) -> Response:
 def _made(
     request: Request, minted: Minted, heading: str, *, old: KeyRow | None = None, ends: str = ""
 ) -> Response:
-    address = parts_of(request).people.public_url or str(request.base_url).rstrip("/")
     return render(
         request,
         "key_made.html",
@@ -203,5 +202,5 @@ def _made(
         public=kind_of(minted.secret).public,
         old=old,
         ends=ends,
-        address=address,
+        address=our_address(request),
     )

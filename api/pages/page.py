@@ -90,7 +90,7 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
 
     Templates know beside `context`: `visitor` (None when nobody is signed in), `can_change` (a member or
     owner), `is_owner`, `csrf` and `csrf_field()`, `now`, `zone` (in which times are shown), `zone_offered`
-    (they have not chosen one), `path`, `flash` (kind and text, or None).
+    (they have not chosen one), `path`, `test_mode` (of a test account), `flash` (kind and text, or None).
     """
     theme: Theme = request.app.state.theme
     visitor = visitor_known(request)
@@ -108,6 +108,7 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
         "zone": zone_of(request),
         "zone_offered": visitor is not None and not visitor.zone_chosen and request.method == "GET",
         "path": request.url.path,
+        "test_mode": getattr(request.state, "test_mode", False),
         "flash": cookies.read_flash(flash) if flash else None,
     }
     page = HTMLResponse(
@@ -144,6 +145,11 @@ def visitor_known(request: Request) -> Visitor | None:
     """Return who has been found to be signed in (mailsift.api.pages.visitor), None when nobody looked."""
     found: Visitor | None = getattr(request.state, "visitor", None)
     return found
+
+
+def our_address(request: Request) -> str:
+    """Return how programs reach this service, without a slash at its end."""
+    return parts_of(request).people.public_url or str(request.base_url).rstrip("/")
 
 
 def zone_of(request: Request) -> str:

@@ -18,7 +18,7 @@ from mailsift.api.pages.evidence import verdict_detail
 from mailsift.api.pages.jobs import JobOnPage, job_on_page
 from mailsift.api.pages.page import render, see
 from mailsift.api.pages.tiers import COLOURS, NAMES, REASONS, tiers_of
-from mailsift.api.pages.visitor import Reader
+from mailsift.api.pages.visitor import JobReader
 from mailsift.api.pages.words import own_suggestion, provider_name, result_choices, result_name
 from mailsift.api.parts import parts_of
 from mailsift.jobs.results.diff import Diff
@@ -161,7 +161,7 @@ class StatusTable:
 
 @router.get("/jobs/{job_id:uuid}/results")
 async def results(
-    request: Request, visitor: Reader, job_id: JobId, asked: Annotated[Asked, Query()]
+    request: Request, visitor: JobReader, job_id: JobId, asked: Annotated[Asked, Query()]
 ) -> Response:
     """Show some rows with their verdicts."""
     view = await parts_of(request).jobs.get(visitor.account_id, job_id)
@@ -208,7 +208,7 @@ class AskedFile(Asked):
 
 @router.get("/jobs/{job_id:uuid}/download")
 async def get_file(
-    request: Request, visitor: Reader, job_id: JobId, asked: Annotated[AskedFile, Query()]
+    request: Request, visitor: JobReader, job_id: JobId, asked: Annotated[AskedFile, Query()]
 ) -> Response:
     """Return the results as a file, all rows or those the page shows."""
     options = ExportOptions(asked.format, asked.wanted())
@@ -218,7 +218,7 @@ async def get_file(
 
 
 @router.get("/jobs/{job_id:uuid}/rows/{number:int}")
-async def one_row(request: Request, visitor: Reader, job_id: JobId, number: int) -> HTMLResponse:
+async def one_row(request: Request, visitor: JobReader, job_id: JobId, number: int) -> HTMLResponse:
     """Show one row, counted from 1, with its cells and what is behind its verdict."""
     if not 1 <= number <= _LAST:
         raise MailsiftError("row_not_found", "The list has no such row.")
@@ -260,7 +260,7 @@ async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: Asked)
 
 
 @router.get("/jobs/{job_id:uuid}/runs")
-async def runs(request: Request, visitor: Reader, job_id: JobId, against: str = "") -> HTMLResponse:
+async def runs(request: Request, visitor: JobReader, job_id: JobId, against: str = "") -> HTMLResponse:
     """Show the runs of a list; with `against`, what changed since that one."""
     parts = parts_of(request)
     view = await parts.jobs.get(visitor.account_id, job_id)
@@ -288,7 +288,7 @@ async def runs(request: Request, visitor: Reader, job_id: JobId, against: str = 
 
 
 @router.get("/jobs/{job_id:uuid}/bounces")
-async def bounces(request: Request, visitor: Reader, job_id: JobId) -> HTMLResponse:
+async def bounces(request: Request, visitor: JobReader, job_id: JobId) -> HTMLResponse:
     """Return what would come back of the list, for a page that asks for it once."""
     parts = parts_of(request)
     found = await parts.accuracy.expected_bounces(visitor.account_id, job_id)
@@ -296,7 +296,7 @@ async def bounces(request: Request, visitor: Reader, job_id: JobId) -> HTMLRespo
 
 
 @router.get("/jobs/{job_id:uuid}/changes")
-async def changes(request: Request, visitor: Reader, job_id: JobId, against: UUID) -> HTMLResponse:
+async def changes(request: Request, visitor: JobReader, job_id: JobId, against: UUID) -> HTMLResponse:
     """Return one sentence about what changed since an earlier run, for a page that asks for it once."""
     parts = parts_of(request)
     earlier = job_on_page(await parts.jobs.get(visitor.account_id, JobId(against)), request)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import Depends, Request
 
@@ -11,6 +13,7 @@ from mailsift.api.pages import cookies
 from mailsift.api.pages.forms import check_origin
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import act_as
+from mailsift.jobs.views import JobId
 from mailsift.pipeline.errors import MailsiftError
 
 
@@ -66,6 +69,16 @@ async def _signed_in(request: Request) -> Visitor:
     return visitor
 
 
+async def _of_job(request: Request, visitor: Visitor, job_id: UUID) -> Visitor:
+    """Return the visitor in the account whose job it is: theirs, or its test account.
+
+    Their session stays what it is: `render` marks what is shown as a test.
+    """
+    owner = await parts_of(request).jobs.owner(visitor.account_id, JobId(job_id))
+    request.state.test_mode = owner != visitor.account_id
+    return replace(visitor, account_id=owner)
+
+
 Reader = Annotated[Visitor, Depends(RequireRole(Role.VIEWER))]
 """A member of the account, whatever their role."""
 Member = Annotated[Visitor, Depends(RequireRole(Role.MEMBER))]
@@ -74,3 +87,17 @@ Owner = Annotated[Visitor, Depends(RequireRole(Role.OWNER))]
 """Who may change the account itself."""
 Operator = Annotated[Visitor, Depends(require_operator)]
 """Who runs this installation, whatever their role."""
+
+
+async def _job_reader(request: Request, job_id: UUID, visitor: Reader) -> Visitor:
+    return await _of_job(request, visitor, job_id)
+
+
+async def _job_member(request: Request, job_id: UUID, visitor: Member) -> Visitor:
+    return await _of_job(request, visitor, job_id)
+
+
+JobReader = Annotated[Visitor, Depends(_job_reader)]
+"""Who looks at a job, in the account that has it: theirs or its test account."""
+JobMember = Annotated[Visitor, Depends(_job_member)]
+"""Who may change a job, in the account that has it."""

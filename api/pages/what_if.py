@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 from mailsift.api.pages.filters import number, percent
 from mailsift.api.pages.forms import attempt, read_form
 from mailsift.api.pages.page import render
-from mailsift.api.pages.visitor import Member, Reader
+from mailsift.api.pages.visitor import JobMember, JobReader
 from mailsift.api.pages.words import result_name
 from mailsift.api.parts import ApiParts, parts_of
 from mailsift.jobs.results.replay import Replay
@@ -57,7 +57,7 @@ class TierBeside:
 
 
 @router.get("/jobs/{job_id:uuid}/what-if")
-async def what_if(request: Request, visitor: Reader, job_id: JobId) -> HTMLResponse:
+async def what_if(request: Request, visitor: JobReader, job_id: JobId) -> HTMLResponse:
     """Show the form of a policy and, when it was filled in, both policies side by side."""
     parts = parts_of(request)
     view = await parts.jobs.get(visitor.account_id, job_id)
@@ -87,7 +87,7 @@ async def what_if(request: Request, visitor: Reader, job_id: JobId) -> HTMLRespo
 
 
 @router.post("/jobs/{job_id:uuid}/what-if")
-async def keep(request: Request, visitor: Member, job_id: JobId) -> Response:
+async def keep(request: Request, visitor: JobMember, job_id: JobId) -> Response:
     """Give the job the policy that was tried."""
     form = await read_form(request)
     written = form.get("policy", "")

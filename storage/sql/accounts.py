@@ -11,6 +11,12 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from mailsift.storage.database import Connection
 from mailsift.storage.sql.tables import account
 
+# An account's own, and its test account's.
+_OWNER_OF_JOB = text("""
+    SELECT j.account_id FROM job j JOIN account o ON o.id = j.account_id
+    WHERE j.id = :job_id AND :account_id IN (o.id, o.test_of)
+""")
+
 _LOCK = text("SELECT FROM account WHERE id = :account_id FOR UPDATE")
 _PEOPLE = text("SELECT person_id FROM member WHERE account_id = :account_id")
 _JOBS = text("DELETE FROM job WHERE account_id = :account_id RETURNING id")
@@ -74,6 +80,12 @@ async def ensure_test_account(connection: Connection, account_id: UUID) -> UUID:
 async def test_account(connection: Connection, account_id: UUID) -> UUID | None:
     """Return the test account of an account, if it has one."""
     found = await connection.execute(select(account.c.id).where(account.c.test_of == account_id))
+    return found.scalar_one_or_none()
+
+
+async def owner_of_job(connection: Connection, account_id: UUID, job_id: UUID) -> UUID | None:
+    """Return whose a job is, the account's or its test account's; None when it is neither's."""
+    found = await connection.execute(_OWNER_OF_JOB, {"account_id": account_id, "job_id": job_id})
     return found.scalar_one_or_none()
 
 

@@ -55,6 +55,7 @@ account = Table(
     Column("policy", JSONB, nullable=False, server_default="{}"),  # what it wants done with verdicts
     Column("test_of", UUID, ForeignKey("account.id", ondelete="CASCADE"), unique=True),  # whose test account
     Column("zone", Text, nullable=False, server_default="UTC"),  # IANA name
+    Column("steps_dismissed", ARRAY(Text), nullable=False, server_default="{}"),  # of its first steps
 )
 
 job = Table(

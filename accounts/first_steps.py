@@ -1,0 +1,108 @@
+"""The first things there are to do for a new account, until each is done or put away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import cycle
+from typing import Final
+
+from mailsift.accounts.keys import KeyService
+from mailsift.accounts.people import Visitor
+from mailsift.jobs.drafts import Drafts
+from mailsift.jobs.views import AccountId, JobId, JobOptions
+from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.scripted import ADDRESSES, DOMAIN
+from mailsift.pipeline.verdict import Result
+from mailsift.storage.database import Database
+from mailsift.storage.sql import first_steps
+from mailsift.storage.sql.first_steps import StepsRow
+
+SAMPLE_NAME: Final = "Sample list"
+_DAYS: Final = 14
+_NOT_DEEP: Final = frozenset({Result.PASSED, Result.UNKNOWN_SUFFIX})
+_PEOPLE: Final = (
+    *("Amara Osei", "Ben Carter", "Chiara Conti", "Daniel Novak", "Elif Demir", "Finn Larsen"),
+    *("Grace Lim", "Hugo Martin", "Ines Silva", "Jonas Weber", "Kira Sato", "Liam Walsh"),
+)
+_MORE: Final = ("marie", "paul", "sofia", "info")  # so that some are safe to send, one of them a role
+
+
+class FirstStep(StrEnum):
+    """A first thing to do."""
+
+    SAMPLE = "sample"
+    LIST = "list"
+    CONNECT = "connect"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSteps:
+    """What is left to do, in order; `has_key`: of connecting a system, half is done."""
+
+    left: tuple[FirstStep, ...] = ()
+    has_key: bool = False
+
+
+def steps_left(row: StepsRow | None) -> FirstSteps:
+    """Decide what is left to do: nothing for an account that has been at work for a while."""
+    if row is None or not row.new:
+        return FirstSteps()
+    done: Mapping[FirstStep, bool] = {
+        FirstStep.SAMPLE: row.sample is not None,
+        FirstStep.LIST: row.has_list,
+        FirstStep.CONNECT: row.has_key and row.has_webhook,
+    }
+    left = tuple(step for step in FirstStep if not done[step] and step not in row.dismissed)
+    return FirstSteps(left, row.has_key)
+
+
+def sample_list() -> bytes:
+    """Return a list with every result that mode deep knows; its addresses are those of test mode."""
+    shown = [(result.value, email) for result, email in ADDRESSES.items() if result not in _NOT_DEEP]
+    shown += [(Result.DELIVERABLE.value, f"{local}@{DOMAIN}") for local in _MORE]
+    named = (f"{name},{email},{result}" for name, (result, email) in zip(cycle(_PEOPLE), shown, strict=False))
+    return "\n".join(("name,email,what it shows", *named, "")).encode()
+
+
+class FirstStepsService:
+    """What a new account has to do, and the sample list.
+
+    Args:
+        database: where accounts are.
+        keys: makes test accounts.
+        drafts: takes lists in.
+    """
+
+    def __init__(self, *, database: Database, keys: KeyService, drafts: Drafts) -> None:
+        self._database = database
+        self._keys = keys
+        self._drafts = drafts
+
+    async def of(self, visitor: Visitor) -> FirstSteps:
+        """Return what the visitor's account has left to do."""
+        return steps_left(await self._row(visitor.account_id))
+
+    async def dismiss(self, visitor: Visitor, step: FirstStep) -> None:
+        """Put a step away, for everybody of the visitor's account."""
+        async with self._database.begin() as connection:
+            await first_steps.dismiss(connection, visitor.account_id, step.value)
+
+    async def run_sample(self, account_id: AccountId) -> JobId:
+        """Start the sample list, once, in the account's test account: nobody is asked, nothing counted."""
+        row = await self._row(account_id)
+        if row is not None and row.sample is not None:
+            return JobId(row.sample)
+        owner = await self._keys.test_account(account_id)
+        draft = await self._drafts.receive(owner, _whole(sample_list()), "sample-list.csv")
+        options = JobOptions(mode=Mode.DEEP, evidence=True, name=SAMPLE_NAME)
+        return await self._drafts.start(owner, draft.id, options)
+
+    async def _row(self, account_id: AccountId) -> StepsRow | None:
+        async with self._database.begin() as connection:
+            return await first_steps.find(connection, account_id, days=_DAYS)
+
+
+async def _whole(data: bytes) -> AsyncIterator[bytes]:
+    yield data
