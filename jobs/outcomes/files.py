@@ -41,21 +41,24 @@ _MESSAGE: Final = re.compile(rb"\A(?:[!-9;-~]{1,78}:[^\n]*\r?\n(?:[ \t][^\n]*\r?
 
 KINDS: Final = {
     OutcomeKind.DELIVERED: "delivered delivery delivers ok success successful"
-    " opened open opens clicked click clicks read zugestellt livre remis delivre entregado entregue"
+    " opened open opens clicked click clicks read replied viewed"
+    " zugestellt livre remis delivre entregado entregue"
     " consegnato recapitato bezorgd afgeleverd dostarczono",
     OutcomeKind.BOUNCED: "bounced bounce bounces hardbounce hardbounced hard permanent permanentbounce"
     " failed failure fail dropped drop blocked block rejected reject invalid invalidemail undelivered"
-    " undeliverable outofband permfail hardfail nonexistent"
+    " undeliverable outofband permfail hardfail nonexistent expired returned nondelivery ndr"
     " unzustellbar abgewiesen abgelehnt fehlgeschlagen rejete refuse echec echoue rebote rebotado rechazado"
     " fallido devolvido rejeitado respinto rimbalzato fallito geweigerd mislukt odrzucono",
     OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced soft temporary"
-    " transient temporaryfailure temporaryfail tempfail softfail"
+    " transient temporaryfailure temporaryfail tempfail softfail retrying greylisted"
     " verzogert differe retarde aplazado diferido adiado differito uitgesteld",
     OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamcomplaint abuse"
-    " reportedspam feedback beschwerde plainte queja reclamacao reclamo klacht",
+    " reportedspam feedback junk beschwerde plainte queja reclamacao reclamo klacht",
     OutcomeKind.UNSUBSCRIBED: "unsubscribed unsubscribe unsubscribes optout optedout groupunsubscribe"
     " listunsubscribe linkunsubscribe"
-    " abgemeldet abbestellt desabonne desinscrit descadastrado disiscritto uitgeschreven afgemeld",
+    " abgemeldet abbestellt desabonne desinscrit descadastrado disiscritto uitgeschreven afgemeld"
+    " abmeldung abbestellung desinscription desabonnement baja descadastro disiscrizione uitschrijving"
+    " afmelding",
 }
 """What senders call a kind, in the letters of the word alone."""
 
@@ -67,10 +70,12 @@ _PHRASES: Final = (
     (re.compile(r"\b(?:un-? ?subscri\w+|opt(?:ed)?[ -]?out)\b"), OutcomeKind.UNSUBSCRIBED),
     (re.compile(r"\b(?:soft|deferred|delayed|temporar\w+|transient)\b"), OutcomeKind.DEFERRED),
     (
-        re.compile(r"\b(?:(?:hard|block)?[ -]?bounced?|un-?deliver\w+|not delivered|deliver\w+ fail\w+)\b"),
+        re.compile(
+            r"\b(?:(?:hard|block)?[ -]?bounce[ds]?|un-?deliver\w+|not delivered|deliver\w+ fail\w+)\b"
+        ),
         OutcomeKind.BOUNCED,
     ),
-    (re.compile(r"\b(?:delivered|opened|clicked)\b"), OutcomeKind.DELIVERED),
+    (re.compile(r"\b(?:delivered|opened|clicked|received e-?mail)\b"), OutcomeKind.DELIVERED),
 )
 """What a phrase of a few words means ("Unsubscribed by user"), the first row that is in it."""
 
@@ -82,20 +87,26 @@ _COLUMNS: Final = {
     " deliveredat datetime at ts",
     "words": "diagnostic diagnosticcode reason response smtpresponse message description error details"
     " bouncereason rawreason errormessage smtpreply bouncedescription",
-    "status": "enhancedcode statuscode enhancedstatus dsn enhanced",
+    "status": "enhancedcode statuscode enhancedstatus dsn enhanced code bouncecode errorcode smtpcode",
     "message_id": "messageid smtpid id mailid sgmessageid providermessageid",
 }
 """By what names columns are known, the first that a file has wins."""
 
-_BOUNCE_COLUMNS: Final = (
-    "bouncecategory",
-    "bouncereason",
-    "bounceclass",
-    "bouncetype",
-    "bouncedescription",
-    "cleanedreason",
+_KIND_COLUMNS: Final = (
+    (
+        re.compile(r"bounced?(?:category|reason|class|type|description|detail)|cleaned(?:reason|time|at)"),
+        OutcomeKind.BOUNCED,
+    ),
+    (
+        re.compile(r"(?:complain(?:ed|t)|abuse|spam)(?:report)?(?:ed)?(?:time|date|at|on)\b"),
+        OutcomeKind.COMPLAINED,
+    ),
+    (
+        re.compile(r"(?:unsub|unsubscribed?|optout|optedout)(?:time|date|at|on|reason|campaign)"),
+        OutcomeKind.UNSUBSCRIBED,
+    ),
 )
-"""How a column begins in which only messages that bounced have a value."""
+"""How a column begins that has a value only for messages to which this happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +121,7 @@ class _Columns:
     message_id: int | None
     day_first: bool | None = None
     sent_is_delivered: bool = False
-    bounce: int | None = None
+    tells: tuple[tuple[int, OutcomeKind], ...] = ()
 
 
 def read_outcomes(path: Path, *, origin: str = "file") -> Iterator[Read]:
@@ -320,22 +331,29 @@ def _recognise(names: tuple[str, ...] | None, sample: Sequence[_Row]) -> tuple[_
         for role, words in _COLUMNS.items()
     }
     kinds = [place for place, column in enumerate(cells) if _share(column, _is_kind) >= 0.5]
-    if named["kind"] not in kinds:
-        named["kind"] = kinds[0] if kinds else None
+    named["kind"] = max(
+        kinds, key=lambda place: (_count(cells.to_series(place)), place == named["kind"]), default=None
+    )
     if named["words"] is None:
-        replies = [place for place, column in enumerate(cells) if _share(column, _is_reply) >= 0.3]
+        others = (place for place in range(frame.width) if place not in {choice.index, named["kind"]})
+        replies = [place for place in others if _share(cells.to_series(place), _is_reply) >= 0.3]
         named["words"] = replies[0] if replies else None
     times = [place for place, column in enumerate(cells.head(_LOOKED_AT)) if _share(column, epoch) >= 0.8]
     if named["when"] not in times:
         named["when"] = times[0] if times else None
-    bounce = next((place for place, name in enumerate(plain) if name.startswith(_BOUNCE_COLUMNS)), None)
-    if named["kind"] is None and named["words"] is None and bounce is None:
+    tells = tuple(
+        (place, kind)
+        for place, name in enumerate(plain)
+        for pattern, kind in _KIND_COLUMNS
+        if pattern.match(name)
+    )
+    if named["kind"] is None and named["words"] is None and not tells:
         text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
         raise MailsiftError("no_outcome_column", text)
     arrived = named["kind"] is not None and _says_sent_for_delivered(cells.to_series(named["kind"]))
     day_first = None if named["when"] is None else day_first_in(cells.to_series(named["when"]))
     columns = _Columns(
-        address=choice.index, **named, day_first=day_first, sent_is_delivered=arrived, bounce=bounce
+        address=choice.index, **named, day_first=day_first, sent_is_delivered=arrived, tells=tells
     )
     return columns, choice.header
 
@@ -352,7 +370,7 @@ def _recipients(names: Sequence[str], sample: Sequence[_Row]) -> str:
         (
             name
             for place, name in enumerate(names)
-            if _letters(name) in _TO and any("@" in row[place] for row in sample)
+            if _TO.fullmatch(_letters(name)) and any("@" in row[place] for row in sample)
         ),
         "",
     )
@@ -362,7 +380,13 @@ def _letters(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower())
 
 
-_TO: Final = frozenset({"to", "recipient", "rcpt", "rcptto", "finalrecipient", "recipientemail"})
+_TO: Final = re.compile(
+    r"(?:(?:final|original)?(?:recipients?|rcpt)(?:to)?|to)(?:e?mail)?(?:address(?:es)?)?"
+)
+
+
+def _count(column: Iterable[str]) -> int:
+    return sum(map(_is_kind, filter(None, column)))
 
 
 def _share(column: Iterable[str], holds: Any) -> float:
@@ -395,7 +419,8 @@ def _is_reply(cell: str) -> bool:
 def _of_row(row: _Row, columns: _Columns, origin: str) -> Read:
     words, status = _cell_at(row, columns.words), _cell_at(row, columns.status)
     kind = _kind_of_row(row, columns, words, status)
-    words = words or _cell_at(row, columns.bounce)
+    told = (_cell_at(row, place) for place, of in columns.tells if of is kind)
+    words = words or next((cell for cell in told if " " in cell), "")  # one word alone is their category
     if kind is None or "@" not in _cell_at(row, columns.address):
         return None
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
@@ -408,10 +433,10 @@ def _of_row(row: _Row, columns: _Columns, origin: str) -> Read:
 
 def _kind_of_row(row: _Row, columns: _Columns, words: str, status: str) -> OutcomeKind | None:
     word = _cell_at(row, columns.kind)
-    if columns.sent_is_delivered and word.lower() == "sent":
+    if columns.sent_is_delivered and word.lower() in {"sent", "send"}:
         return OutcomeKind.DELIVERED
     found = kind_of(word) if columns.kind is not None else _kind_by(words, status)
-    return found or (OutcomeKind.BOUNCED if _cell_at(row, columns.bounce) else None)
+    return found or next((kind for place, kind in columns.tells if _cell_at(row, place)), None)
 
 
 def _kind_by(words: str, status: str) -> OutcomeKind | None:

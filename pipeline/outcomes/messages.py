@@ -300,7 +300,7 @@ _FAILED = re.compile(
 )
 _STILL_TRYING = re.compile(
     r"will (?:be |keep |continue )(?:retr|try|to try|to be tried)|still (?:try|being tried)"
-    r"|has (?:not yet|been delayed)"
+    r"|ha(?:s|ve) (?:not yet|yet to be|been delayed)"
     r"|(?:delivery|message|mail) (?:is |was )?delayed|(?:warning message|temporary failure|only a warning)\b"
     r"|no action is required|not necessary to re-?send|(?:kept|held|remains?) in the queue"
     r"|not need to re-?send|delayed (?:mail|\d)|temporarily delayed|has not been delivered to all",
@@ -314,7 +314,8 @@ _GIVEN_UP = re.compile(
 _COPY = re.compile(
     r"^[ \t>]*(?:-{2,}.{0,20}(?:below this line is a copy|this is a copy of|original message|returned message"
     r"|message header|copy of the message|transcript of mail|header of the original|headers? follow)"
-    r"|original message (?:headers?|follows)|received: from )",
+    r"|original message (?:headers?|follows)|received: from )"
+    r"|^[ \t>|*=-]*(?:[a-z]+ ){0,3}(?:original message|message (?:text|contents?|headers?|body)) follows?\b",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -325,14 +326,19 @@ def _free_text(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     if not named and not _is_bounce(message):
         return
     prose = _prose(parts)
-    if not _FAILED.search(prose):
+    still_trying = _STILL_TRYING.search(prose)
+    failed = _FAILED.search(prose) or _FAILED.search(_header(message["Subject"]))
+    if not (named or still_trying or failed or diagnose(prose).answer in _OF_THE_MAILBOX):
         return
-    waits = _STILL_TRYING.search(prose) and not _GIVEN_UP.search(prose)
+    waits = still_trying and not _GIVEN_UP.search(prose)
     kind = OutcomeKind.DEFERRED if waits else OutcomeKind.BOUNCED
     original = _returned(parts)
     for address in dict.fromkeys(named or _blamed(message, prose)):
         diagnosis = diagnose(_words_about(address, prose), permanent=kind is OutcomeKind.BOUNCED)
         yield Outcome(address, kind, _date(message["Date"]), diagnosis, "bounce", _message_id(original))
+
+
+_OF_THE_MAILBOX: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL})
 
 
 def _is_bounce(message: Message) -> bool:
@@ -355,11 +361,28 @@ def _blamed(message: Message, prose: str) -> list[str]:
     }
     lines = [found["address"] for found in _LINE_ADDRESS.finditer(prose)]
     anywhere = [found for found in _ADDRESS.findall(prose) if not _DAEMON.search(found)]
-    return [
-        address
-        for address in (lines or anywhere[:1])
-        if address.casefold().strip(".") not in ours and address
-    ] or [address for address in anywhere if address.casefold() not in ours][:1]
+    return (
+        [
+            address
+            for address in (lines or anywhere[:1])
+            if address.casefold().strip(".") not in ours and address
+        ]
+        or [address for address in anywhere if address.casefold() not in ours][:1]
+        or _returned_to(message)
+    )
+
+
+def _returned_to(message: Message) -> list[str]:
+    """Return the recipient that the address a report came to was made for: jane=example.com (VERP)."""
+    values = (_header(value) for name in _CAME_TO for value in message.get_all(name, []))
+    found = (_VERP.search(value) for value in values)
+    return next(([f"{made['local']}@{made['domain']}"] for made in found if made), [])
+
+
+_CAME_TO: Final = ("Delivered-To", "X-Original-To", "Envelope-To", "To")
+_VERP = re.compile(
+    r"[+-](?P<local>[^\s@<>+=]{1,64})=(?P<domain>(?:[\w-]{1,63}\.)+[a-z]{2,63})@", re.IGNORECASE
+)
 
 
 _LINE_ADDRESS = re.compile(
@@ -388,9 +411,13 @@ def _words_about(address: str, prose: str) -> str:
     coded = _CODED.search(behind[:after])
     if coded:
         return " ".join(coded[0].split())[:1_500]
-    block = " ".join(behind[:after].split())[:1_500]
-    told = place < 0 or _FAILED.search(block) or diagnose(block).answer is not Answer.UNCLEAR
-    return block if told else " ".join(prose.split())[:1_500]
+    block = behind[:after].strip(" \n\t:>")
+    for told in (block.partition("\n\n")[0], block):
+        words = " ".join(told.split())[:1_500]
+        if place < 0 or _FAILED.search(words) or diagnose(words).answer is not Answer.UNCLEAR:
+            return words
+    is_of_one = after is not None and len(re.findall(r"\w+", block)) > 1  # the next one has words of its own
+    return words if is_of_one else " ".join(prose.split())[:1_500]
 
 
 # Parts, headers and texts.

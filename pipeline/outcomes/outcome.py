@@ -97,6 +97,9 @@ _DOMAIN_TROUBLE = re.compile(
     re.IGNORECASE,
 )
 
+_NO_ROUTE = re.compile(r"unrout(?:e)?able address", re.IGNORECASE)
+"""Exim's words: of a mailbox where it was the server that was asked, else of a domain it found no way to."""
+
 
 def diagnose(text: str, *, status: str = "", permanent: bool = True) -> Diagnosis:
     """Read a diagnostic.
@@ -117,11 +120,12 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True) -> Diagnosi
     code = _code(words, enhanced, permanent=permanent)
     reading = classify(SmtpReply(Stage.RCPT, code, enhanced, words))
     answer = reading.answer
-    if _OWN_LIST.search(words) or _DOMAIN_TROUBLE.search(words) or answer is Answer.ACCEPTED:
+    named = _CODE.search(words)
+    lost = _DOMAIN_TROUBLE.search(words) or (not named and _NO_ROUTE.search(words))
+    if _OWN_LIST.search(words) or lost or answer is Answer.ACCEPTED:
         answer = Answer.UNCLEAR
     elif answer in {Answer.NOT_FOUND, Answer.DISABLED} and _GAVE_UP_WAITING.search(words):
         answer = Answer.TEMPORARY
-    named = _CODE.search(words)
     return Diagnosis(answer, reading.rule, int(named[1]) if named else 0, enhanced, redact(words))
 
 

@@ -348,7 +348,8 @@ def _listmonk(event: Json) -> Iterator[Outcome]:
             _text(event, "created_at") or _text(meta, "timestamp", "date"),
             words=_text(
                 meta, "diagnostic", "diagnostic_code", "diagnosticCode", "reason", "response", "error"
-            ),
+            )
+            or " ".join(value for value in meta.values() if isinstance(value, str) and " " in value),
             status=_text(meta, "status"),
             message_id=_text(meta, "message_id", "messageId"),
         )
