@@ -80,9 +80,12 @@ _PHRASES: Final = (
 """What a phrase of a few words means ("Unsubscribed by user"), the first row that is in it."""
 
 _LONGEST_PHRASE: Final = 6
+_LONGEST_NAME: Final = 3
+"""Words of a phrase in which one known word is enough."""
 
 _COLUMNS: Final = {
-    "kind": "event outcome kind status type eventtype eventname result action bouncetype state what",
+    "kind": "event outcome kind status type eventtype eventname result action bouncetype state what"
+    " lastevent",
     "when": "timestamp time when date happenedat occurredat createdat eventtime sentat bouncedat"
     " deliveredat datetime at ts",
     "words": "diagnostic diagnosticcode reason response smtpresponse message description error details"
@@ -396,12 +399,16 @@ def _share(column: Iterable[str], holds: Any) -> float:
 
 def kind_of(word: str) -> OutcomeKind | None:
     """Return what a sender's word means, "Hard Bounce" for one; None for words that tell of nothing."""
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", word)
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|[_.:/]", " ", word)
     plain = _unaccented(apart).lower()
     known = _KIND_OF.get(re.sub(r"[^a-z]", "", plain))
     if known or not 1 < len(plain.split()) <= _LONGEST_PHRASE or re.search(r"\d", plain):
         return known
-    return next((kind for pattern, kind in _PHRASES if pattern.search(plain)), None)
+    said = next((row for row in _PHRASES if row[0].search(plain)), None)
+    if said or len(plain.split()) > _LONGEST_NAME:
+        return said[1] if said else None
+    kinds = {_KIND_OF[word] for word in plain.split() if word in _KIND_OF}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _unaccented(word: str) -> str:

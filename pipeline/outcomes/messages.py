@@ -52,6 +52,7 @@ _FEEDBACK: Final = {
     "": OutcomeKind.COMPLAINED,
     "opt-out": OutcomeKind.UNSUBSCRIBED,
     "opt-out-list": OutcomeKind.UNSUBSCRIBED,
+    "unsubscribe": OutcomeKind.UNSUBSCRIBED,
 }
 """By Feedback-Type (RFC 5965 section 7.3, RFC 6430 and the opt-out types of older drafts); others tell of no
 complaint: "not-spam", "auth-failure", "dmarc"."""
@@ -303,6 +304,8 @@ _STILL_TRYING = re.compile(
     r"|ha(?:s|ve) (?:not yet|yet to be|been delayed)"
     r"|(?:delivery|message|mail) (?:is |was )?delayed|(?:warning message|temporary failure|only a warning)\b"
     r"|no action is required|not necessary to re-?send|(?:kept|held|remains?) in the queue"
+    r"|retardée?s?\b|verzöger\w+|ritardat\w|retrasad\w|atrasad\w|vertraagd|opóźnion\w+|försenad\w*|forsinket"
+    r"|задерж\w+|延迟|延遲|遅延|지연"
     r"|not need to re-?send|delayed (?:mail|\d)|temporarily delayed|has not been delivered to all",
     re.IGNORECASE,
 )
@@ -395,7 +398,7 @@ _LINE_ADDRESS = re.compile(
 
 _CODED = re.compile(
     r"(?<![\d.])[45]\d\d[\s\-](?:.|\n){0,1500}?"
-    r"(?=\n.{0,60}(?:-->|<--|>>>|<<<)|\n[ \t]*(?:---|$|giving up on)|\]\s*\n|\Z)",
+    r"(?=\n.{0,60}(?:-->|<--|>>>|<<<)|\n[ \t]*(?:---|$|giving up on)|\]\s*\n|\n[ \t]*[A-Z][\w -]{2,30}: |\Z)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A reply with its code, up to what the reporter adds: the next line of a transcript, another paragraph."""
@@ -411,7 +414,7 @@ def _words_about(address: str, prose: str) -> str:
     coded = _CODED.search(behind[:after])
     if coded:
         return " ".join(coded[0].split())[:1_500]
-    block = behind[:after].strip(" \n\t:>")
+    block, words = behind[:after].strip(" \n\t:>"), ""
     for told in (block.partition("\n\n")[0], block):
         words = " ".join(told.split())[:1_500]
         if place < 0 or _FAILED.search(words) or diagnose(words).answer is not Answer.UNCLEAR:

@@ -349,10 +349,19 @@ def _listmonk(event: Json) -> Iterator[Outcome]:
             words=_text(
                 meta, "diagnostic", "diagnostic_code", "diagnosticCode", "reason", "response", "error"
             )
-            or " ".join(value for value in meta.values() if isinstance(value, str) and " " in value),
+            or " ".join(_sentences(meta)),
             status=_text(meta, "status"),
             message_id=_text(meta, "message_id", "messageId"),
         )
+
+
+def _sentences(record: Json) -> Iterator[str]:
+    """Yield the texts of several words in an object and those in it."""
+    for value in record.values():
+        if isinstance(value, dict):
+            yield from _sentences(value)
+        elif isinstance(value, str) and " " in value:
+            yield value
 
 
 def _meta(value: Any) -> Json:
