@@ -146,6 +146,7 @@ def _environment(limits: IntakeLimits) -> Mapping[str, str]:
         "PYTHONPATH": str(_IMPORT_ROOT),
         "PYTHONUTF8": "1",
         "POLARS_MAX_THREADS": str(limits.threads),
+        "POLARS_IGNORE_TIMEZONE_PARSE_ERROR": "1",  # a foreign file's zone is read.py's to judge
         **LITTLE_AHEAD,
         "_RJEM_MALLOC_CONF": _FREE_SOON,
         "RUST_BACKTRACE": "0",  # resolving symbols takes seconds, and nobody reads them

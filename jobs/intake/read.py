@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 from polars.datatypes import DataTypeClass
@@ -42,6 +42,9 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.harvest import LEAST
 from mailsift.pipeline.syntax.address import UNSEEN
 from mailsift.pipeline.syntax.column import is_plain, parse_column
+from mailsift.pipeline.zones import DEFAULT, is_zone
+
+_Type: TypeAlias = pl.DataType | DataTypeClass
 
 _ROW_GROUP = 65_536
 _FIRST_ROWS = 5  # of an inspection
@@ -109,7 +112,7 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
 
 
 def _read_parquet(path: Path, limits: IntakeLimits) -> SourceTable:
-    """Read a Parquet file; columns keep their types.
+    """Read a Parquet file; columns keep their types, and moments in a zone nobody knows are told in UTC.
 
     Raises:
         MailsiftError: `bad_parquet` among those of `take_in`.
@@ -125,11 +128,27 @@ def _read_parquet(path: Path, limits: IntakeLimits) -> SourceTable:
         if _cannot_travel(dtype):
             text = f"Column {place} is of a type that no other format can carry."
             raise MailsiftError("bad_parquet", text)
+    told = pl.Schema([(name, _with_known_zones(dtype)) for name, dtype in schema.items()])
     ids = {name: column_id(index) for index, name in enumerate(schema)}
-    return SourceTable(frame.rename(ids), tuple(schema), "parquet")
+    return SourceTable((frame if told == schema else frame.cast(told)).rename(ids), tuple(schema), "parquet")
 
 
-def _cannot_travel(dtype: pl.DataType | DataTypeClass, *, inside: bool = False) -> bool:
+def _with_known_zones(dtype: _Type) -> _Type:
+    """Return the type with UTC instead of zones that have no name (+05:30), over which polars panics."""
+    match dtype:
+        case pl.Datetime(time_unit=unit, time_zone=str(zone)) if not is_zone(zone):
+            return pl.Datetime(unit, DEFAULT)
+        case pl.List(inner=inner):
+            return pl.List(_with_known_zones(inner))
+        case pl.Array(inner=inner, size=size):
+            return pl.Array(_with_known_zones(inner), size)
+        case pl.Struct():
+            return pl.Struct({name: _with_known_zones(inner) for name, inner in dtype.to_schema().items()})
+        case _:
+            return dtype
+
+
+def _cannot_travel(dtype: _Type, *, inside: bool = False) -> bool:
     """Say whether a type is opaque, or has bytes inside other values, which JSON text cannot show."""
     if isinstance(dtype, pl.List | pl.Array):
         return _cannot_travel(dtype.inner, inside=True)

@@ -142,13 +142,15 @@ class ProcessRuntime:
 
 
 class _Consumer(Consumer):
-    """Takes wake-ups; whenever it connects, it first mends the broker's keys it would stumble over."""
+    """Takes wake-ups; whenever it connects, it first mends the broker's keys it would stumble over.
+
+    Connecting reads them already; and while it fails, nothing of this worker's master ticks.
+    """
 
     @override
     def connect(self) -> Any:
-        connection = super().connect()
         _mend_broker(self.app)
-        return connection
+        return super().connect()
 
 
 def _mend_broker(app: Celery) -> None:

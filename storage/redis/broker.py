@@ -13,6 +13,7 @@ from redis.exceptions import ResponseError
 from mailsift.storage.redis.connection import BROKER_PREFIX
 
 _PRIORITIES: Final = ("", *(f"\x06\x16{step}" for step in (3, 6, 9)))  # the library keeps one list for each
+_BINDINGS: Final = ("binding", "binding_permanent")
 _SECONDS: Final = 5.0
 
 
@@ -77,7 +78,8 @@ def broker_keys(queue: str) -> dict[str, bytes]:
     bound = (queue, "celery.pidbox", "reply.celery.pidbox", "celeryev")
     return {
         **{BROKER_PREFIX + name: b"list" for name in lists},
-        **{f"{BROKER_PREFIX}_kombu.binding.{name}": b"set" for name in bound},
+        **{f"{BROKER_PREFIX}_kombu.{kind}.{name}": b"set" for kind in _BINDINGS for name in bound},
+        f"{BROKER_PREFIX}_kombu.binding_deadlines": b"zset",
         f"{BROKER_PREFIX}unacked": b"hash",
         f"{BROKER_PREFIX}unacked_index": b"zset",
         f"{BROKER_PREFIX}unacked_mutex": b"string",

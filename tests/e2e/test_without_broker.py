@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import redis
 
 from mailsift.container import open_service
+from mailsift.jobs.tasks import QUEUE, make_app, send_wake_ups
 from mailsift.jobs.views import JobOptions, JobView
 from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
+from mailsift.storage.redis.broker import broker_keys
 from mailsift.storage.states import JobState
 from tests.support.installation import ended, settings_for, until
 from tests.support.workers import workers
@@ -59,7 +62,15 @@ async def test_a_job_completes_exactly_while_redis_is_away(
             assert (view.valid, view.invalid) == (valid, invalid), mode
 
 
-KEYS = [f"ms:celery:{name}" for name in ("mailsift", "unacked", "unacked_index", "_kombu.binding.mailsift")]
+NAMES = (
+    "mailsift",
+    "unacked",
+    "unacked_index",
+    "_kombu.binding.mailsift",
+    "_kombu.binding_permanent.mailsift",
+    "_kombu.binding_deadlines",
+)
+KEYS = [f"ms:celery:{name}" for name in NAMES]
 
 
 async def test_a_broker_key_of_a_wrong_type_is_mended(
@@ -81,4 +92,27 @@ async def test_a_broker_key_of_a_wrong_type_is_mended(
                 assert (await completed(settings, tmp_path, Mode.FAST)).valid == 60, spoilt
                 await until(mended, within=60)
             assert group.all_alive
+            kept = {key.decode() for key in client.scan_iter("ms:celery:*")}
+            assert kept <= set(broker_keys(QUEUE)), "the library keeps something that nobody would mend"
     assert log.read_text().count("broker.key_mended") >= 2 * len(KEYS)
+
+
+async def test_a_broker_key_is_mended_when_the_worker_stumbles_over_it_before_it_ticks(
+    tmp_path: Path, database_url: str, redis_url: str
+) -> None:
+    settings = settings_for(
+        tmp_path / "home", database_url=database_url, redis_url=redis_url, sandbox={}, sweep_seconds=3600
+    )
+    app, log = make_app(redis_url), tmp_path / "worker.log"
+
+    with redis.Redis.from_url(redis_url) as client, workers(settings, 1, log) as group, closing(app):
+        for key in KEYS[:3]:  # the last of them is read before a connection is there
+            told = log.read_text().count("broker.key_mended")
+            client.set(key, "rubbish")
+            send_wake_ups(app, 1)
+
+            async def mended(before: int = told) -> bool:
+                return log.read_text().count("broker.key_mended") > before
+
+            await until(mended, within=60)
+            assert group.all_alive

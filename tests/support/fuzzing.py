@@ -60,7 +60,12 @@ def read_in_child(folder: Path, data: bytes, column: str = "") -> ChildRun:
         input=json.dumps({**request, "limits": asdict(IntakeLimits(seconds=60))}).encode(),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "POLARS_MAX_THREADS": "2"},
+        env={
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUTF8": "1",
+            "POLARS_MAX_THREADS": "2",
+            "POLARS_IGNORE_TIMEZONE_PARSE_ERROR": "1",
+        },
         check=True,
     )
     code, seconds, kilobytes = measured.stdout.split()

@@ -8,15 +8,18 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
+import polars as pl
 import psutil
 import pytest
 
+from mailsift.jobs.columns import ADDRESS, ADDRESS_N
 from mailsift.jobs.intake.models import Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import take_in
 from mailsift.pipeline.errors import MailsiftError
-from tests.support.hostile_files import BAD, HEADER, LINE
+from tests.support.hostile_files import BAD, HEADER, LINE, in_zone
 from tests.support.workers import Held, signal_held
 
 MIB = 2**20
@@ -50,6 +53,21 @@ async def test_bad_input_ends_with_its_code_and_leaves_the_parent_alone(tmp_path
     assert len(error.message) < 300
     assert psutil.Process().memory_info().rss - before < 8 * MIB
     assert not children()
+
+
+@pytest.mark.parametrize(
+    ("zone", "told"), [("Turkey", "Turkey"), ("+05:30", "UTC"), ("Nowhere/Atall", "UTC")]
+)
+async def test_a_moment_in_a_zone_that_nobody_knows_is_told_in_utc(
+    tmp_path: Path, zone: str, told: str
+) -> None:
+    taken = await intake(tmp_path, in_zone(zone))
+    assert isinstance(taken, Intake)
+    frame = pl.read_parquet(tmp_path / "work" / "rows.parquet").drop(ADDRESS_N, ADDRESS)
+    _, at, nested = frame.row(0)
+    moment = datetime(2024, 1, 1, tzinfo=UTC)
+    assert (at, nested["of"]) == (moment, [moment])
+    assert [at.tzinfo.key, nested["of"][0].tzinfo.key] == [told, told]
 
 
 @pytest.mark.parametrize(
