@@ -95,7 +95,7 @@ RULES: Final = (
     _critical(
         code="ready_too_long",
         title="Work is not claimed",
-        page="/workers",
+        page="/workers?state=active&sort=-claim",
         check=of_database(nothing_is_claimed),
         cause="Workers have free slots and do not take what is ready: wake-ups or claims do not work.",
         effect="Lists wait although there is room for them.",
@@ -108,7 +108,7 @@ RULES: Final = (
     _critical(
         code="worker_idle",
         title="A process claims nothing",
-        page="/workers?state=active&sort=claim",
+        page="/workers?state=active&sort=-claim",
         check=of_database(processes_are_idle),
         cause="A worker process is up for more than a minute and no longer hears its broker.",
         effect="Its slots are lost; the others do its part.",
@@ -117,7 +117,7 @@ RULES: Final = (
     _critical(
         code="work_stands_still",
         title="Work stands still",
-        page="/leases?sort=held",
+        page="/leases?sort=-held",
         check=of_database(work_stands_still),
         cause=(
             "Every slot is held by something that does not end: lists that are read for long, or a server "
@@ -132,7 +132,7 @@ RULES: Final = (
     _warning(
         code="workers_behind",
         title="Too few workers",
-        page="/workers",
+        page="/workers?state=active",
         hold="5m",
         check=of_database(workers_are_too_few),
         cause="More work comes in than all slots together get done.",
@@ -158,7 +158,7 @@ RULES: Final = (
     _critical(
         code="sweep_late",
         title="Nobody sweeps",
-        page="/workers",
+        page="/workers?sort=-lag",
         check=of_database(nobody_sweeps),
         hold="30s",
         cause=(
@@ -311,7 +311,7 @@ RULES: Final = (
     _critical(
         code="store_away",
         title="The store fails",
-        page="/jobs?state=open",
+        page="/workers?health=store",
         check=store_is_away,
         cause="The store of lists and results does not take or give blobs: an outage, credentials, no room.",
         effect=(
@@ -336,7 +336,7 @@ RULES: Final = (
     _warning(
         code="leases_expire",
         title="Leases run out",
-        page="/leases",
+        page="/leases?state=expired",
         check=of_database(leases_expire),
         hold="5m",
         cause=(
@@ -350,7 +350,7 @@ RULES: Final = (
     _warning(
         code="deliveries_late",
         title="Webhooks are late",
-        page="/deliveries",
+        page="/deliveries?state=pending",
         check=of_database(deliveries_are_late),
         cause="A delivery is due at an endpoint that works, and nobody sends it.",
         effect="Customers hear late that their lists are done.",
@@ -407,7 +407,7 @@ RULES: Final = (
     _warning(
         code="loop_lag",
         title="An event loop is blocked",
-        page="/workers?sort=lag",
+        page="/workers?sort=-lag",
         check=of_database(loops_are_late),
         expr=(
             "max by (job, instance) (mailsift_worker_loop_lag_seconds) > 1 "
@@ -460,7 +460,7 @@ RULES: Final = (
     _warning(
         code="worker_down",
         title="A worker cannot be scraped",
-        page="/workers",
+        page="/workers?state=gone",
         expr='up{job="mailsift-worker"} == 0',
         hold="2m",
         cause="The worker is not there, hangs, or its metrics port is closed to Prometheus.",
@@ -480,7 +480,7 @@ RULES: Final = (
     _warning(
         code="chunk_errors",
         title="Chunks end in errors",
-        page="/failing-chunks",
+        page="/failing-chunks?state=open",
         expr=(
             'sum(increase(mailsift_chunk_attempts_total{outcome="error"}[15m])) '
             "/ sum(increase(mailsift_chunk_attempts_total[15m])) > 0.05\n"
@@ -506,7 +506,7 @@ RULES: Final = (
     _warning(
         code="poison_chunks",
         title="A chunk kept killing its workers",
-        page="/failing-chunks",
+        page="/failing-chunks?state=open",
         expr="sum by (action) (increase(mailsift_poison_total[1h])) > 0",
         hold="0s",
         cause="One of its addresses does harm to whoever looks at it.",
@@ -601,3 +601,6 @@ RULES: Final = (
     ),
 )
 """Every alarm there is."""
+
+RULE_OF: Final = {rule.code: rule for rule in RULES}
+"""By code."""

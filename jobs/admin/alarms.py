@@ -73,6 +73,11 @@ class AlarmRule:
     hold: str = "1m"
 
     @property
+    def address(self) -> str:
+        """Where its page also says what it means and what to do."""
+        return f"/ops{self.page}{'&' if '?' in self.page else '?'}alarm={self.code}"
+
+    @property
     def alert(self) -> str:
         """Its name in Prometheus and in the runbook."""
         return "Mailsift" + "".join(word.capitalize() for word in self.code.split("_"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import AsyncIterator
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
@@ -11,7 +13,7 @@ from fastapi.routing import APIRoute
 
 from mailsift.accounts.people import Role
 from mailsift.api.pages import ops
-from mailsift.jobs.admin.alarm_table import RULES
+from mailsift.jobs.admin.alarm_table import RULE_OF, RULES
 from mailsift.pipeline.ports import SessionOutcome
 from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import actions, some_job, words
@@ -133,9 +135,26 @@ async def test_every_page_shows_an_installation_in_full_swing(api: Api, operator
         assert [text for text in texts if text.lower() not in seen.lower()] == [], path
 
 
-async def test_every_alarm_leads_to_the_page_where_it_is_looked_into(operator: httpx.AsyncClient) -> None:
-    for path in {f"/ops{rule.page}" for rule in RULES}:
-        assert (await operator.get(path)).status_code == 200, path
+async def test_every_alarm_leads_in_one_click_to_its_cause_with_what_to_do_on_the_same_page(
+    api: Api, operator: httpx.AsyncClient
+) -> None:
+    await fill(api.settings)
+    runbook = (await operator.get("/ops/runbook")).text
+    for rule in RULES:
+        assert f'id="{rule.code}"' in runbook
+        answer = await operator.get(rule.address)
+        assert answer.status_code == 200, rule.code
+        seen = html.unescape(answer.text)
+        assert words(rule.title) in words(seen)
+        assert f'href="/ops/runbook#{rule.code}"' in seen, rule.code
+        for name, value in parse_qsl(urlsplit(rule.page).query):
+            if value == "version":  # stands below the name of a process, under no heading of its own
+                continue
+            order = "descending" if value.startswith("-") else "ascending"
+            applied = f'aria-sort="{order}"' if name == "sort" else f'<option value="{value}" selected'
+            assert applied in seen, (rule.code, name, value)
+    overview = (await operator.get("/ops")).text
+    assert f'href="{html.escape(RULE_OF["schedules_late"].address)}"' in overview
 
 
 async def test_fragments_carry_their_own_address_and_pages_of_ended_jobs_stop(
