@@ -23,7 +23,7 @@ from mailsift.storage.database import Connection, Database
 from mailsift.storage.schema import migrate
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import CLAIM_COST, JOB_CAP, SHARED_KEYS, TRIAGE_KEY
-from mailsift.storage.sql.jobs import SMALL_BYTES, STEP_COST
+from mailsift.storage.sql.jobs import SMALL_BYTES, STEP_COST, STEP_PROCESSORS, UNIT_SECONDS
 
 RUNS = 31
 ACCOUNTS = 100
@@ -62,7 +62,16 @@ _FILL = (
 )
 
 _CHUNK = {"owner": "me", "lease": 60.0, "job_cap": JOB_CAP, "small_only": False, "triage": True}
-_STEP = {"owner": "me", "lease": 60.0, "small_bytes": SMALL_BYTES, "small_only": False, "reading": True}
+_STEP = {
+    "owner": "me",
+    "lease": 60.0,
+    "small_bytes": SMALL_BYTES,
+    "small_only": False,
+    "reading": True,
+    "cost": STEP_COST,
+    "unit_s": UNIT_SECONDS,
+    "busy": STEP_PROCESSORS,
+}
 _STATEMENTS: dict[str, tuple[Any, dict[str, object]]] = {
     "a chunk": (
         chunks.CLAIM,
@@ -75,8 +84,11 @@ _STATEMENTS: dict[str, tuple[Any, dict[str, object]]] = {
             "cost": CLAIM_COST,
         },
     ),
-    "a step in turn": (jobs.CLAIM_STEP, {**_STEP, "in_turn": True, "cost": STEP_COST}),
-    "a step": (jobs.CLAIM_STEP, {**_STEP, "in_turn": False, "cost": STEP_COST}),
+    "a step in turn": (
+        jobs.CLAIM_STEP,
+        {**_STEP, "in_turn": True, "cost": STEP_COST, "unit_s": UNIT_SECONDS},
+    ),
+    "a step": (jobs.CLAIM_STEP, {**_STEP, "in_turn": False}),
 }
 
 

@@ -22,6 +22,11 @@ SMALL_BYTES: Final = 256 * 1024
 STEP_COST: Final = 3_000
 """What a step costs an account beside the list's size, in addresses validated: about what it takes in all
 processes, the database's and the reading one's, too."""
+UNIT_SECONDS: Final = 40e-6
+"""How long a step of a big job may take for each of what it costs, twice what it does alone: so long nobody
+who is ahead of its account has lists read beside it."""
+STEP_PROCESSORS: Final = 2
+"""What a step of a big job keeps busy; who has more processes does other things beside it."""
 _COUNTED: Final = ("processed", "valid", "invalid", "risky", "send", "review", "remove")
 _SHARDS: Final = 8  # of the minute that runs; commits of one job wait for each other anyway
 
@@ -152,6 +157,15 @@ CLAIM_STEP = statement("""
             SELECT account_id FROM job WHERE state IN {step_held} AND step_until > clock_timestamp()
         ) o CROSS JOIN LATERAL (SELECT vtime FROM account WHERE id = o.account_id OFFSET 0) a
         WHERE :in_turn
+        UNION ALL
+        SELECT a.vtime FROM job j JOIN account a ON a.id = j.account_id
+        WHERE NOT :in_turn AND j.state IN {step_held} AND j.step_until > clock_timestamp()
+          AND j.source_bytes > :small_bytes AND split_part(j.step_owner, ':', 1) = split_part(:owner, ':', 1)
+          AND (SELECT count(*) FROM worker w
+               WHERE w.host = split_part(:owner, ':', 1) AND w.stopped_at IS NULL AND w.slots > 0
+                 AND w.beat_at > clock_timestamp() - make_interval(secs => 3 * w.beat_s)) <= :busy
+          AND j.step_at > clock_timestamp() - make_interval(secs => :unit_s * (:cost + CASE j.state
+                  WHEN 'intake' THEN j.source_bytes / 100 ELSE j.total / 4 END))
     ), due AS MATERIALIZED (
         SELECT j.id, j.account_id, (j.state NOT IN {take_in} AND NOT j.small)
                OR a.vtime <= coalesce((SELECT min(vtime) FROM rivals), 'infinity') AS turn
@@ -275,11 +289,12 @@ async def claim_step(
 
     Args:
         connection: an open transaction.
-        owner: names the worker process.
+        owner: names the worker process: its host, a colon and more.
         lease: seconds.
         small_only: only of lists up to SMALL_BYTES, which go first within an account.
         reading: also intake; False = finishing only.
-        in_turn: only when no account that is further behind has a chunk ready or work in hand.
+        in_turn: only when no account that is further behind has a chunk ready or work in hand; else only
+            when this machine is not busy with a big list of one of them, in the time that is paid for.
     """
     values = {
         "owner": owner,
@@ -289,6 +304,8 @@ async def claim_step(
         "reading": reading,
         "in_turn": in_turn,
         "cost": STEP_COST,
+        "unit_s": UNIT_SECONDS,
+        "busy": STEP_PROCESSORS,
     }
     row = dict((await connection.execute(CLAIM_STEP, values)).mappings().one())
     is_due = row.pop("is_due")

@@ -25,8 +25,8 @@ Claimed = ClaimedChunk | ClaimedStep
 class Process:
     """The slots of one worker process, without the work: what was claimed first ends first."""
 
-    def __init__(self, database: Database, *, slots: int = 6) -> None:
-        self._claimer = Claimer(database, EngineConfig(owner="me", slots=slots))
+    def __init__(self, database: Database, *, slots: int = 6, host: str = "here") -> None:
+        self._claimer = Claimer(database, EngineConfig(owner=f"{host}:1:0", slots=slots))
         self.held: list[Claimed] = []
 
     async def claim(self) -> Claimed | None:
@@ -77,6 +77,14 @@ async def end(database: Database, done: Claimed) -> None:
             await plan_now(connection, done.job_id, [NewChunk(3, "blob")], small=True)
         else:
             await put_job(connection, done.job_id, JobState.COMPLETED)
+
+
+async def set_vtime(database: Database, **vtimes: float) -> None:
+    async with database.begin() as connection:
+        for name, vtime in vtimes.items():
+            await connection.execute(
+                text("UPDATE account SET vtime = :vtime WHERE name = :name"), {"vtime": vtime, "name": name}
+            )
 
 
 def kind(claimed: Claimed) -> str:
@@ -215,6 +223,31 @@ async def test_who_is_ahead_takes_nothing_of_a_process_that_computes_for_who_is_
     claimed = await free.claim()
     assert claimed is not None
     assert claimed.job_id == ahead
+
+
+@pytest.mark.parametrize("state", [JobState.UPLOADING, JobState.FINALIZING])
+async def test_who_is_ahead_waits_for_a_big_list_to_be_read_or_finished_only_as_long_as_that_is_paid_for(
+    database: Database, state: JobState
+) -> None:
+    reader, free = Process(database), Process(database)
+    await send_list(database, "behind", size=400_000_000, state=state)
+    async with database.begin() as connection:
+        await connection.execute(text("UPDATE job SET total = 16000000"))
+    await reader.fill()
+    ahead = {await send_list(database, "ahead") for _ in range(2)}
+    await set_vtime(database, ahead=9e9)
+    assert await free.claim() is None
+    assert await Process(database, host="elsewhere").claim() is not None
+    other = await send_list(database, "other")  # who is not ahead of it does not wait
+    await set_vtime(database, behind=1e6, other=0.0)
+    claimed = await free.claim()
+    assert claimed is not None
+    assert claimed.job_id == other
+    async with database.begin() as connection:
+        await connection.execute(text("UPDATE job SET step_at = step_at - make_interval(mins => 20)"))
+    claimed = await free.claim()
+    assert claimed is not None
+    assert claimed.job_id in ahead
 
 
 async def test_a_job_is_found_behind_forty_whose_provider_is_being_served(database: Database) -> None:
