@@ -174,7 +174,7 @@ local function answer(ask)
 end
 
 local answers = {}
-for ask = 0, (#KEYS - 1) / 6 - 1 do
+for ask = 0, math.floor(#KEYS / 6) - 1 do
   local count, wait, held = answer(ask)
   answers[#answers + 1] = count
   answers[#answers + 1] = math.ceil(wait * 1000)

@@ -118,7 +118,7 @@ local function remember_asked(key, lease, known, unknown)
 end
 
 local holds = {}
-for report = 0, (#KEYS - 2) / 5 - 1 do
+for report = 0, math.floor(#KEYS / 5) - 1 do
   local place, first = 2 + report * 5, 10 + report * 7
   local state, lease, outcome = KEYS[place + 1], ARGV[first + 1], ARGV[first + 2]
   redis.call('ZREM', KEYS[place + 2], lease)

@@ -136,6 +136,25 @@ async def test_what_is_open_or_unanswered_counts_as_unknown_until_it_is_forgotte
         assert (await one(mine, ask(least=2))).recipients == 0
 
 
+async def test_a_server_that_was_emptied_hears_again_what_is_being_asked(redis_url: str) -> None:
+    time, gateways = Time(), {"gateway": "192.0.2.9", "other": "198.18.0.1"}
+    async with connect(redis_url) as redis:
+        mine, other = (RedisThrottle(redis, row=row, config=CONFIG, clock=time) for _ in range(2))
+        await one(mine, ask())
+        time.now += UNKNOWN_SECONDS
+        for name, address in gateways.items():
+            assert (await one(mine, ask(name, 3, address=address))).recipients == 3
+        await redis.flushdb()
+        assert (await one(other, ask())).recipients == 0
+        time.now += 1
+        await mine.renew()
+        time.now += UNKNOWN_SECONDS - 1
+        for name, address in gateways.items():
+            cut = await one(other, ask(name, address=address))
+            assert (cut.recipients, cut.busy) == (1, True)
+        assert all([await redis.pttl(key) > 0 for key in await redis.keys()])
+
+
 async def test_without_redis_nobody_asks_where_unknown_recipients_count(redis_server: RedisServer) -> None:
     time = Time()
     async with connect(redis_server.url) as redis:

@@ -106,6 +106,7 @@ async def test_rows_and_probes_are_counted_as_use_each_without_the_other(
     account = await accounts.ensure_account(connection, "mine")
     job_id = (await put(connection, named(account)))["id"]
     counts = VerdictCounts(valid=rows, addresses=rows, probes=probes)
-    await jobs.record_use(connection, job_id, counts)
+    for _ in range(2):
+        await jobs.record_use(connection, job_id, counts)
     used = (await connection.execute(text("SELECT rows, probes FROM usage"))).all()
-    assert [tuple(row) for row in used] == ([(rows, probes)] if rows or probes else [])
+    assert [tuple(row) for row in used] == ([(2 * rows, 2 * probes)] if rows or probes else [])

@@ -214,6 +214,7 @@ def test_a_sheet_with_too_many_rows_is_refused_before_anything_is_written(tmp_pa
     with pytest.raises(MailsiftError) as caught:
         export(path, out, format=ExportFormat.XLSX)
     assert caught.value.code == "too_many_rows_for_xlsx"
+    assert "1,048,575 rows below its header; these are 1,048,576" in caught.value.message
     assert not out.exists()
 
 
@@ -260,6 +261,8 @@ def test_columns_are_chosen_by_their_names_and_ours_with_or_without_the_prefix(t
 def test_chosen_columns_come_alone_in_their_order_under_the_customers_names(tmp_path: Path) -> None:
     path = results(tmp_path, {"email": pl.Series(["x"]), "name": pl.Series(["y"])})
     everything = ["name", "email", *OURS]
+    assert choose_columns(path, everything) == ["c1", "c0", *OURS]
+    everything += [name.removeprefix("mailsift_") for name in OURS]
     assert choose_columns(path, everything) == ["c1", "c0", *OURS]
     for wanted, header in ((["mailsift_score", "c1"], ["mailsift_score", "name"]), (["c0"], ["email"])):
         assert read_csv(path, columns=wanted)[0] == header

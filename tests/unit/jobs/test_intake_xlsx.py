@@ -15,10 +15,10 @@ from tests.support.hostile_files import small_workbook
 LEAP_DAY = 45_351  # 2024-02-29 in the days that sheets count
 
 
-def frame_of(folder: Path, data: bytes) -> pl.DataFrame:
+def frame_of(folder: Path, data: bytes, rows: int = 1_000_000) -> pl.DataFrame:
     path = folder / "list.xlsx"
     path.write_bytes(data)
-    return read_xlsx(path, IntakeLimits()).frame.collect()
+    return read_xlsx(path, IntakeLimits(rows=rows)).frame.collect()
 
 
 def shown(folder: Path, number: float, kind: int, code: str = "") -> str:
@@ -71,7 +71,9 @@ def test_a_code_shows_a_date_by_its_letters_outside_of_texts(tmp_path: Path, cod
     assert shown(tmp_path, LEAP_DAY, 200, code) == text
 
 
-@pytest.mark.parametrize(("days", "date"), [(1, "1900-01-01"), (59, "1900-02-28"), (61, "1900-03-01")])
+@pytest.mark.parametrize(
+    ("days", "date"), [(1, "1900-01-01"), (59, "1900-02-28"), (60, "1900-02-28"), (61, "1900-03-01")]
+)
 def test_days_are_counted_as_sheets_count_them(tmp_path: Path, days: int, date: str) -> None:
     assert shown(tmp_path, days, 14) == date
 
@@ -91,3 +93,10 @@ def test_a_row_beyond_what_a_sheet_can_have_is_refused(tmp_path: Path, row: int)
 
 def test_the_last_row_of_a_sheet_is_read(tmp_path: Path) -> None:
     assert frame_of(tmp_path, small_workbook('<row r="1048576"><c t="str"><v>a</v></c></row>')).item() == "a"
+
+
+def test_a_sheet_has_a_header_beside_the_rows_that_are_allowed(tmp_path: Path) -> None:
+    row = '<row><c t="str"><v>a</v></c></row>'
+    assert frame_of(tmp_path, small_workbook(3 * row), rows=2).height == 3
+    with pytest.raises(MailsiftError, match="too_many_rows"):
+        frame_of(tmp_path, small_workbook(4 * row), rows=2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mailsift.jobs.intake.models import IntakeLimits
-from mailsift.jobs.intake.sniff import TextScan, check_size, check_workbook, gunzip
+from mailsift.jobs.intake.sniff import TextScan, check_size, check_workbook, encoding_of, gunzip
 from mailsift.pipeline.errors import MailsiftError
 from tests.support.hostile_files import workbook
 
@@ -43,6 +43,12 @@ def test_what_a_workbook_unpacks_to_is_bounded(tmp_path: Path) -> None:
     with pytest.raises(MailsiftError) as refused:
         check_workbook(source, IntakeLimits(bytes=unpacked - 1))
     assert refused.value.code == "file_too_large"
+
+
+@pytest.mark.parametrize("head", [b"a@b.test\n" * 9 + b"\0", b"a\0\0\0@\0\0\0" * 9, b"\0" * 9 + b"a@b.test"])
+def test_nul_bytes_that_are_no_letters_of_utf_16_are_no_text(head: bytes) -> None:
+    with pytest.raises(MailsiftError, match="binary_file"):
+        encoding_of(head)
 
 
 def scan(folder: Path, data: bytes, line_bytes: int) -> TextScan:

@@ -12,6 +12,7 @@ from mailsift.pipeline.dns.rules import (
     DomainRuling,
     HostAddresses,
     is_host_name,
+    is_null_mx,
     rule_on_addresses,
     rule_on_hosts,
     rule_on_implicit,
@@ -66,6 +67,13 @@ def test_an_mx_answer_that_decides_alone(answer: DnsAnswer, state: DomainState) 
     assert ruling.state is state
     assert ruling.detail
     assert not ruling.hosts
+
+
+def test_only_exchangers_that_are_all_the_root_decline_mail() -> None:
+    assert is_null_mx(mx((0, "")))
+    assert not any(
+        is_null_mx(answer) for answer in (mx((10, "mx.a.test")), mx((0, ""), (10, "b.test")), NO_DATA)
+    )
 
 
 def test_no_mx_leaves_the_decision_to_the_domains_own_address() -> None:

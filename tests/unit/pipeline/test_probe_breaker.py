@@ -93,9 +93,10 @@ def test_chance_alone_makes_no_jump() -> None:
 
 def test_memory_is_bounded_whatever_comes() -> None:
     breaker = Breaker()
-    first = breaker.gauge("list", "p0.test", "")
+    first, used = breaker.gauge("list", "p0.test", ""), breaker.gauge("list", "in use", "")
     for n in range(3_000):
         breaker.gauge("list", f"p{n % 2_900}.test", "")
+        assert breaker.gauge("list", "in use", "") is used
     assert len(breaker._gauges) == 2_048
     assert breaker.gauge("list", "p0.test", "") is not first
     for n in range(5_000):
