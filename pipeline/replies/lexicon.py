@@ -58,7 +58,8 @@ WORDS: Final = {
         destinatar* utilizator* casut* cont contul adresa
         polucatel* poluchatel* polzovatel* yaschik* yashik* jaschik* abonent*
         получател* адресат* пользовател* ящик* почтов* аккаунт* абонент* учетн* адрес адреса адресу
-        отримувач* користувач* скриньк* обліков* кутия* потребител*
+        notand* netfang* postholf*
+        отримувач* одержувач* користувач* скриньк* обліков* кутия* потребител*
         παραληπτ* χρηστ* λογαριασμ* γραμματοκιβωτι* διευθυνσ*
         alici* kullanici* hesa* posta kutu* adresi eposta uye*
         primatel* primaoc* korisnik* sanducic* nalog prejemnik* uporabnik* predal
@@ -125,14 +126,14 @@ WORDS: Final = {
     Word.NOT: """
         no not none nothing never neither cannot without unable fails failed nobody nowhere lacks isnt nil
         zero
-        nicht kein* nie niemals nirgends niemand ohne
+        nicht kein* nie niemals nirgends niemand* ohne
         pas plus aucun* jamais non sans ne personne nul nulle
         ningun* nunca jamas ya nadie sin nao nenhum* nem ninguem sem mais
         nessun* mai senza nemmeno niente
         niet geen nooit nergens zonder
         brak zaden zadn* nigdy bez nikt
         neni nejsou nema nikdo nelze
-        inte ej ikke ingen inget ingenting aldrig aldri uten utan hverken
+        inte ej ikke ekki ingen inget ingenting aldrig aldri uten utan hverken
         ei eivat eika mikaan
         nincs nincsen soha
         nu niciun* nicio nici fara
@@ -173,6 +174,7 @@ WORDS: Final = {
         letez* talalh* ismer* regisztr* ervenyes szerepel
         gasi* inregistr* cunoscut*
         найден* наиден* зарегистр* числит* значит* известн* обнаруж* известен знаем работает заведен*
+        finnst fannst
         такого такои* сущест* знайден* існу* зареєстр* відом* намерен* съществува*
         υπαρχ* βρεθ* εντοπ* καταχωρ* γνωστ* εγκυρ*
         mevcut* kayitli* tanimli* bulun* gecerli* var vardir calis* boyle tanin*
@@ -205,7 +207,7 @@ WORDS: Final = {
         avstang* avaktiv* stangd* stangt* stengt* lukk* nedlagt avslut* sparr* sperret sperra*
         opsagt uppsagd* utgatt udlobet avviklet nedlagd*
         suljettu poistettu lukittu passivoitu lakkautettu vanhentunut
-        letilt* felfuggeszt* lezar* zarol* megszun* lejart
+        letilt* tiltva felfuggeszt* lezar* zarol* megszun* lejart
         dezactiv* inchis* blocat*
         отключ* заблок* закрыт* неактив* приостанов* замороз* деактив* просроч* вимкнен* закрит* призупин*
         остановлен* аннулир* заморож* ликвидир* спрян*
@@ -224,7 +226,7 @@ WORDS: Final = {
         inoperant* hors beendigt paus* pauz* gepauzeerd wstrzyman* upphord upphort ophort lopetettu
         """,
     Word.ACTIVE: """
-        enabled monitored use service read operational collected
+        enabled monitored use used service read operational collected
         checked subscri*
         aktiv* freigeschaltet erreichbar empfangt genutzt abgerufen benutzt verwendet gelesen betrieb
         actif utilise* releve* consulte* lue
@@ -422,7 +424,11 @@ PHRASES: Final = {
         no longer (?:with|here|there|a |an |part|works?|employed|exists?|on|at|in our)
         moved (?:away|on)
         (?:points?|leads?|goes|resolves?|maps?) (?:to )?(?:nothing|nowhere|nobody)
-        faz(?:em)? parte de nossa
+        (?:non fa(?:nno)?|ne fait) (?:plus |piu )?part(?:e|ie)\b
+        (?:no forma|nao faz(?:em)?) (?:mais )?parte\b
+        gehor\w+ (?:\w+ ){0,3}?nicht mehr
+        (?:haben|fuhren|kennen) wir (?:\w+ ){0,2}?nicht
+        wir (?:haben|fuhren|kennen) (?:\w+ ){0,3}?nicht
         (?:0|zero|no|without) (?:\w+ )?(?:match\w*|results?|rows?|users?|hits?|entr\w+)
         (?:kein\w*|aucun\w*|sin|nessun\w*|geen|brak) (?:\w+ )?(?:treffer|r[ei]sulta[dt]\w*|entr\w+|wynik\w*)
         (?:nobody|no ?one|not? any(?:body|one)|none) (?:\w+ ){0,3}?(?:name|address|here)
@@ -441,6 +447,7 @@ PHRASES: Final = {
         (?:put|placed|is) on (?:hold|ice)
         in (?:quarantine|suspension|arrears)
         past due
+        put to sleep
         non-?payment
         unpaid
         hors service
@@ -462,6 +469,8 @@ PHRASES: Final = {
     Word.FULL: r"""
         100 ?%
         over quota
+        (?:mailbox|maildir|inbox|mailstore|mbox) (?:is |has )?(?:over|beyond|past|at|exceed\w*|reached) (?:\w+ )?(?:limit|capacity)
+        speicher\w* (?:\w+ ){0,2}?(?:uberschr\w+|ueberschr\w+|erschopft|ausgeschopft|verbraucht)
         no (?:more )?(?:room|space)
         out of (?:room|space|storage|quota|disk)
         (?:0|zero|no) (?:bytes?|kb|mb|free)

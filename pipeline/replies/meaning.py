@@ -90,9 +90,12 @@ _REACH = 3
 
 
 def _is_said(words: list[Word], plain: Word, denied: Word, subject: Word) -> bool:
-    """Return whether a sentence says so of the subject in one word, or denies the contrary of it."""
+    """Return whether a sentence says so of the subject in one word, or denies the contrary of it.
+
+    The last word of a sentence denies whatever is said in it: "existiert auf unserem Server leider nicht".
+    """
     for number, word in enumerate(words):
-        near = words[max(0, number - _REACH) : number] + words[number + 1 : number + _REACH]
+        near = words[max(0, number - _REACH) : number] + words[number + 1 : number + _REACH] + words[-1:]
         said = plain & word or (denied & word and any(Word.NOT in other for other in near))
         if said and _is_of(words, number, subject):
             return True

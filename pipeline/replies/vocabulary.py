@@ -331,6 +331,11 @@ ABSENT = any_of(
     rf"\b(?:do|does|did|can|could) not (?:recogni[sz]e|know|find|locate|have|identify)"
     rf"(?: (?:a|an|any|the|this|that|such|our|local|user|recipient))* {BOX}\b(?! {_NOUN}"
     rf"| {DOMAIN_NOT_BOX}\b)",
+    rf"\b(?:misspel\w+|mistyped) (?:(?:the|this|your) )?(?:recipients? )?(?:{BOX}|name)\b",
+    r"\ball (?:the |these )?(?:addresses|recipients|mailboxes|users) (?:are |were )?"
+    r"(?:unknown|invalid|not found)\b",
+    rf"\bthere(?: i)?s no (?!{DOMAIN_NOT_BOX}\b)\S+ (?:in|at) (?:our|this) (?:company|organi[sz]ation"
+    r"|university|school|college|firm|office|house)\b",
     r"\bno longer (?:with|employed|works?|working|at) (?:\w+ ){0,2}"
     r"(?:us|here|company|organi[sz]ation|university|school|college|firm)\b",
     r"\bnot (?:one of|an? \w+ of|part of|among) (?:our|this|the) "
@@ -349,7 +354,8 @@ ABSENT = any_of(
     r"\bnot our (?:user|customer|subscriber|member)\b",
     r"\bnot an? (?:member|user|customer|subscriber) of [\w-]+\.[\w.-]+$",
     r"\bno (?:mailboxes|accounts|users|addresses) (?:with|by|of|under|called|named)\b",
-    rf"\bnot in (?:the|our) {_DIRECTORY} of (?:\w+ )?(?:recipients|users|mailboxes|addresses|accounts)\b",
+    rf"\bnot (?:in|on|among) (?:the|our) (?:{_DIRECTORY}|list) of "
+    r"(?:\w+ )?(?:recipients|users|mailboxes|addresses|accounts)\b",
     rf"^(?:unknown|not known) (?:to|at|on) {_HERE}\b",
     r"\bnobody (?:here )?(?:answers|goes)\b|\bno (?:\w+ or )?\w+ (?:goes"
     r"|is known) (?:here )?(?:by|under)\b",
@@ -417,7 +423,7 @@ _CLOSED = (
     r"|turned) off|shut down|barred"
     r"|no longer (?:active|in use|available|monitored|accepting|(?:accepts?|receives?)"
     r" (?:e-?)?(?:mails?|messages?))"
-    r"|not (?:accept|receive|take) (?:e-?)?(?:mails?|messages?) any ?(?:more|longer)"
+    r"|not (?:accept(?:ing)?|receiv(?:e|ing)|tak(?:e|ing)) (?:e-?)?(?:mails?|messages?) any ?(?:more|longer)"
     r"|in (?:an? )?(?:closed|locked|inactive|suspended) (?:state|status))"
 )
 _NAMED_CLOSED = (

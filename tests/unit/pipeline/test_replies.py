@@ -49,8 +49,8 @@ def _case(*, expected: str, provider: str, stage: str, code: str, enhanced: str,
 
 
 _NAMES = """
-mailbox refused later heldout blind kinds2 kinds3 kinds4 kinds5 kinds6 kinds7 kinds8 kinds9 heldout2 heldout3
-heldout4
+mailbox refused later heldout blind kinds2 kinds3 kinds4 kinds5 kinds6 kinds7 kinds8 kinds9 kinds10 heldout2
+heldout3 heldout4
 """
 TABLES = {name: _cases(name) for name in _NAMES.split()}
 WRITTEN_FIRST = TABLES["mailbox"] + TABLES["refused"] + TABLES["later"]
@@ -67,6 +67,7 @@ KINDS = [
         "kinds7",
         "kinds8",
         "kinds9",
+        "kinds10",
         "heldout2",
         "heldout3",
     )
