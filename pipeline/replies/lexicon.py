@@ -469,7 +469,7 @@ PHRASES: Final = {
     Word.FULL: r"""
         100 ?%
         over quota
-        (?:mailbox|maildir|inbox|mailstore|mbox) (?:is |has )?(?:over|beyond|past|at|exceed\w*|reached) (?:\w+ )?(?:limit|capacity)
+        (?:mailbox|maildir|inbox) (?:is |has )?(?:over|past|at|exceed\w*|reached) (?:\w+ )?(?:limit|capacity)
         speicher\w* (?:\w+ ){0,2}?(?:uberschr\w+|ueberschr\w+|erschopft|ausgeschopft|verbraucht)
         no (?:more )?(?:room|space)
         out of (?:room|space|storage|quota|disk)
