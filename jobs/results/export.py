@@ -32,10 +32,11 @@ class ExportFormat(StrEnum):
 _EXTENSIONS = {**{f".{kind}": kind for kind in ExportFormat}, ".ndjson": ExportFormat.JSONL}
 
 # A spreadsheet takes a cell that starts with one of these as a formula, or hides how it starts (OWASP, "CSV
-# Injection"); `=1+1@example.com` is a valid address. What reads a file may take U+FEFF and blanks away first.
+# Injection"); `=1+1@example.com` is a valid address. What reads a file may take U+FEFF and blanks away first;
+# LibreOffice takes every control character for a blank.
 _MARK = "\ufeff"
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", _MARK)
-_BLANKS = r"[\s\x1c-\x1f]*"
+_BLANKS = r"[\s\x00-\x20]*"
 _FORMULA = f"^{_BLANKS}[{''.join(map(re.escape, _FORMULA_STARTS))}]"
 # Where semicolons or tabs part the cells, as they do for Excel in much of Europe, our commas and quotes mean
 # nothing: there a cell begins inside a text, too.

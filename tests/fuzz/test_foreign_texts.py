@@ -26,7 +26,7 @@ _TEXT = st.text(
     ),
     max_size=8,
 )
-_FORMULA = re.compile(r"\A\s*[=+\-@＝＋－＠]")
+_FORMULA = re.compile(r"\A[\s\x00-\x20]*[=+\-@＝＋－＠]")
 
 
 def _exported(folder: Path, name: str, cells: list[str], kind: ExportFormat) -> bytes:
@@ -51,6 +51,7 @@ def _undone(text: str) -> str:
 @given(_TEXT, st.lists(_TEXT, min_size=1, max_size=4), st.sampled_from([",", ";", "\t"]))
 @example("\ufeff=1+1", ["\ufeff=1+1", "a;\ufeff=2"], ",")
 @example("\ufeff=1+1", ["\ufeff=1+1", "a;\ufeff=2"], ";")
+@example("\x01=1+1", ["\x01 \x1b=1+1", "\xa0=1", "a;\x7f;\x02=2"], ";")
 def test_no_csv_holds_a_formula_whatever_parts_its_cells_and_whoever_takes_its_marks_away(
     folder: Path, name: str, cells: list[str], delimiter: str
 ) -> None:
