@@ -79,6 +79,7 @@ _PHRASES: Final = (
 )
 """What a phrase of a few words means ("Unsubscribed by user"), the first row that is in it."""
 
+_STATUS: Final = re.compile(r"[245]\.\d{1,3}\.\d{1,3}")
 _LONGEST_PHRASE: Final = 6
 _LONGEST_NAME: Final = 3
 """Words of a phrase in which one known word is enough."""
@@ -341,6 +342,9 @@ def _recognise(names: tuple[str, ...] | None, sample: Sequence[_Row]) -> tuple[_
         others = (place for place in range(frame.width) if place not in {choice.index, named["kind"]})
         replies = [place for place in others if _share(cells.to_series(place), _is_reply) >= 0.3]
         named["words"] = replies[0] if replies else None
+    if named["status"] is None:
+        coded = (place for place, column in enumerate(cells) if _share(column, _STATUS.fullmatch) >= 0.8)
+        named["status"] = next(coded, None)
     times = [place for place, column in enumerate(cells.head(_LOOKED_AT)) if _share(column, epoch) >= 0.8]
     if named["when"] not in times:
         named["when"] = times[0] if times else None

@@ -286,7 +286,8 @@ _FAILED = re.compile(
     r"(?<![\d.])[45]\d\d[ \-#]|\b[45]\.\d{1,3}\.\d{1,3}\b|undeliver"
     r"|(?:could|can|was|were|has|have|will)(?: ?not|n.t)(?: be| been| able)?.{0,30}deliver"
     r"|deliver(?:y|ing).{0,40}(?:fail|error|impossible)|fail(?:ed|ure).{0,40}deliver"
-    r"|unknown user|user unknown|no such user|returned to sender|permanent(?: fatal)? error|unzustellbar"
+    r"|unknown user|user unknown|no such user|returned to sender|permanent(?: fatal)? (?:error|failure)"
+    r"|unzustellbar"
     r"|non[- ]distribu|no se (?:ha )?pud?o entregar|nicht zugestellt|impossibile recapitare|nie zosta"
     r"|(?:n.a|n.ont) (?:pas )?pu (?:être )?(?:\w+ )?(?:remis|délivré|livré|distribué|acheminé)|non remis"
     r"|não (?:pôde|foi possível) (?:ser )?entreg|não entregue|(?:mancata|impossibile) (?:la )?consegna"
@@ -433,10 +434,12 @@ def _prose(parts: list[Message]) -> str:
         pages = [_text(part) for part in parts if part.get_content_type() == "text/html"]
         texts = [html.unescape(_TAG.sub(lambda tag: _between(tag[0]), page)) for page in pages]
     prose = _plain_lines("\n".join(texts))[:_MOST_TEXT]
+    prose = _UNDERSCORED.sub(lambda reply: reply[0].replace("_", " "), prose)
     copy = _COPY.search(prose)
     return prose[: copy.start()] if copy and copy.start() else prose
 
 
+_UNDERSCORED = re.compile(r"\b[245]\d\d_[\w.]+")  # "550_5.1.1_unknown_user"
 _TAG = re.compile(
     r"<!--.*?-->|<(?:style|script)\b.*?</(?:style|script)>|</?[a-zA-Z][^<>]{0,2000}>", re.DOTALL
 )
