@@ -399,7 +399,8 @@ _LINE_ADDRESS = re.compile(
 
 _CODED = re.compile(
     r"(?<![\d.])[45]\d\d[\s\-](?:.|\n){0,1500}?"
-    r"(?=\n.{0,60}(?:-->|<--|>>>|<<<)|\n[ \t]*(?:---|$|giving up on)|\]\s*\n|\n[ \t]*[A-Z][\w -]{2,30}: |\Z)",
+    r"(?=\n.{0,60}(?:-->|<--|>>>|<<<)|\n[ \t]*(?:---|$|giving up on|(?:delivery )?last attempt)"
+    r"|\]\s*\n|\n[ \t]*[A-Z][\w -]{2,30}: |\Z)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A reply with its code, up to what the reporter adds: the next line of a transcript, another paragraph."""
