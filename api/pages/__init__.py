@@ -9,6 +9,7 @@ from mailsift.api.pages import (
     accuracy,
     data,
     first_steps,
+    help_page,
     jobs,
     keys,
     lists,
@@ -32,6 +33,7 @@ ROUTERS: Final = (
     probing.router,
     validate.router,
     first_steps.router,
+    help_page.router,
     lists.router,
     uploads.router,
     what_if.router,  # before what takes any word behind a job

@@ -20,6 +20,7 @@ from mailsift.accounts.people import Role, Visitor
 from mailsift.api.pages import cookies
 from mailsift.api.pages.filters import FILTERS
 from mailsift.api.pages.static import Assets
+from mailsift.api.pages.topics import TOPICS
 from mailsift.api.parts import parts_of
 from mailsift.jobs.admin.alarm_table import RULE_OF
 from mailsift.pipeline.errors import MailsiftError
@@ -91,8 +92,8 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
 
     Templates know beside `context`: `visitor` (None when nobody is signed in), `can_change` (a member or
     owner), `is_owner`, `csrf` and `csrf_field()`, `now`, `zone` (in which times are shown), `zone_offered`
-    (they have not chosen one), `path`, `test_mode` (of a test account), `alarm_looked_into` (whose link led
-    here, or None), `flash` (kind and text, or None).
+    (they have not chosen one), `path`, `help` (its topic), `test_mode` (of a test account),
+    `alarm_looked_into` (whose link led here, or None), `flash` (kind and text, or None).
     """
     theme: Theme = request.app.state.theme
     visitor = visitor_known(request)
@@ -110,6 +111,7 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
         "zone": zone_of(request),
         "zone_offered": visitor is not None and not visitor.zone_chosen and request.method == "GET",
         "path": request.url.path,
+        "help": TOPICS.get(template, ""),
         "test_mode": getattr(request.state, "test_mode", False),
         "alarm_looked_into": RULE_OF.get(request.query_params.get("alarm", "")),
         "flash": cookies.read_flash(flash) if flash else None,

@@ -80,6 +80,7 @@ def pages(things: Things) -> dict[str, str]:
         "ops-failing-chunks": "/ops/failing-chunks",
         "ops-schedules": "/ops/schedules",
         "ops-audit": "/ops/audit",
+        "help": "/help#jobs",
         "error": "/nothing-here",
     }
 

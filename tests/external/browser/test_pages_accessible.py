@@ -60,6 +60,8 @@ def _paths(key: UUID, webhook: UUID, delivery: UUID, schedule: UUID) -> list[str
         "/account/you",
         "/account/log",
         "/account/data",
+        "/",
+        "/help",
         "/nothing-here",
     ]
 
@@ -87,6 +89,14 @@ async def test_the_keyboard_reaches_the_content_first_and_then_everything(visits
     await expect(page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
     await page.keyboard.press("Enter")
     await expect(page.locator("main")).to_be_focused()
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Help with this page")).to_be_focused()
+    async with page.expect_popup() as opening:
+        await page.keyboard.press("Enter")
+    told = await opening.value
+    await expect(told.locator(":target h3")).to_have_text("Keys")
+    await expect(told.locator(":target h3")).to_be_in_viewport()
+    await told.close()
     await page.keyboard.press("Tab")
     link = page.get_by_role("link", name="Make a key")
     await expect(link).to_be_focused()

@@ -20,7 +20,7 @@ from tests.integration.api.conftest import Api
 from tests.integration.api.pages.queries import sql
 from tests.support.sessions import post, signed_in
 
-SAMPLE, LIST, CONNECT = "See it on a sample", "Validate your own list", "Connect your system"
+SAMPLE, LIST, CONNECT = "See it on a sample", "Drop your own list", "Connect your system"
 PAGES = ("/", "/jobs")
 
 

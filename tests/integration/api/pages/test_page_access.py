@@ -17,7 +17,7 @@ from tests.support.sessions import browser, cookie, csrf_of, signed_in
 
 OPEN = {
     *("/login", "/login/code", "/login/sso", "/login/sso/callback", "/logout"),
-    *("/welcome", "/invite", "/password", "/probing", "/static/{name}", "/csp-report"),
+    *("/welcome", "/invite", "/password", "/help", "/probing", "/static/{name}", "/csp-report"),
 }
 """What needs no session."""
 
