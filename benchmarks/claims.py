@@ -84,10 +84,7 @@ _STATEMENTS: dict[str, tuple[Any, dict[str, object]]] = {
             "cost": CLAIM_COST,
         },
     ),
-    "a step in turn": (
-        jobs.CLAIM_STEP,
-        {**_STEP, "in_turn": True, "cost": STEP_COST, "unit_s": UNIT_SECONDS},
-    ),
+    "a step in turn": (jobs.CLAIM_STEP, {**_STEP, "in_turn": True}),
     "a step": (jobs.CLAIM_STEP, {**_STEP, "in_turn": False}),
 }
 
