@@ -165,6 +165,29 @@ async def test_nothing_waits_beyond_the_deadline_of_its_job(database_url: str) -
         assert chunk.deadline_passed
 
 
+async def test_a_source_that_is_expected_is_waited_for_until_the_deadline(database_url: str) -> None:
+    subnet = "192.0.2.0/24"
+    async with opened(database_url) as database:
+        slices = [NewChunk(10, "blob", delay=delay, subnet=subnet) for delay in (0, 3600)]
+        await add_job(database, slices=slices, deadline_s=60)
+        async with database.begin() as connection:
+            expected = (await connection.execute(text("SELECT subnet FROM chunk ORDER BY n"))).scalars()
+    assert list(expected) == [subnet, ""]
+
+
+async def test_who_read_a_list_takes_its_first_ready_chunk_that_nobody_looked_at_and_no_other(
+    database_url: str,
+) -> None:
+    terms = chunks.LeaseTerms("me", 60)
+    async with opened(database_url) as database:
+        await add_job(database, slices=some(1))
+        slices = [*some(1, lane="google"), *some(1, delay=3600), *some(2)]
+        job = await add_job(database, slices=slices)
+        async with database.begin() as connection:
+            taken = [await chunks.lease_first(connection, job, terms, token=uuid4()) for _ in range(3)]
+    assert [chunk and (chunk.job_id, chunk.n) for chunk in taken] == [(job, 2), (job, 3), None]
+
+
 async def test_a_commit_after_the_lease_was_lost_changes_nothing(database_url: str) -> None:
     async with opened(database_url) as database:
         job = await add_job(database, slices=some(1))
