@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from mailsift.sandbox.middlebox import Middlebox, MiddleboxSession
 from mailsift.sandbox.smtp_commands import SmtpContext
 from mailsift.sandbox.smtp_session import SmtpSession
 from mailsift.sandbox.world import BLACKHOLE
@@ -36,9 +37,14 @@ class SmtpServer:
         self._servers: list[asyncio.Server] = []
         self._blackhole: list[socket.socket] = []
         self._sessions: set[SmtpSession] = set()
+        self._intercepted: set[MiddleboxSession] = set()
 
-    async def start(self, port: int) -> None:
+    async def start(self, port: int, *, middlebox: Middlebox | None = None) -> None:
         """Listen on a port; 0 picks a free one.
+
+        Args:
+            port: of every server.
+            middlebox: answers in the name of all of them, None = each for itself.
 
         Raises:
             OSError: the port is taken.
@@ -48,7 +54,7 @@ class SmtpServer:
         self.port = sockets[0].getsockname()[1]
         for listener in sockets:
             server = await loop.create_server(
-                lambda: SmtpSession(self._context, self._sessions), sock=listener, backlog=_BACKLOG
+                lambda: self._session(middlebox), sock=listener, backlog=_BACKLOG
             )
             self._servers.append(server)
         self._blackhole = _dig(sockets[0], self.port)
@@ -57,12 +63,17 @@ class SmtpServer:
         """Stop listening and cut all connections."""
         for server in self._servers:
             server.close()
-        for session in tuple(self._sessions):
+        for session in (*self._sessions, *self._intercepted):
             session.abort()
         for hole in self._blackhole:
             hole.close()
         self._servers.clear()
         self._blackhole.clear()
+
+    def _session(self, middlebox: Middlebox | None) -> SmtpSession | MiddleboxSession:
+        if middlebox is None:
+            return SmtpSession(self._context, self._sessions)
+        return MiddleboxSession(middlebox, self._intercepted)
 
 
 def _listeners(port: int, addresses: Iterable[str]) -> list[socket.socket]:

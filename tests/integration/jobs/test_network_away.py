@@ -1,4 +1,4 @@
-"""DNS and mail servers vanish in the middle of a job: it waits, says for what, and ends as it would have."""
+"""DNS and mail servers vanish in the middle of a job, or one machine speaks for all: it waits and ends right."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
 from mailsift.pipeline.dns import canaries
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.probe import port25
+from mailsift.sandbox.middlebox import Middlebox
 from mailsift.sandbox.server import Sandbox, SandboxConfig
 from mailsift.sandbox.world import WorldMix
 from tests.support.installation import settings_for, until
@@ -30,9 +31,19 @@ async def statuses(service: JobService, account: AccountId, job: JobId, out: Pat
     return pl.read_csv(out, infer_schema=False)["mailsift_status"].to_list()
 
 
-@pytest.mark.parametrize("dns", [False, True], ids=["mail servers", "and DNS"])
+@pytest.mark.parametrize(
+    ("middlebox", "dns"),
+    [(None, False), (None, True), (Middlebox.REFUSES, False), (Middlebox.ACCEPTS, False)],
+    ids=["mail servers", "and DNS", "one machine refuses for all", "one machine accepts for all"],
+)
 async def test_what_vanishes_in_the_middle_costs_time_and_no_verdict(
-    tmp_path: Path, database_url: str, redis_url: str, monkeypatch: pytest.MonkeyPatch, *, dns: bool
+    tmp_path: Path,
+    database_url: str,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    middlebox: Middlebox | None,
+    dns: bool,
 ) -> None:
     monkeypatch.setattr(canaries, "LOOK_AGAIN_S", 0.1)
     monkeypatch.setattr(port25, "KEPT_SECONDS", 0.0)
@@ -61,7 +72,7 @@ async def test_what_vanishes_in_the_middle_costs_time_and_no_verdict(
             await engine.drain()
             before = (await service.get(account, job)).processed
             assert 0 < before <= CHUNK
-            await sandbox.hide()
+            await (sandbox.intercept(middlebox) if middlebox else sandbox.hide())
             resolver.silent = dns
 
             async def says_for_what() -> bool:
