@@ -1,4 +1,4 @@
-"""DNS and mail servers vanish in the middle of a job, or one machine speaks for all: it waits and ends right."""
+"""DNS and mail servers vanish in the middle of a job, or one machine speaks for all: it waits, ends right."""
 
 from __future__ import annotations
 
