@@ -63,7 +63,8 @@ class SmtpServer:
         """Stop listening and cut all connections."""
         for server in self._servers:
             server.close()
-        for session in (*self._sessions, *self._intercepted):
+        sessions: tuple[SmtpSession | MiddleboxSession, ...] = (*self._sessions, *self._intercepted)
+        for session in sessions:
             session.abort()
         for hole in self._blackhole:
             hole.close()
