@@ -38,9 +38,7 @@ class Authenticator:
         rb_key: the key may come in X-RB-Key, where there is no Authorization.
     """
 
-    def __init__(
-        self, *, keys: KeyService, limit: RateLimit, requests_per_minute: int, rb_key: bool = False
-    ) -> None:
+    def __init__(self, *, keys: KeyService, limit: RateLimit, requests_per_minute: int, rb_key: bool) -> None:
         self._keys = keys
         self._limit = limit
         self._rb_key = rb_key

@@ -228,3 +228,9 @@ def test_a_name_that_cannot_be_asked_for_is_not_found_only_when_it_cannot_exist(
 def test_host_names_are_left_to_dns(domain: str) -> None:
     assert is_host_name(domain)
     assert rule_out(domain) is None
+
+
+def test_a_host_name_has_253_letters_at_most() -> None:
+    longest = ".".join(["a" * 61] * 4) + ".test"
+    assert len(longest) == 252
+    assert [is_host_name(letters + longest) for letters in ("a", "aa")] == [True, False]

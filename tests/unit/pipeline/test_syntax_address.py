@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 
+import pytest
 from email_validator import SPECIAL_USE_DOMAIN_NAMES
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from mailsift.pipeline.syntax.address import (
     SyntaxRule,
     obvious_rule,
     parse_address,
+    parse_cell,
     parse_exact,
     parse_plain,
     validated,
@@ -92,6 +94,11 @@ def test_what_nobody_sees_is_cut_and_nothing_else() -> None:
     assert spaces - set("\x1c\x1d\x1e\x1f") <= set(UNSEEN)
     assert set(marks) <= set(UNSEEN)
     assert {unicodedata.category(one)[0] for one in set(UNSEEN) - {"\u034f"}} == {"C", "Z"}
+
+
+@pytest.mark.parametrize("text", ["→ ann@b.test", "• ann@b.test", "電郵： ann@b.test", "Mail → ann@b.test"])
+def test_what_decorates_an_address_is_no_part_of_it(text: str) -> None:
+    assert parse_cell(text).address == "ann@b.test"
 
 
 def test_the_fast_ways_end_at_their_lengths_and_the_exact_one_goes_on() -> None:
