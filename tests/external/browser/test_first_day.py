@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import signal
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -14,8 +12,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from mailsift.settings import Settings
+from tests.external.browser import walk
 from tests.external.browser.chromium import Browser, Watch
-from tests.support.commands import CommandLine
 from tests.support.receiver import Receiver, receiving, status
 
 PASSWORD = "correct horse battery staple"
@@ -25,22 +23,8 @@ WITHIN = 60_000
 @pytest.fixture
 def served(settings: Settings) -> Iterator[str]:
     """`mailsift serve` as a newcomer starts it; gives the link it prints."""
-    process = CommandLine(settings).start("serve", "--port", "0")
-    try:
-        assert process.stderr is not None
-        link = ""
-        while not link:
-            line = process.stderr.readline()
-            assert line, "it ended"
-            link = line.strip() if "/welcome?token=" in line else ""
+    with walk.served(settings) as link:
         yield link
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.communicate(timeout=60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
 
 
 @pytest.fixture

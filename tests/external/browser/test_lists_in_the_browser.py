@@ -20,20 +20,12 @@ from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
 from tests.external.browser.conftest import Visits
+from tests.external.browser.walk import DROP
 from tests.support.installation import settings_for
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 ROWS = 600
 WITHIN = 90_000
-_DROP = """async ([name, content]) => {
-  const bytes = Uint8Array.from(atob(content), letter => letter.charCodeAt(0));
-  const held = new DataTransfer();
-  held.items.add(new File([bytes], name, {type: "text/csv"}));
-  const zone = document.querySelector("[data-drop]");
-  for (const type of ["dragenter", "dragover", "drop"]) {
-    zone.dispatchEvent(new DragEvent(type, {dataTransfer: held, bubbles: true, cancelable: true}));
-  }
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +69,7 @@ async def test_a_list_from_the_desk_to_the_difference(visits: Visits, source: by
 
 async def _drop_and_look(page: Page, source: bytes) -> None:
     await page.goto("/")
-    await page.evaluate(_DROP, [f"{HOSTILE}.csv", base64.b64encode(source).decode()])
+    await page.evaluate(DROP, [f"{HOSTILE}.csv", base64.b64encode(source).decode()])
     await page.wait_for_url("**/lists/*", timeout=WITHIN)
     await expect(page.get_by_role("heading", level=1)).to_have_text(f"{HOSTILE}.csv")
     await expect(page.get_by_role("columnheader", name=HOSTILE)).to_be_visible()
@@ -176,7 +168,7 @@ async def _run_again_and_compare(page: Page, job: str) -> None:
 async def test_an_upload_that_is_refused_says_why_and_can_be_tried_again(visits: Visits) -> None:
     page = await visits.as_role(Role.MEMBER)
     await page.goto("/")
-    await page.evaluate(_DROP, ["empty.csv", ""])
+    await page.evaluate(DROP, ["empty.csv", ""])
     await expect(page.get_by_role("alert")).to_have_text("The list is empty.")
     visits.watch.seen.clear()  # the browser tells its console of the refusal
     await page.set_input_files("#file", {"name": "a.csv", "mimeType": "text/csv", "buffer": b"a@b.example\n"})
