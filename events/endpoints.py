@@ -273,7 +273,7 @@ class WebhookService:
             )
             signs = f"for {audit.hours(overlap_s)}" if until else "not at all"
             await audit.record_change(
-                connection, account_id, "webhook.rotate", row["url"], old_secret_signs_too=signs
+                connection, account_id, "webhook.rotate", row["url"], old_secret_also_signs=signs
             )
         return Rotation(write_secret(secret), until)
 

@@ -39,15 +39,15 @@ _SUBJECTS: Final = {
     JobMailKind.ENDED: "{name} is validated",
     JobMailKind.FAILED: "{name} could not be validated",
     JobMailKind.WAITING: "{name} is waiting",
-    JobMailKind.EXPIRING: "{name} is deleted soon",
+    JobMailKind.EXPIRING: "{name} will be deleted soon",
 }
 _SENTENCES: Final = {
     JobMailKind.ENDED: "{total:,} addresses of {name} are validated: {valid:,} valid, {risky:,} risky, "
     "{invalid:,} invalid.",
     JobMailKind.FAILED: "{name} could not be validated: {error}",
-    JobMailKind.WAITING: "{name} has waited for an hour or will: {processed:,} of {total:,} addresses have a "
-    "verdict{until}. You need not do anything.",
-    JobMailKind.EXPIRING: "{name} and its results are deleted on {end}. Download what you want to keep.",
+    JobMailKind.WAITING: "{name} waits for an hour or more: {processed:,} of {total:,} addresses have a "
+    "verdict{until}. You do not need to do anything.",
+    JobMailKind.EXPIRING: "{name} and its results will be deleted on {end}. Download what you want to keep.",
 }
 
 
@@ -72,7 +72,7 @@ def compose_job_mail(claimed: ClaimedJobMail, route: MailRoute, now: float) -> E
     )
     link = f"{route.public_url}/jobs/{claimed.job_id}" if route.public_url else ""
     settings = f"{route.public_url}/account/you" if route.public_url else "the page Account, You"
-    footer = f"You get this because you chose to, for {claimed.account}. Change it at {settings}."
+    footer = f"You get this email because you asked for it in {claimed.account}. Change that at {settings}."
     message = new_mail(
         subject=_SUBJECTS[kind].format(name=name),
         sender=route.sender,

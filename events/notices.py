@@ -98,12 +98,12 @@ _SUBJECT: Final = {
 _ENABLE: Final = (
     "",
     "Events that waited for it were skipped. Once the receiver is well, enable the webhook",
-    "and send again what has failed.",
+    "and resend what has failed.",
 )
 _LINES: Final = {
     NoticeKind.FAILING: (
         "No attempt to deliver an event to the webhook of {account} at {host} has succeeded since",
-        "{since}. Deliveries are tried again and again; after five days of failure the webhook is",
+        "{since}. Deliveries are retried; after five days of failure the webhook is",
         "disabled.",
     ),
     DisabledReason.FAILING: (
@@ -117,7 +117,7 @@ _LINES: Final = {
         *_ENABLE,
     ),
     DisabledReason.BY_RECEIVER: (
-        "The webhook of {account} at {host} was disabled at {at}: the receiver asked for it in an",
+        "The webhook of {account} at {host} was disabled at {at}: the receiver asked for this in its",
         "answer (webhook-delivery: disable).",
         *_ENABLE,
     ),

@@ -24,7 +24,7 @@ EVENT_WORDS: Final = {
     EventType.COMPLETED: "A list is validated",
     EventType.FAILED: "A list could not be validated, or was cancelled",
     EventType.TEST: "A webhook is tested",
-    EventType.AUDIT: "Somebody did something in the account: a line of the audit log",
+    EventType.AUDIT: "Something was changed in the account: a line of the audit log",
 }
 """What has happened, for people."""
 ON_REQUEST: Final = frozenset({EventType.AUDIT})

@@ -94,7 +94,7 @@ async def new(request: Request, _: Member) -> Response:
 
 @router.post("/new")
 async def create(request: Request, visitor: Member) -> Response:
-    """Make a key and show it, this once."""
+    """Create a key and show it, this once."""
     form, parts = await read_form(request), parts_of(request)
     opened = [door.value for door in parts.doors]
     name, lifetime = text(form, "name", most=80), choice(form, "lifetime", LIFETIMES)
@@ -103,7 +103,7 @@ async def create(request: Request, visitor: Member) -> Response:
     chosen = [] if public else [str(scope) for scope in form.getlist("scope") if scope in SCOPES]
     typed = _Typed(name, lifetime, tuple(chosen), str(purpose), " ".join(origins))
     if not chosen and not public:
-        return _form(request, typed, MailsiftError("bad_option", "Choose at least one thing the key may do."))
+        return _form(request, typed, MailsiftError("bad_option", "Choose at least one permission."))
     try:
         minted = await parts.keys.create(
             visitor.account_id,
@@ -138,7 +138,7 @@ async def roll(request: Request, visitor: Member, key_id: UUID) -> Response:
         if not is_mendable(error):
             raise
         return see("/keys", error.message, kind="bad")
-    return _made(request, minted, "The successor of your key", old=key, ends=OVERLAPS[overlap])
+    return _made(request, minted, "The key that replaces it", old=key, ends=OVERLAPS[overlap])
 
 
 @router.post("/{key_id:uuid}/revoke")
@@ -146,7 +146,7 @@ async def revoke(request: Request, visitor: Member, key_id: UUID) -> Response:
     """End a key now."""
     await read_form(request)
     change = parts_of(request).keys.revoke(visitor.account_id, key_id)
-    return await attempt("/keys", change, "The key is revoked: it opens nothing any more.")
+    return await attempt("/keys", change, "The key is revoked and no longer works.")
 
 
 async def _key(request: Request, visitor: Visitor, key_id: UUID) -> KeyRow:

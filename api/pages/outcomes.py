@@ -31,7 +31,7 @@ _A_PAGE: Final = 50
 _LONGEST: Final = 1_000
 _MOST_AT_ONCE: Final = 20_000  # characters somebody pastes
 REASONS: Final = (
-    (SuppressionReason.MANUAL, "Because I say so"),
+    (SuppressionReason.MANUAL, "Added by hand"),
     (SuppressionReason.UNSUBSCRIBED, "Unsubscribed"),
     (SuppressionReason.COMPLAINED, "Complained"),
     (SuppressionReason.BOUNCED, "Bounced"),

@@ -44,21 +44,21 @@ _MACHINES: Final = ("/v1/", "/openapi.json", "/healthz", "/readyz", "/metrics", 
 _TITLES: Final[Mapping[int, str]] = {
     400: "This request cannot be read",
     401: "Sign in first",
-    403: "You may not do this",
+    403: "You do not have permission",
     404: "There is nothing here",
     405: "That is not possible here",
     409: "That is not possible now",
     413: "That is too large",
     415: "That is not a kind of file we read",
     422: "Something is missing or wrong",
-    429: "That was too often",
-    500: "Something broke on our side",
+    429: "Too many requests",
+    500: "Something went wrong on our side",
     503: "We cannot answer right now",
 }
 _HINTS: Final[Mapping[int, str]] = {
     404: "It may have been deleted, or it belongs to another account.",
-    500: "It was written down under the number below. Trying again may help.",
-    503: "A server we need does not answer. Nothing is lost; try again in a moment.",
+    500: "It was logged under the number below. Trying again may help.",
+    503: "A server we depend on is not answering. Nothing is lost; try again in a moment.",
 }
 
 

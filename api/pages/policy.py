@@ -24,9 +24,9 @@ router = APIRouter(prefix="/outcomes/policy", include_in_schema=False)
 
 _DAYS: Final = ("delivered_days", "bounced_days")
 _ALWAYS: Final = {
-    Tier.SEND: ("Whatever nothing speaks against",),
+    Tier.SEND: ("Everything else",),
     Tier.REVIEW: (),
-    Tier.REMOVE: ("Whatever is invalid: mail to it would bounce",),
+    Tier.REMOVE: ("Invalid addresses: mail to them would bounce",),
 }
 
 
@@ -55,7 +55,7 @@ async def put_policy(request: Request, visitor: Member) -> Response:
         trouble = MailsiftError("policy_invalid", f"This is no policy: {error}.")
         return _page(request, await parts.policies.get(visitor.account_id), error=trouble)
     await parts.policies.put(visitor.account_id, wanted)
-    return see("/outcomes/policy", "The policy is set: jobs that begin from now on are read by it.")
+    return see("/outcomes/policy", "Policy saved. It applies to jobs you start from now on.")
 
 
 def _policy_of(form: FormData) -> AccountPolicy:

@@ -119,7 +119,7 @@ async def delete(request: Request, visitor: Member, receiver_id: UUID) -> Respon
     await read_form(request)
     parts = parts_of(request)
     await parts.receivers.delete(visitor.account_id, receiver_id)
-    return see("/outcomes", "The receiver is removed; what it brought stays.")
+    return see("/outcomes", "The receiver is removed; the outcomes it brought stay.")
 
 
 def _form(

@@ -46,7 +46,7 @@ class Assets:
 
     @classmethod
     def load(cls) -> Self:
-        """Read the files of api/static."""
+        """Upload the files of api/static."""
         names = (item for item in files("mailsift.api").joinpath("static").iterdir() if item.is_file())
         return cls({item.name: _asset(item.name, item.read_bytes()) for item in names if _known(item.name)})
 

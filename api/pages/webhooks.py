@@ -142,7 +142,7 @@ async def edit(request: Request, visitor: Member, webhook_id: UUID) -> Response:
         if not is_mendable(error):
             raise
         return _form(request, filled, webhook=view, error=error)
-    return see(f"/webhooks/{webhook_id}", "The webhook is changed.")
+    return see(f"/webhooks/{webhook_id}", "Webhook saved.")
 
 
 @router.post("/{webhook_id:uuid}/switch")
@@ -267,7 +267,7 @@ async def redeliver(request: Request, visitor: Member, delivery_id: UUID) -> Res
     """Send one event again."""
     await read_form(request)
     change = parts_of(request).webhooks.redeliver(visitor.account_id, delivery_id)
-    return await attempt(f"/webhooks/deliveries/{delivery_id}", change, "The event is sent again.")
+    return await attempt(f"/webhooks/deliveries/{delivery_id}", change, "The event is being sent again.")
 
 
 @router.post("/{webhook_id:uuid}/redeliver")

@@ -42,7 +42,7 @@ TO_DO: Final[Mapping[str, str]] = {
     Result.DELIVERABLE: "The mailbox exists.",
     Result.PASSED: "We found nothing wrong. Deep mode also finds out whether the mailbox exists.",
     Result.CATCH_ALL: "Send only if you know this contact: mail to such domains may bounce later.",
-    Result.UNVERIFIABLE: "Send only if you know this contact: nobody can look this mailbox up.",
+    Result.UNVERIFIABLE: "Send only if you know this contact: this mailbox cannot be looked up.",
     Result.DEFERRED: "Validate it again in a few hours.",
     Result.NOT_ASKED: "Validate it again, and give it more time.",
     Result.PROBE_BLOCKED: "Validate it again later. This says nothing about the mailbox.",
@@ -236,8 +236,8 @@ DISABLED_REASONS: Final[Mapping[str, str]] = {
 """Why a webhook is disabled."""
 
 DELIVERY_STATES: Final[Mapping[str, str]] = {
-    DeliveryState.PENDING: "Waits to be sent",
-    DeliveryState.DELIVERING: "Is being sent",
+    DeliveryState.PENDING: "Waiting to be sent",
+    DeliveryState.DELIVERING: "Being sent",
     DeliveryState.SUCCEEDED: "Arrived",
     DeliveryState.EXHAUSTED: "Given up",
     DeliveryState.SKIPPED: "Skipped: the webhook was disabled",
@@ -248,13 +248,13 @@ ATTEMPT_ERRORS: Final[Mapping[str, str]] = {
     ErrorClass.NONE: "It arrived.",
     ErrorClass.DNS: "The name of the receiver could not be looked up.",
     ErrorClass.REFUSED: "Nobody listens there: the connection was refused.",
-    ErrorClass.RESET: "The receiver broke the connection off.",
+    ErrorClass.RESET: "The receiver closed the connection.",
     ErrorClass.TIMEOUT: "The receiver did not answer in time.",
-    ErrorClass.TLS: "No encrypted connection could be made: its certificate is not good.",
+    ErrorClass.TLS: "No encrypted connection could be made: the receiver’s certificate is not valid.",
     ErrorClass.REDIRECT: "The receiver redirects; redirects are not followed. Register the final address.",
     ErrorClass.BLOCKED: "The address is not public; we send only to public addresses.",
     ErrorClass.HTTP_4XX: "The receiver refuses the request.",
-    ErrorClass.HTTP_5XX: "The receiver has an error of its own.",
-    ErrorClass.NOT_SENT: "It was not sent, and the fault is ours: the resolver or this machine has trouble.",
+    ErrorClass.HTTP_5XX: "The receiver had an internal error.",
+    ErrorClass.NOT_SENT: "It was not sent because of a problem on our side: the resolver or this machine.",
 }
 """Why an attempt failed."""

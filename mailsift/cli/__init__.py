@@ -39,7 +39,7 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
         "mailsift.cli.jobs:jobs_app", "List, show, resume, pause, cancel and retry jobs; fetch their results."
     ),
     "schedules": CommandRow(
-        "mailsift.cli.schedules:schedules_app", "Make, list, run, pause, resume and delete schedules."
+        "mailsift.cli.schedules:schedules_app", "Create, list, run, pause, resume and delete schedules."
     ),
     "serve": CommandRow(
         "mailsift.cli.serve:serve",
@@ -47,18 +47,16 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
     ),
     "api": CommandRow("mailsift.cli.serve:api", "Serve the API alone; `mailsift worker` runs beside it."),
     "mcp": CommandRow(
-        "mailsift.cli.mcp:mcp", "Answer an assistant on standard input and output (Model Context Protocol)."
+        "mailsift.cli.mcp:mcp", "Serve an assistant over standard input and output (Model Context Protocol)."
     ),
-    "keys": CommandRow("mailsift.cli.keys:keys_app", "Make, list, roll and revoke API keys."),
+    "keys": CommandRow("mailsift.cli.keys:keys_app", "Create, list, roll and revoke API keys."),
     "users": CommandRow(
-        "mailsift.cli.users:users_app", "Make, list and remove the people who sign in to the pages."
+        "mailsift.cli.users:users_app", "Add, list and remove the people who sign in to the pages."
     ),
     "suppressions": CommandRow(
-        "mailsift.cli.suppressions:suppressions_app", "To whom an account may not send."
+        "mailsift.cli.suppressions:suppressions_app", "Manage the addresses an account may not send to."
     ),
-    "outcomes": CommandRow(
-        "mailsift.cli.outcomes:outcomes_app", "Tell what became of messages that were really sent."
-    ),
+    "outcomes": CommandRow("mailsift.cli.outcomes:outcomes_app", "Report what became of messages you sent."),
     "accuracy": CommandRow(
         "mailsift.cli.accuracy:accuracy",
         "Show how often the verdicts of an account's lists were right, with 95 % intervals.",
@@ -69,19 +67,20 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
         "The operator console in the terminal: what flows, what does not, and why.",
     ),
     "worker": CommandRow(
-        "mailsift.cli.operate:worker", "Work on jobs until stopped. SIGTERM finishes or gives back what runs."
+        "mailsift.cli.operate:worker",
+        "Work on jobs until stopped; SIGTERM finishes or gives back what is running.",
     ),
     "sweeper": CommandRow(
         "mailsift.cli.operate:sweeper",
-        "Mend what dead workers left, wake the living, send webhooks, start schedules; works on no list.",
+        "Clean up after dead workers, wake the others, send webhooks, start schedules; never work on lists.",
     ),
     "migrate": CommandRow(
         "mailsift.cli.operate:migrate_command",
-        "Bring the database to the schema of this release; the release before works on with it.",
+        "Bring the database to the schema of this release; the previous release still works with it.",
     ),
     "doctor": CommandRow(
         "mailsift.cli.doctor:doctor",
-        "Check what must be true outside: port 25, resolver, reverse name, database, Redis, blobs.",
+        "Check the surroundings: port 25, resolver, reverse DNS, database, Redis, blobs.",
     ),
     "settings": CommandRow("mailsift.cli.operate:settings_command", "List every setting with its default."),
     "demo": CommandRow(

@@ -24,7 +24,7 @@ def about() -> None:
 def delete(
     name: Annotated[str, typer.Argument(help="The account's name.")],
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete an account for good: its jobs, lists and results, keys, webhooks, schedules and members."""
     if not yes:

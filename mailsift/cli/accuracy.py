@@ -21,11 +21,11 @@ from mailsift.pipeline.outcomes.shares import MeasuredShare
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
 
-AccountOption = Annotated[str, typer.Option("--account", "-a", help="Whose verdicts.")]
+AccountOption = Annotated[str, typer.Option("--account", "-a", help="The account whose verdicts are shown.")]
 ByOption = Annotated[
-    list[GroupBy] | None, typer.Option("--by", help="What to break it down by; may be given again.")
+    list[GroupBy] | None, typer.Option("--by", help="What to break it down by; may be repeated.")
 ]
-DaysOption = Annotated[int, typer.Option(min=1, max=731, help="Verdicts of so many days.")]
+DaysOption = Annotated[int, typer.Option(min=1, max=731, help="How many days of verdicts.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 _TITLES: Final = {
     "coverage": "Yes or no",

@@ -61,7 +61,7 @@ def check(  # noqa: PLR0913 - options of a command line
             "--max-age",
             min=0,
             metavar="SECONDS",
-            help="Use mailbox verdicts again that are younger; 0: always ask.",
+            help="Reuse mailbox verdicts younger than this; 0: always ask.",
         ),
     ] = 0.0,
     deadline: Annotated[
@@ -78,7 +78,7 @@ def check(  # noqa: PLR0913 - options of a command line
         bool,
         typer.Option(
             "--repair",
-            help="Where a text is no address but clearly means one, check that one, and say so.",
+            help="If a text is not an address but clearly means one, check that one, and say so.",
         ),
     ] = False,
 ) -> None:

@@ -59,7 +59,7 @@ Check = Callable[[Settings], Awaitable[Finding]]
 
 
 def doctor(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Check what must be true outside: port 25, resolver, reverse name, database, Redis, blobs.
+    """Check the surroundings: port 25, resolver, reverse DNS, database, Redis, blobs.
 
     The exit status is 1 when a check failed.
     """

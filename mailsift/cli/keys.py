@@ -30,10 +30,10 @@ _WIDE: Final = 140
 _COLUMNS: Final = ("id", "key", "name", "scopes", "created", "last used", "ends")
 _WIDE_ONLY: Final = {"scopes", "created", "last used"}
 
-keys_app = typer.Typer(help="Make, list, roll and revoke API keys.", no_args_is_help=True)
+keys_app = typer.Typer(help="Create, list, roll and revoke API keys.", no_args_is_help=True)
 
 AccountOption = Annotated[
-    str, typer.Option("--account", "-a", help="Whose key; a new name is a new account.")
+    str, typer.Option("--account", "-a", help="The key's account; a new name creates an account.")
 ]
 KeyArgument = Annotated[UUID, typer.Argument(help="The key's id, as `mailsift keys list` shows it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -58,7 +58,7 @@ def create(  # noqa: PLR0913 - options of a command
     ] = None,
     days: Annotated[float, typer.Option(min=0, help="Days until it ends; 0: never.")] = 0.0,
     test: Annotated[
-        bool, typer.Option("--test", help="A key of test mode: nobody is asked, nothing is counted.")
+        bool, typer.Option("--test", help="A test-mode key: no mail server is asked, nothing is counted.")
     ] = False,
     door: Annotated[
         Door | None,
@@ -73,7 +73,7 @@ def create(  # noqa: PLR0913 - options of a command
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key and show it, this once."""
+    """Create a key and show it once."""
 
     async def make(container: Container, account_id: AccountId) -> Minted:
         return await container.keys.create(
@@ -141,7 +141,7 @@ def roll(
     ] = 24.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a successor of a key; the old one ends later, so that nobody is locked out."""
+    """Replace a key with a new one; the old one ends later, so that nobody is locked out."""
     minted = _with_keys(
         account, lambda container, account_id: container.keys.roll(account_id, key, overlap=hours * 3600)
     )

@@ -16,10 +16,12 @@ from mailsift.settings import Settings
 
 def mcp(
     *,
-    account: Annotated[str, typer.Option("--account", help="Whose the jobs are.")] = LOCAL_ACCOUNT,
-    test: Annotated[bool, typer.Option("--test", help="In test mode: nobody is asked.")] = False,
+    account: Annotated[
+        str, typer.Option("--account", help="The account the jobs belong to.")
+    ] = LOCAL_ACCOUNT,
+    test: Annotated[bool, typer.Option("--test", help="Test mode: no mail server is asked.")] = False,
 ) -> None:
-    """Answer an assistant on standard input and output (Model Context Protocol).
+    """Serve an assistant over standard input and output (Model Context Protocol).
 
     Starts what is not running, as `mailsift run` does.
     """

@@ -33,7 +33,7 @@ def worker(
         int, typer.Option("--with-parent", hidden=True, help="Stop when this process is gone.")
     ] = 0,
 ) -> None:
-    """Work on jobs until stopped. SIGTERM finishes or gives back what runs."""
+    """Work on jobs until stopped; SIGTERM finishes or gives back what is running."""
     settings = _server_settings()
     if processes is not None:
         settings = settings.model_copy(update={"worker_processes": processes})
@@ -62,7 +62,7 @@ def share_counts(settings: Settings) -> Path | None:
 
 
 def sweeper() -> None:
-    """Mend what dead workers left, wake the living, send webhooks, start schedules; works on no list.
+    """Clean up after dead workers, wake the others, send webhooks, start schedules; never work on lists.
 
     Workers do the same; this is for machines where none may be up, or where only this may reach webhooks.
     """
@@ -81,10 +81,10 @@ def _server_settings() -> Settings:
 def migrate_command(
     *,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Change nothing; wait until somebody else has done it.")
+        bool, typer.Option("--wait", help="Change nothing; wait until another process has done it.")
     ] = False,
 ) -> None:
-    """Bring the database to the schema of this release; the release before works on with it."""
+    """Bring the database to the schema of this release; the previous release still works with it."""
     with installation(Settings.from_env()) as settings:
         if settings.database_url is not None:
             url = settings.database_url.get_secret_value()

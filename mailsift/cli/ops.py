@@ -42,11 +42,11 @@ _EVERY_SECONDS: Final = 1.0
 _SHOWN_JOBS: Final = 10
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-StateOption = Annotated[str, typer.Option(help="A state, open, ended, or broken: failed for our reasons.")]
+StateOption = Annotated[str, typer.Option(help="A state, open, ended, or broken: failed through our fault.")]
 AccountOption = Annotated[str, typer.Option(help="The account's name.")]
 TextOption = Annotated[str, typer.Option(help="Part of the name or file, or how the id begins.")]
 AgeOption = Annotated[str, typer.Option(help="<24h: younger than a day; >7d: older than a week.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 def _with_operations(work: Callable[[Operations], Awaitable[T]]) -> T:
@@ -72,7 +72,7 @@ def accuracy(
 @ops_app.command("top")
 def top(
     *,
-    once: Annotated[bool, typer.Option("--once", help="Show one picture and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show one picture and exit.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Watch the whole installation; Ctrl-C ends it."""
@@ -125,7 +125,7 @@ def do(
     age: AgeOption = "",
     yes: YesOption = False,
 ) -> None:
-    """Do something to ALL jobs that match.
+    """Act on ALL jobs that match.
 
     restart reaches what failed for our reasons (broken): a damaged store, a defect that was mended.
     """
@@ -174,11 +174,11 @@ def workers(
 @ops_app.command("throttles")
 def throttles(
     *,
-    hold: Annotated[str, typer.Option(help="Ask this provider nothing more.")] = "",
+    hold: Annotated[str, typer.Option(help="Stop asking this provider.")] = "",
     minutes: Annotated[float, typer.Option(min=0, help="How long a hold lasts; 0: until --let-go.")] = 0.0,
     let_go: Annotated[str, typer.Option("--let-go", help="End the hold of this provider.")] = "",
     reset: Annotated[str, typer.Option(help="Forget what was learned of this provider.")] = "",
-    source: Annotated[str, typer.Option(help="At this source of ours only.")] = ANY_SOURCE,
+    source: Annotated[str, typer.Option(help="For this source only.")] = ANY_SOURCE,
     as_json: JsonOption = False,
 ) -> None:
     """Show how providers may be asked; hold one, let go of it, or reset what was learned."""
@@ -205,7 +205,7 @@ def throttles(
 @ops_app.command("ledger")
 def ledger(
     *,
-    days: Annotated[int, typer.Option(min=1, max=90, help="Of how many days.")] = 1,
+    days: Annotated[int, typer.Option(min=1, max=90, help="How many days.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Show what each source asked of each provider, how that was taken, and the pace it has earned."""
@@ -219,12 +219,12 @@ def ledger(
 @ops_app.command("opt-outs")
 def opt_outs(
     *,
-    add: Annotated[list[str] | None, typer.Option(help="Ask this domain and those below it no more.")] = None,
+    add: Annotated[list[str] | None, typer.Option(help="Stop asking this domain and its subdomains.")] = None,
     remove: Annotated[list[str] | None, typer.Option(help="Let this domain be asked again.")] = None,
     note: Annotated[str, typer.Option(help="Who asked for it.")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show which domains do not want to be asked, but for those of MAILSIFT_OPT_OUTS; add or remove some."""
+    """Show, add or remove domains that opted out, except those of MAILSIFT_OPT_OUTS."""
 
     async def act(operations: Operations) -> list[OptedOut]:
         for name in add or []:

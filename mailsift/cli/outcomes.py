@@ -15,7 +15,7 @@ from mailsift.jobs.outcomes.service import Taken
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
 
-outcomes_app = typer.Typer(help="Tell what became of messages that were really sent.", no_args_is_help=True)
+outcomes_app = typer.Typer(help="Report what became of messages you sent.", no_args_is_help=True)
 
 
 @outcomes_app.command("import")
@@ -30,7 +30,7 @@ def import_files(
     ],
     account: AccountOption,
 ) -> None:
-    """Take files of deliveries, bounces, complaints and unsubscriptions; a second time changes nothing."""
+    """Import deliveries, bounces, complaints and unsubscriptions; importing a file twice changes nothing."""
 
     async def run(settings: Settings) -> Taken:
         async with open_container(settings) as container:

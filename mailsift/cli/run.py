@@ -72,12 +72,12 @@ def run(  # noqa: PLR0913 - one argument an option
         str, typer.Option("--column", "-c", help="Address column: its name or number. [default: found]")
     ] = "",
     evidence: Annotated[
-        bool, typer.Option("--evidence", help="Write the facts behind every verdict as a column.")
+        bool, typer.Option("--evidence", help="Add a column with the facts behind every verdict.")
     ] = False,
     repair: Annotated[
         bool,
         typer.Option(
-            "--repair", help="Validate the address that a cell clearly means which is none; its row says so."
+            "--repair", help="Validate the address a malformed cell clearly means; its row says so."
         ),
     ] = False,
     max_age: Annotated[
@@ -86,7 +86,7 @@ def run(  # noqa: PLR0913 - one argument an option
             "--max-age",
             min=0,
             metavar="SECONDS",
-            help="Use mailbox verdicts again that are younger; 0: always ask. [default: MAILSIFT_MAX_AGE]",
+            help="Reuse mailbox verdicts younger than this; 0: always ask. [default: MAILSIFT_MAX_AGE]",
         ),
     ] = None,
     deadline: Annotated[
@@ -95,21 +95,21 @@ def run(  # noqa: PLR0913 - one argument an option
             "--deadline",
             min=0,
             metavar="SECONDS",
-            help='Then judge what is known: who says "later" is deferred; 0: no end.',
+            help='Then judge what is known; servers that still say "later" mean deferred; 0: no end.',
         ),
     ] = 0.0,
     policy: Annotated[
         str,
         typer.Option(
             metavar="JSON",
-            help="What makes a tier of a verdict: JSON, or a file of it. [default: as the account says]",
+            help="The policy that turns verdicts into tiers: JSON, or a file of it. [default: the account's]",
         ),
     ] = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as one JSON object on the last line.")
     ] = False,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Only say how long it takes and who will be asked.")
+        bool, typer.Option("--plan", help="Only say how long it would take and who would be asked.")
     ] = False,
 ) -> None:
     """Validate a list and write it back with a verdict on every row.

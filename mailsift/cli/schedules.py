@@ -27,7 +27,9 @@ from mailsift.settings import Settings
 
 T = TypeVar("T")
 
-schedules_app = typer.Typer(help="Make, list, run, pause, resume and delete schedules.", no_args_is_help=True)
+schedules_app = typer.Typer(
+    help="Create, list, run, pause, resume and delete schedules.", no_args_is_help=True
+)
 
 ScheduleArgument = Annotated[UUID, typer.Argument(help="The schedule's id, as `list` shows it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -70,11 +72,11 @@ def create(  # noqa: PLR0913 - options of a command
     ] = "",
     mode: ModeOption = Mode.DEEP,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Validate the address that a cell clearly means which is none.")
+        bool, typer.Option("--repair", help="Validate the address a malformed cell clearly means.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Validate a list again by the clock, while `mailsift serve` or a worker runs."""
+    """Validate a list again on a schedule, while `mailsift serve` or a worker runs."""
 
     async def make(container: Container, account: AccountId) -> ScheduleView:
         job = None if is_place(source) else await find(container.jobs, account, source)
@@ -97,21 +99,21 @@ def list_schedules(*, as_json: JsonOption = False) -> None:
 
 @schedules_app.command("run")
 def run_now(schedule: ScheduleArgument) -> None:
-    """Make a run at once, beside those of the clock."""
+    """Start a run now, beside those of the schedule."""
     job = _with_schedules(lambda container, account: container.schedules.run_now(account, schedule))
     console.print(f"Job {job}.", **PLAIN)
 
 
 @schedules_app.command("pause")
 def pause(schedule: ScheduleArgument) -> None:
-    """Run nothing until it is resumed."""
+    """Pause a schedule until it is resumed."""
     _with_schedules(lambda container, account: container.schedules.pause(account, schedule))
     console.print("Paused.")
 
 
 @schedules_app.command("resume")
 def resume(schedule: ScheduleArgument) -> None:
-    """Go on with the next slot."""
+    """Resume a schedule with its next run."""
     _with_schedules(lambda container, account: container.schedules.resume(account, schedule))
     console.print("It goes on.")
 

@@ -27,7 +27,7 @@ from mailsift.settings import Settings
 T = TypeVar("T")
 _SHOWN = 100
 
-suppressions_app = typer.Typer(help="To whom an account may not send.", no_args_is_help=True)
+suppressions_app = typer.Typer(help="Manage the addresses an account may not send to.", no_args_is_help=True)
 EmailsArgument = Annotated[list[str], typer.Argument(metavar="EMAIL...", help="Addresses.")]
 
 

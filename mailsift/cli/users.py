@@ -26,7 +26,7 @@ from mailsift.settings import Settings
 T = TypeVar("T")
 
 users_app = typer.Typer(
-    help="Make, list and remove the people who sign in to the pages.", no_args_is_help=True
+    help="Add, list and remove the people who sign in to the pages.", no_args_is_help=True
 )
 
 EmailArgument = Annotated[str, typer.Argument(help="The person's email address.")]
@@ -48,7 +48,7 @@ def create(
     email: EmailArgument,
     *,
     account: Annotated[
-        str, typer.Option("--account", "-a", help="What they are a member of; a new name is a new account.")
+        str, typer.Option("--account", "-a", help="The account they join; a new name creates one.")
     ],
     role: Annotated[Role, typer.Option(help="What they may do there.")] = Role.OWNER,
     operator: Annotated[

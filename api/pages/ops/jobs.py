@@ -33,7 +33,7 @@ STATES: Final = {
     "open": "Open: not ended",
     "": "All",
     "ended": "Ended",
-    BROKEN: "Failed for our reasons",
+    BROKEN: "Failed through our fault",
     **{state.value: state.value.capitalize() for state in JobState},
 }
 AGES: Final = {
@@ -50,7 +50,7 @@ ACTIONS: Final = {
     JobAction.RESUME.value: "Resume",
     JobAction.CANCEL.value: "Cancel",
     JobAction.RETRY.value: "Retry what ended unknown",
-    JobAction.RESTART.value: "Restart what failed for our reasons",
+    JobAction.RESTART.value: "Restart what failed through our fault",
     JobAction.RAISE.value: "Priority: high",
     JobAction.LEVEL.value: "Priority: normal",
     JobAction.LOWER.value: "Priority: low",

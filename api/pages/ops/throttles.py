@@ -30,7 +30,7 @@ HOLDS: Final = {
     "3600": "1 hour",
     "14400": "4 hours",
     "86400": "1 day",
-    "0": "Until somebody lets go",
+    "0": "Until someone lets go",
 }
 _COLOURS: Final = {
     SessionOutcome.CLEAN: "c-valid",
@@ -103,7 +103,7 @@ async def set_limits(request: Request, visitor: Operator) -> Response:
     provider, source = _place(form)
     limits = ProviderLimits(_rate(form), _sessions(form), text(form, "note"))
     await parts_of(request).operations.throttles.edit_limits(visitor.email, provider, source, limits)
-    return _back(provider, source, "The limits hold in every process within seconds.")
+    return _back(provider, source, "Saved. The limits apply in every process within seconds.")
 
 
 @router.post("/throttles/hold")
@@ -115,7 +115,7 @@ async def hold(request: Request, visitor: Operator) -> Response:
     await parts_of(request).operations.throttles.hold(
         visitor.email, provider, source, seconds=seconds, note=text(form, "note")
     )
-    return _back(provider, source, "Held. Sessions that are open may end; no other begins.")
+    return _back(provider, source, "Held. Open sessions may finish; no new one begins.")
 
 
 @router.post("/throttles/let-go")
@@ -123,7 +123,7 @@ async def let_go(request: Request, visitor: Operator) -> Response:
     """End a hold."""
     provider, source = _place(await read_form(request))
     held = await parts_of(request).operations.throttles.let_go(visitor.email, provider, source)
-    message = "Let go: what waited is looked at again now." if held else "It was not held."
+    message = "Let go: what waited is picked up again now." if held else "It was not held."
     return _back(provider, source, message)
 
 
@@ -132,9 +132,7 @@ async def reset(request: Request, visitor: Operator) -> Response:
     """Forget what was learned."""
     provider, source = _place(await read_form(request))
     count = await parts_of(request).operations.throttles.reset(visitor.email, provider, source)
-    message = (
-        "What was learned is forgotten: it is asked at its full rate." if count else "Nothing was learned."
-    )
+    message = "Forgotten: it is asked at its full rate." if count else "Nothing was learned."
     return _back(provider, source, message)
 
 
@@ -172,7 +170,7 @@ def _back(provider: str, source: str, message: str) -> Response:
 
 @router.get("/facts")
 async def facts(request: Request, _: Operator, domain: str = "") -> Response:
-    """Look a domain up."""
+    """Look up a domain."""
     found = await parts_of(request).operations.console.facts(domain[:300]) if domain else None
     return render(request, "ops/cache.html", asked=domain[:300], found=found, at=_time_of)
 

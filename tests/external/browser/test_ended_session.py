@@ -12,7 +12,7 @@ SESSION = "__Host-mailsift"
 
 
 async def _sign_in_again(page: Page, email: str) -> None:
-    await expect(page.get_by_text("Your session had ended")).to_be_visible()
+    await expect(page.get_by_text("Your session ended")).to_be_visible()
     await page.get_by_label("Email").fill(email)
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Sign in").click()
@@ -47,9 +47,9 @@ async def test_what_was_typed_survives_signing_in_again(visits: Visits) -> None:
 async def test_no_password_is_kept_and_nobody_else_gets_the_form(visits: Visits) -> None:
     page = await _signed_in(visits, await person(visits.api, Role.OWNER))
     await page.goto("/account/you")
-    form = page.locator("form", has=page.get_by_label("The password you have"))
-    await form.get_by_label("The password you have").fill(PASSWORD)
-    await form.get_by_label("The new one").fill(f"{PASSWORD} again")
+    form = page.locator("form", has=page.get_by_label("Current password"))
+    await form.get_by_label("Current password").fill(PASSWORD)
+    await form.get_by_label("New password").fill(f"{PASSWORD} again")
     await page.context.clear_cookies(name=SESSION)
     await form.get_by_role("button").click()
     await page.wait_for_url("**/login?**")

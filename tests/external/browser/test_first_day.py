@@ -68,9 +68,9 @@ async def _become_the_first_owner(page: Page, link: str) -> None:
 
 async def _make_a_key(page: Page) -> str:
     await page.goto("/keys")
-    await page.get_by_role("link", name="Make a key").click()
+    await page.get_by_role("link", name="Create a key").click()
     await page.get_by_label("Name").fill("First day")
-    await page.get_by_role("button", name="Make the key").click()
+    await page.get_by_role("button", name="Create key").click()
     await page.get_by_role("button", name="Copy").click()
     await expect(page.get_by_role("button", name="Copied")).to_be_visible()
     key: str = await page.evaluate("navigator.clipboard.readText()")
@@ -129,7 +129,7 @@ async def _schedule_the_list(page: Page, job: str) -> None:
 
 async def _leave(page: Page, link: str) -> None:
     await page.goto("/account/log")
-    for words in ("made the key", "registered the webhook", "tested the webhook", "made the schedule"):
+    for words in ("created the key", "registered the webhook", "tested the webhook", "created the schedule"):
         await expect(page.get_by_text(words).first).to_be_visible()
     await page.get_by_role("button", name="Sign out").click()
     await expect(page.get_by_role("status")).to_have_text("You are signed out.")

@@ -98,7 +98,7 @@ async def test_the_keyboard_reaches_the_content_first_and_then_everything(visits
     await expect(told.locator(":target h3")).to_be_in_viewport()
     await told.close()
     await page.keyboard.press("Tab")
-    link = page.get_by_role("link", name="Make a key")
+    link = page.get_by_role("link", name="Create a key")
     await expect(link).to_be_focused()
     outline = await link.evaluate("element => getComputedStyle(element).outlineStyle")
     assert outline == "solid", "focus can be seen"

@@ -44,7 +44,7 @@ async def test_a_viewer_looks_and_a_member_changes_but_only_an_owner_has_people(
     await owner.goto("/account")
     assert "Make a link" in await _buttons(owner)
     await viewer.goto("/keys/new")
-    await expect(viewer.get_by_role("heading", name="You may not do this")).to_be_visible()
+    await expect(viewer.get_by_role("heading", name="You do not have permission")).to_be_visible()
     await expect(viewer.get_by_text("This needs the role member, and yours is viewer.")).to_be_visible()
 
 
@@ -78,7 +78,7 @@ async def test_hostile_text_is_text(visits: Visits, receiver: Receiver) -> None:
     page = await visits.as_role(Role.OWNER, account=HOSTILE)
     await page.goto("/keys/new")
     await page.get_by_label("Name").fill(HOSTILE)
-    await page.get_by_role("button", name="Make the key").click()
+    await page.get_by_role("button", name="Create key").click()
     await page.get_by_role("link", name="Done").click()
     await page.goto("/webhooks/new")
     await page.get_by_label("Address").fill(receiver.url)
@@ -105,7 +105,7 @@ async def test_everything_works_without_javascript(visits: Visits) -> None:
     plain = await context.new_page()
     await plain.goto("/keys/new")
     await plain.get_by_label("Name").fill("plain")
-    await plain.get_by_role("button", name="Make the key").click()
+    await plain.get_by_role("button", name="Create key").click()
     await expect(plain.get_by_label("plain")).to_have_value(re.compile("^svc_key_"))
     await expect(plain.get_by_role("button", name="Copy")).to_have_count(0)
     await plain.goto("/account")

@@ -74,12 +74,12 @@ async def test_every_change_by_a_key_is_a_sentence_with_the_keys_name_and_no_add
         key = "The key “CI”"
         assert [line["sentence"] for line in lines] == [
             f"{key} started “spring.csv” (fast)",
-            f"{key} made the schedule “Monthly” (cron: 0 6 1 * *)",
+            f"{key} created the schedule “Monthly” (cron: 0 6 1 * *)",
             f"{key} changed the schedule “Monthly” (cron: 0 7 1 * *)",
             f"{key} deleted the schedule “Monthly” (cron: 0 7 1 * *)",
             f"{key} registered the webhook 127.0.0.1 (events: all)",
             f"{key} disabled the webhook 127.0.0.1",
-            f"{key} rotated the secret of the webhook 127.0.0.1 (old secret signs too: for 1 hour)",
+            f"{key} rotated the secret of the webhook 127.0.0.1 (old secret also signs: for 1 hour)",
             f"{key} deleted the webhook 127.0.0.1",
             f"{key} changed the policy",
             f"{key} suppressed 2 addresses",
@@ -90,7 +90,7 @@ async def test_every_change_by_a_key_is_a_sentence_with_the_keys_name_and_no_add
         assert "secret-path" not in log
         assert "eve@" not in log
         page = words((await owner.get("/account/log", params={"who": "key:CI", "what": "schedules"})).text)
-        assert f"{key} made the schedule “Monthly”" in page
+        assert f"{key} created the schedule “Monthly”" in page
         assert "deleted “spring.csv”" not in page
 
 

@@ -53,7 +53,7 @@ async def test_a_public_key_is_made_moved_limited_and_revoked_without_a_page(
         log = (await owner.get("/account/log.jsonl", params={"what": "keys"})).text
         said = [json.loads(line)["sentence"] for line in reversed(log.splitlines())]
     assert said[:2] == [
-        f"A key without a name made the key “Shop” (for: {SHOP}, checks a minute: 1200)",
+        f"A key without a name created the key “Shop” (for: {SHOP}, checks a minute: 1200)",
         f"A key without a name changed the key “Shop” (for: {BLOG}, checks a minute: 1)",
     ]
     assert said[-1] == "A key without a name revoked the key “Shop”"

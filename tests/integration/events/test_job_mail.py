@@ -197,10 +197,10 @@ async def test_a_list_that_goes_in_three_days_is_told_of_once(office: Office) ->
         await office.sql("UPDATE job SET created_at = :at WHERE id = :id", at=NOW + left - age, id=job)
     assert await office.send() == ["all@example.com"]
     ((_, message),) = office.inbox.mail
-    assert message["Subject"] == "goes is deleted soon"
+    assert message["Subject"] == "goes will be deleted soon"
     plain = message.get_body(("plain",))
     assert plain is not None
-    assert "are deleted on 8 May 2031, 07:08 UTC." in plain.get_content().replace("\n", " ")
+    assert "will be deleted on 8 May 2031, 07:08 UTC." in plain.get_content().replace("\n", " ")
     assert await office.send() == []
 
 

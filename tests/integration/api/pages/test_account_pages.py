@@ -104,7 +104,7 @@ async def test_a_viewer_sees_members_but_no_buttons(api: Api) -> None:
         await post(owner, "/account/invite", email="grace@example.com", role="member")
         page = (await viewer.get("/account")).text
     assert "owner" in page
-    assert "Invite somebody" not in page
+    assert "Invite someone" not in page
     assert "grace@example.com" not in page
     forms = re.findall(r'action="([^"]+)"', page)
     assert set(forms) == {"/logout", "/account/you/zone"}, "and what is their own"
@@ -129,7 +129,7 @@ async def test_the_log_is_the_accounts_own_and_goes_page_by_page(api: Api) -> No
             path, pages = found[1].replace("&amp;", "&") if found else "", pages + 1
         assert seen == list(range(120, 0, -1))
         assert pages == 3
-        assert "made the key" in (await owner.get("/account/log")).text
+        assert "created the key" in (await owner.get("/account/log")).text
         assert "scopes: a b" in (await owner.get("/account/log")).text
         assert "svc_key_" not in (await owner.get("/account/log")).text, "nothing of a key itself"
         assert "key 7" not in (await bob.get("/account/log")).text

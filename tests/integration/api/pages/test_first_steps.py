@@ -40,7 +40,7 @@ async def test_steps_go_as_they_are_done_or_put_away(api: Api) -> None:
             assert answer.status_code == 303
         assert await steps_on(member, "/jobs") == [LIST, CONNECT]
         page = (await member.get("/")).text
-        assert "Make a key" in page
+        assert "Create a key" in page
         assert f"curl {api.url}/v1/email/single-validate" in page
         await post(member, "/keys/new", name="mine", scope="jobs:read", lifetime="0")
         assert "Register a webhook" in (await member.get("/")).text

@@ -45,8 +45,8 @@ async def test_a_key_is_shown_once_and_may_what_was_ticked(api: Api) -> None:
 
 
 SENSELESS: list[tuple[dict[str, str | list[str]], str]] = [
-    ({"scope": []}, "at least one thing"),
-    ({"scope": ["everything"]}, "at least one thing"),
+    ({"scope": []}, "at least one permission"),
+    ({"scope": ["everything"]}, "at least one permission"),
     ({"lifetime": "12"}, "not one of the choices"),
     ({"name": "x" * 81}, "too long"),
     ({"name": "a\u202eb"}, "a character nobody can see"),

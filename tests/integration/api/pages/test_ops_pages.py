@@ -79,7 +79,7 @@ async def test_every_page_says_what_to_do_while_there_is_nothing(operator: httpx
         "/ops/workers": "No worker has been heard of",
         "/ops/leases": "Nothing is being worked on",
         "/ops/throttles": "No provider has been asked yet",
-        "/ops/ledger": "Nothing was asked",
+        "/ops/ledger": "Nothing has been asked",
         "/ops/opt-outs": "Nobody has opted out",
         "/ops/facts?domain=example.com": "Nothing is remembered of example.com",
         "/ops/deliveries": "No endpoint needs a look",

@@ -41,7 +41,7 @@ async def test_a_dropped_file_is_counted_and_fills_the_list(api: Api) -> None:
         found = await client.get("/suppressions", params={"email": "FINN@example.com"})
         assert "finn@example.com By hand page" in words(found.text)
     async with signed_in(api, Role.VIEWER) as client:
-        assert "Read the file" not in (await client.get("/outcomes")).text
+        assert "Upload the file" not in (await client.get("/outcomes")).text
         refused = await post(client, "/suppressions", emails="x@example.com", reason="manual")
         assert refused.status_code == 403
 
@@ -90,7 +90,7 @@ async def test_the_policy_says_what_it_means_and_is_set(api: Api) -> None:
     async with signed_in(api, Role.MEMBER) as client:
         before = words((await client.get("/outcomes/policy")).text)
         assert "What it means the default" in before
-        assert "shows for 90 days that the mailbox is there" in before
+        assert "For 90 days after a message arrives, the mailbox counts as existing" in before
         set_ = await post(
             client,
             "/outcomes/policy",
@@ -102,8 +102,8 @@ async def test_the_policy_says_what_it_means_and_is_set(api: Api) -> None:
         assert set_.headers["location"] == "/outcomes/policy"
         page = words((await client.get("/outcomes/policy")).text)
         assert re.search(r"Review [^.]*A function, not a person \(info@\) · A score below 60", page)
-        assert "That a message arrived shows nothing" in page
-        assert "for 30 days that the mailbox is gone" in page
+        assert "A delivery tells nothing about the mailbox" in page
+        assert "For 30 days after a bounce that says so, the mailbox counts as gone" in page
         for wrong in (
             {"role": "burn"},
             {"complained": "send"},

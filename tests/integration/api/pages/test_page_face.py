@@ -85,7 +85,7 @@ async def test_a_broken_page_says_so_and_nothing_else(api: Api, monkeypatch: pyt
     async with signed_in(api) as client:
         answer = await client.get("/keys")
     assert answer.status_code == 500
-    assert "Something broke on our side" in answer.text
+    assert "Something went wrong on our side" in answer.text
     assert "secret of the house" not in answer.text
 
 
