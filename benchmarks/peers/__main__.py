@@ -2,6 +2,7 @@
 
     python -m benchmarks.peers [--rows N] [--sample N | --all] [--mix calm|hostile] [--tools FOLDER]
     python -m benchmarks.peers --gateway N     # the others at a gateway that blocks harvesters
+    python -m benchmarks.peers --servers       # all at real mail servers, of .ci/install-mail-servers
 
 The others ask the system's resolver and port 25, so everything runs in a namespace whose resolver is the
 sandbox. That takes root, iproute2 and npm; the others are installed into FOLDER, outside the checkout.
@@ -40,6 +41,7 @@ def main() -> int:
     options.add_argument(
         "--gateway", type=int, default=0, help="addresses at a gateway, instead; see benchmarks.good_name"
     )
+    options.add_argument("--servers", action="store_true", help="real mail servers, instead of the sandbox")
     options.add_argument(
         "--tools",
         type=Path,
@@ -52,6 +54,9 @@ def main() -> int:
     try:
         install(tools)
         with tempfile.TemporaryDirectory(prefix="ms-peers-") as scratch, namespace() as inside:
+            if chosen.servers:
+                command = [sys.executable, "-m", "benchmarks.peers.servers", str(tools)]
+                return subprocess.run([*inside, *command], check=False).returncode
             if chosen.gateway:
                 command = [sys.executable, "-m", "benchmarks.peers.gateway", str(tools), str(chosen.gateway)]
                 return subprocess.run([*inside, *command], check=False).returncode

@@ -31,8 +31,8 @@ class _Handler(socketserver.BaseRequestHandler):
 
 
 class _Server(socketserver.UDPServer):
-    def __init__(self, zone: Zone) -> None:
-        super().__init__((ADDRESS, 53), _Handler)
+    def __init__(self, zone: Zone, address: str) -> None:
+        super().__init__((address, 53), _Handler)
         self._zone = zone
         self._names = {name for name, _ in zone}
 
@@ -51,13 +51,13 @@ class _Server(socketserver.UDPServer):
 
 
 @contextmanager
-def name_server(zone: Zone) -> Iterator[str]:
+def name_server(zone: Zone, *, address: str = ADDRESS) -> Iterator[str]:
     """Answer from the zone until the block ends; gives "host:port"."""
-    with _Server(zone) as server:
+    with _Server(zone, address) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
-            yield f"{ADDRESS}:53"
+            yield f"{address}:53"
         finally:
             server.shutdown()
             thread.join()
