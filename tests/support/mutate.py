@@ -108,6 +108,7 @@ HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "storage/sql/chunks.py": (("ready_at <= clock_timestamp()", "<"),),  # the very moment
     "storage/sql/jobs.py": (
         ("ready_at <= clock_timestamp()", "<"),
+        ("j.source_bytes <= :small_bytes", "<"),  # the very byte
         ("self.source_bytes <= SMALL_BYTES", "(self.source_bytes < SMALL_BYTES)"),  # the very byte
     ),
     "pipeline/syntax/address.py": (  # what the short way leaves goes the exact one, to the same end
