@@ -35,10 +35,10 @@ async def test_a_viewer_looks_and_a_member_changes_but_only_an_owner_has_people(
     for path in PATHS:
         await viewer.goto(path)
         assert await _buttons(viewer) <= {"Show"}, path  # a filter changes nothing
-        assert await viewer.get_by_role("link", name=re.compile("^(New|Make|Register)")).count() == 0
+        assert await viewer.get_by_role("link", name=re.compile("^(New|Create|Register)")).count() == 0
     for path in ("/keys", "/webhooks"):
         await member.goto(path)
-        await expect(member.get_by_role("link", name=re.compile("^(Make|Register)"))).to_be_visible()
+        await expect(member.get_by_role("link", name=re.compile("^(Create|Register)"))).to_be_visible()
     await member.goto("/account")
     assert await _buttons(member) == set()
     await owner.goto("/account")
