@@ -107,8 +107,8 @@ async def timed(client: httpx.AsyncClient, path: str, times: int) -> Timed:
     return Timed(path, spent, len(answer.content))
 
 
-async def measure(served: ServedInstallation, job: str, times: int) -> list[Timed]:
-    """Fill the installation and look at every page as an owner who is an operator, too."""
+async def populated(served: ServedInstallation) -> str:
+    """Fill the installation around what is there; returns the email of an owner who is an operator, too."""
     for cleared in ("UPDATE job SET chunks = 0", "DELETE FROM throughput", "DELETE FROM worker"):
         await sql(served.settings, cleared)  # what the job has left is in the way of what is made up
     await fill(served.settings, jobs=5_000, chunks=20)
@@ -116,7 +116,12 @@ async def measure(served: ServedInstallation, job: str, times: int) -> list[Time
     await report_sessions(served.settings, hosts)
     move = "UPDATE job SET account_id = (SELECT id FROM account WHERE name = :name)"
     await sql(served.settings, move, name=ACCOUNT)
-    email = await person(served, operator=True, account=ACCOUNT)
+    return await person(served, operator=True, account=ACCOUNT)
+
+
+async def measure(served: ServedInstallation, job: str, times: int) -> list[Timed]:
+    """Fill the installation and look at every page."""
+    email = await populated(served)
     async with browser(served) as client:
         await sign_in(client, email)
         return [await timed(client, page.format(job=f"/jobs/{job}"), times) for page in PAGES]

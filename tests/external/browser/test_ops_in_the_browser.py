@@ -57,7 +57,7 @@ async def paths(visits: Visits) -> list[str]:
 
 
 @pytest.mark.needs("npm")
-async def test_axe_finds_nothing_serious_in_the_console_and_no_page_is_wider_than_its_window(
+async def test_axe_finds_nothing_in_the_console_and_no_page_is_wider_than_its_window(
     visits: Visits, axe: str
 ) -> None:
     found = await paths(visits)

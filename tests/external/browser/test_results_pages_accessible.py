@@ -1,4 +1,4 @@
-"""Validate, lists, jobs and results: nothing serious for axe, nothing wider than its window."""
+"""Validate, lists, jobs and results: nothing for axe, nothing wider than its window."""
 
 from __future__ import annotations
 
@@ -60,9 +60,7 @@ async def furnished(visits: Visits) -> list[str]:
 
 @pytest.mark.needs("npm")
 @pytest.mark.usefixtures("worker")
-async def test_axe_finds_nothing_serious_and_no_page_is_wider_than_its_window(
-    visits: Visits, axe: str
-) -> None:
+async def test_axe_finds_nothing_and_no_page_is_wider_than_its_window(visits: Visits, axe: str) -> None:
     paths = await furnished(visits)
     page = await visits.as_role(Role.MEMBER)
     for path in paths:
