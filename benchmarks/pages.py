@@ -41,6 +41,20 @@ PAGES = (
         "/account",
     ),
     *("{job}", "{job}/results", "{job}/results?status=invalid", "{job}/results?q=a9", "{job}/rows/999999"),
+    *(
+        f"{{job}}/results?sort={order}"
+        for order in ("email", "-email", "score", "-score", "result", "-result")
+    ),
+    *(
+        "{job}/results?after=900000",
+        "{job}/results?sort=-score&after=900000",
+        "{job}/results?q=nobody-of-them",
+    ),
+    *(
+        "{job}/results?tier=remove",
+        "{job}/results?domain=gmail.com",
+        "{job}/results?status=unknown&sort=-email",
+    ),
     *(f"/ops{page}" for page in ("", "/jobs", "/workers", "/leases", "/throttles", "/deliveries", "/broker")),
     *(f"/ops{page}" for page in ("/failing-chunks", "/schedules", "/audit")),
 )
