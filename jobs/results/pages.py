@@ -300,7 +300,10 @@ def _sorted(files: Files, numbers: pl.Series, sort: SortBy) -> pl.Series:
     if sort is SortBy.ROW or numbers.is_empty():
         return numbers
     frame = pl.DataFrame({"row": numbers, "key": _sort_keys(files, numbers, name)})
-    return frame.sort("key", "row", descending=[sort.value.startswith("-"), False])["row"]
+    down = sort.value.startswith("-")
+    if name == "email":  # hardly any are equal: to keep their order costs more than to compare it
+        return frame.sort("key", "row", descending=[down, False])["row"]
+    return frame.sort("key", descending=down, maintain_order=True)["row"]
 
 
 def _sort_keys(files: Files, numbers: pl.Series, name: str) -> pl.Series:
@@ -309,10 +312,12 @@ def _sort_keys(files: Files, numbers: pl.Series, name: str) -> pl.Series:
     if name == "email":
         cell = column_id(files.column)
         text = cell_text(cell, pl.read_parquet_schema(path)[cell]).str.to_lowercase()
-        return pl.scan_parquet(path, glob=False).select(text).collect().to_series().gather(numbers)
+        keys = pl.scan_parquet(path, glob=False).select(text).collect().to_series()
+        return keys if len(keys) == len(numbers) else keys.gather(numbers)
     if files.results is not None:
         column = pl.col(VERDICT_PREFIX + name)
-        return pl.scan_parquet(path, glob=False).select(column).collect().to_series().gather(numbers)
+        keys = pl.scan_parquet(path, glob=False).select(column).collect().to_series()
+        return keys if len(keys) == len(numbers) else keys.gather(numbers)
     addresses = pl.scan_parquet(path, glob=False).select(n=pl.col(ADDRESS_N)).collect()[numbers]
     verdicts = verdicts_of(files.segments, addresses["n"].unique(), (name,))
     return addresses.join(verdicts, on="n", how="left", maintain_order="left")[name]
