@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from mailsift.api.http.inputs import WHOLE
 from mailsift.jobs.policies import AccountPolicy
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.pipeline.outcomes.history import MOST_DAYS, OutcomePolicy
@@ -13,12 +14,7 @@ from mailsift.pipeline.outcomes.history import MOST_DAYS, OutcomePolicy
 NeverSend: TypeAlias = Literal[Tier.REVIEW, Tier.REMOVE]
 
 
-def _whole(value: object) -> object:
-    """Return 35 for 35.0, which JSON Schema takes for the same integer (Core, section 6.3)."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-_Score: TypeAlias = Annotated[int, Field(ge=0, le=100, strict=True), BeforeValidator(_whole)]
+_Score: TypeAlias = Annotated[int, Field(ge=0, le=100), WHOLE]
 _Days: TypeAlias = Annotated[float, Field(ge=0, le=MOST_DAYS, strict=True, allow_inf_nan=False)]
 
 

@@ -20,7 +20,7 @@ from mailsift.accounts.keys import (
 )
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.idempotency import OnceRoute
-from mailsift.api.http.inputs import ShortText, Whole
+from mailsift.api.http.inputs import WHOLE, ShortText
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.paging import Cursor, Limit, PageResponse, after_cursor, page_of
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
@@ -44,7 +44,7 @@ Origins = Annotated[
         examples=[["https://www.example.com"]],
     ),
 ]
-Checks = Annotated[Whole, Field(ge=1, le=MOST_CHECKS_A_MINUTE)]
+Checks = Annotated[int, Field(ge=1, le=MOST_CHECKS_A_MINUTE), WHOLE]
 _CHECKS = f"checks a minute at most, of all visitors together; null = {CHECKS_A_MINUTE:,}"
 
 
@@ -113,7 +113,7 @@ async def create_public_key(request: Request, wanted: PublicKeyRequest, caller: 
         caller, name=wanted.name, origins=wanted.origins, checks_per_minute=wanted.checks_per_minute
     )
     headers = {"Location": f"/v1/public-keys/{minted.row.id}"}
-    made = NewPublicKeyResponse.model_validate({**_told(minted.row), "key": minted.secret})
+    made = NewPublicKeyResponse.model_validate({**_fields_of(minted.row), "key": minted.secret})
     return answer(made, "The public key is made.", status=201, headers=headers)
 
 
@@ -130,7 +130,7 @@ async def list_public_keys(
     rows = await parts_of(request).keys.public_keys(caller.account_id)
     page, following = page_of(after_cursor(rows, cursor, _id_of), limit, _id_of)
     found = {
-        "public_keys": [_told(row) for row in page],
+        "public_keys": [_fields_of(row) for row in page],
         "next_cursor": following,
         "has_more": bool(following),
     }
@@ -146,7 +146,7 @@ async def list_public_keys(
 async def get_public_key(request: Request, caller: Writer, public_key_id: UUID) -> JSONResponse:
     """Look at a public key."""
     row = await parts_of(request).keys.public_key(caller.account_id, public_key_id)
-    return answer(PublicKeyResponse.model_validate(_told(row)))
+    return answer(PublicKeyResponse.model_validate(_fields_of(row)))
 
 
 @router.patch(
@@ -160,7 +160,7 @@ async def update_public_key(
 ) -> JSONResponse:
     """Change where a public key may stand, how often it may be used, or its name; pages need no new key."""
     row = await parts_of(request).keys.change_public(caller.account_id, public_key_id, wanted.changed)
-    return answer(PublicKeyResponse.model_validate(_told(row)), "The public key is changed.")
+    return answer(PublicKeyResponse.model_validate(_fields_of(row)), "The public key is changed.")
 
 
 @router.delete(
@@ -175,7 +175,7 @@ async def revoke_public_key(request: Request, caller: Writer, public_key_id: UUI
     return answer(None, "The public key is revoked.")
 
 
-def _told(row: KeyRow) -> dict[str, Any]:
+def _fields_of(row: KeyRow) -> dict[str, Any]:
     return {**asdict(row), "test": kind_of(row.hint).test}
 
 
