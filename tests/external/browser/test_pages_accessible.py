@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from uuid import UUID
 
-import pyotp
 import pytest
 from playwright.async_api import expect
 
@@ -15,11 +14,9 @@ from mailsift.container import open_parts
 from mailsift.events.payloads import SimulatedEvent
 from mailsift.jobs.schedules.models import ScheduleSpec
 from mailsift.jobs.views import JobOptions
-from mailsift.pipeline.clock import system_clock
 from tests.external.browser.axe import check_looks
-from tests.external.browser.chromium import NARROW, sign_in
+from tests.external.browser.chromium import NARROW
 from tests.external.browser.conftest import Visits
-from tests.support.sessions import PASSWORD, person
 
 LONG = "averylongnamewithoutanyplacetobreakit" * 4
 
@@ -80,40 +77,6 @@ async def test_axe_finds_nothing_and_no_page_is_wider_than_its_window(visits: Vi
     await page.goto("/keys")
     await page.get_by_text("Menu").click()  # it is there on a narrow page
     await check_looks(page, axe)
-
-
-@pytest.mark.needs("npm")
-async def test_axe_finds_nothing_on_pages_that_are_shown_once(visits: Visits, axe: str) -> None:
-    email = await person(visits.api)
-    page = await visits.anybody()
-    await sign_in(page, email, PASSWORD)
-    await page.goto("/keys/new")
-    await page.get_by_label("Name").fill("Shop")
-    await page.get_by_role("button", name="Make the key").click()
-    await expect(page.get_by_role("heading", level=1)).to_contain_text("key")
-    await check_looks(page, axe)
-    await page.goto("/account/you")
-    await page.locator("form[action='/account/you/code'] input[type=password]").fill(PASSWORD)
-    await page.locator("form[action='/account/you/code'] button").click()
-    code = page.locator("input[name=code]")
-    await expect(code).to_be_visible()
-    await check_looks(page, axe)
-    (secret,) = re.findall(r"\b((?:[A-Z2-7]{4} ){7}[A-Z2-7]{4})\b", await page.content())[:1]
-    await code.fill(pyotp.TOTP(secret.replace(" ", "")).at(int(system_clock())))
-    await page.locator("form[action='/account/you/code/confirm'] button").click()
-    await expect(page.locator("main li")).to_have_count(10)
-    await check_looks(page, axe)
-    stranger = await visits.anybody()
-    await stranger.goto("/login")
-    await stranger.get_by_label("Email").fill(email)
-    await stranger.get_by_label("Password").fill("not this one")
-    await stranger.get_by_role("button", name="Sign in").click()
-    await expect(stranger.get_by_role("alert")).to_be_visible()
-    await check_looks(stranger, axe)
-    await stranger.get_by_label("Password").fill(PASSWORD)
-    await stranger.get_by_role("button", name="Sign in").click()
-    await expect(stranger.locator("input[name=code]")).to_be_visible()
-    await check_looks(stranger, axe)
 
 
 async def test_the_keyboard_reaches_the_content_first_and_then_everything(visits: Visits) -> None:
