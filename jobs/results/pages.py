@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -225,18 +225,15 @@ def read_page(
     """
     ids = _own_columns(files)
     shown = [name for name in columns if name in ids] if columns is not None else list(ids)[:_AT_FIRST]
-    found = _sorted(files, matching_rows(files, wanted), sort)
-    first = _behind(found, after, sort)
-    numbers = found.slice(first, limit).to_list()
-    before = found.slice(max(0, first - limit - 1), 1).to_list() if first > limit else [BEGINNING]
-    more = first + limit < len(found)
-    rows = {row.row: row for row in _read(files, sorted(numbers), [ids[name] for name in shown])}
+    found = matching_rows(files, wanted)
+    window = _window(files, found, sort, after=after, limit=limit)
+    rows = {row.row: row for row in _read(files, sorted(window.rows), [ids[name] for name in shown])}
     return ResultsPage(
-        rows=tuple(rows[number] for number in numbers),
+        rows=tuple(rows[number] for number in window.rows),
         matches=len(found),
-        first=first,
-        previous=before[0] if first else None,
-        next=numbers[-1] if more else None,
+        first=window.first,
+        previous=window.previous,
+        next=window.rows[-1] if window.first + limit < len(found) else None,
         names=tuple(ids),
         columns=tuple(shown),
     )
@@ -251,12 +248,56 @@ def _own_columns(files: Files) -> dict[str, str]:
     return ids
 
 
-def _behind(found: pl.Series, after: int, sort: SortBy) -> int:
-    """Return the place in `found` where what is behind a row begins."""
-    if sort is SortBy.ROW:
-        return int(found.search_sorted(after, side="right"))
-    seen = found.index_of(after) if after != BEGINNING else None
-    return 0 if seen is None else seen + 1
+class _Window(NamedTuple):
+    """Some rows of an order.
+
+    Attributes:
+        first: how many matches stand before them.
+        rows: their numbers.
+        previous: the row behind which as many before them begin; None: nothing stands before them.
+    """
+
+    first: int
+    rows: list[int]
+    previous: int | None
+
+
+def _window(files: Files, found: pl.Series, sort: SortBy, *, after: int, limit: int) -> _Window:
+    """Return what follows a row in an order; a row that is no match is the start of all but the list's own.
+
+    Nothing is sorted but what is returned: a million texts take a third of a second.
+    """
+    if sort is SortBy.ROW or found.is_empty():
+        first = int(found.search_sorted(after, side="right"))
+        before = found.slice(max(0, first - limit - 1), 1).to_list() if first > limit else [BEGINNING]
+        return _Window(first, found.slice(first, limit).to_list(), before[0] if first else None)
+    frame = pl.DataFrame({"row": found, "key": _sort_keys(files, found, sort.value.removeprefix("-"))})
+    down = sort.value.startswith("-")
+    place = _place(found, after)
+    if place is None:
+        return _Window(0, _in_order(frame, limit, down=down).to_list(), None)
+    key, at = frame["key"], frame["key"][place]
+    behind = (key < at if down else key > at) | ((key == at) & (found > after))
+    passed = frame.filter(~behind)
+    previous = BEGINNING
+    if passed.height > limit:
+        previous = _in_order(passed, -limit - 1, down=down)[0]
+    return _Window(passed.height, _in_order(frame.filter(behind), limit, down=down).to_list(), previous)
+
+
+def _in_order(frame: pl.DataFrame, count: int, *, down: bool) -> pl.Series:
+    """Return the first `count` rows by key and number, of a negative one the last."""
+    key = frame["key"]
+    least = down == (count < 0)
+    near = key <= key.bottom_k(abs(count)).max() if least else key >= key.top_k(abs(count)).min()
+    rows = frame.filter(near).sort("key", "row", descending=[down, False])["row"]
+    return rows.head(count) if count > 0 else rows.tail(-count)
+
+
+def _place(found: pl.Series, row: int) -> int | None:
+    """Return where a row stands among numbers that ascend, None when it is none of them."""
+    place = int(found.search_sorted(row)) if row != BEGINNING else len(found)
+    return place if place < len(found) and found[place] == row else None
 
 
 def read_whole_page(
@@ -275,14 +316,15 @@ def read_whole_page(
     Raises:
         MailsiftError: `unknown_column`.
     """
-    found = _sorted(files, matching_rows(files, wanted), sort)
-    seen = found.index_of(after) if after != BEGINNING else -1
-    if seen is None:
+    found = matching_rows(files, wanted)
+    if after != BEGINNING and _place(found, after) is None:
         return None
-    numbers = found.slice(seen + 1, limit).to_list()
-    rows = {row.row: row for row in _read_whole(files, sorted(numbers), _ids_of(files.rows, columns))}
-    more = seen + 1 + limit < len(found)
-    return WholePage(tuple(rows[number] for number in numbers), len(found), numbers[-1] if more else None)
+    window = _window(files, found, sort, after=after, limit=limit)
+    rows = {row.row: row for row in _read_whole(files, sorted(window.rows), _ids_of(files.rows, columns))}
+    more = window.first + limit < len(found)
+    return WholePage(
+        tuple(rows[number] for number in window.rows), len(found), window.rows[-1] if more else None
+    )
 
 
 def _ids_of(rows: Path, columns: Sequence[str]) -> dict[str, str]:
@@ -294,29 +336,14 @@ def _ids_of(rows: Path, columns: Sequence[str]) -> dict[str, str]:
     return {ids[name]: name for name in columns}
 
 
-def _sorted(files: Files, numbers: pl.Series, sort: SortBy) -> pl.Series:
-    """Put row numbers, which ascend, into the order."""
-    name = sort.value.removeprefix("-")
-    if sort is SortBy.ROW or numbers.is_empty():
-        return numbers
-    frame = pl.DataFrame({"row": numbers, "key": _sort_keys(files, numbers, name)})
-    down = sort.value.startswith("-")
-    if name == "email":  # hardly any are equal: to keep their order costs more than to compare it
-        return frame.sort("key", "row", descending=[down, False])["row"]
-    return frame.sort("key", descending=down, maintain_order=True)["row"]
-
-
 def _sort_keys(files: Files, numbers: pl.Series, name: str) -> pl.Series:
     """Return for each row what it is sorted by."""
-    path = files.results or files.rows
-    if name == "email":
-        cell = column_id(files.column)
-        text = cell_text(cell, pl.read_parquet_schema(path)[cell]).str.to_lowercase()
-        keys = pl.scan_parquet(path, glob=False).select(text).collect().to_series()
-        return keys if len(keys) == len(numbers) else keys.gather(numbers)
-    if files.results is not None:
-        column = pl.col(VERDICT_PREFIX + name)
-        keys = pl.scan_parquet(path, glob=False).select(column).collect().to_series()
+    path, cell = files.results or files.rows, column_id(files.column)
+    if name == "email" or files.results is not None:
+        key = pl.col(VERDICT_PREFIX + name)
+        if name == "email":
+            key = cell_text(cell, pl.read_parquet_schema(path)[cell]).str.to_lowercase()
+        keys = pl.scan_parquet(path, glob=False).select(key).collect(engine="streaming").to_series()
         return keys if len(keys) == len(numbers) else keys.gather(numbers)
     addresses = pl.scan_parquet(path, glob=False).select(n=pl.col(ADDRESS_N)).collect()[numbers]
     verdicts = verdicts_of(files.segments, addresses["n"].unique(), (name,))

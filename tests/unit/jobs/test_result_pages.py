@@ -194,6 +194,11 @@ def test_pages_in_another_order_lead_forward_and_back_with_their_columns(files: 
     assert [row.row for page in (first, second) for row in page.rows] == [row.row for row in whole.rows[:4]]
     assert (second.first, second.previous, first.columns) == (2, BEGINNING, ())
     assert read_page(files, RowFilter(), after=BEGINNING, limit=2, sort=sort, columns=[]) == first
+    order = [row.row for row in whole.rows]
+    for begin in range(2, len(order), 2):
+        page = read_page(files, RowFilter(), after=order[begin - 1], limit=2, sort=sort)
+        assert (page.first, [row.row for row in page.rows]) == (begin, order[begin : begin + 2])
+        assert page.previous == (order[begin - 3] if begin > 2 else BEGINNING)
 
 
 def test_a_whole_row_has_every_cell_as_text_and_its_evidence(files: Files) -> None:
