@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from uuid import UUID
 
+import pyotp
 import pytest
 from playwright.async_api import expect
 
@@ -14,9 +15,11 @@ from mailsift.container import open_parts
 from mailsift.events.payloads import SimulatedEvent
 from mailsift.jobs.schedules.models import ScheduleSpec
 from mailsift.jobs.views import JobOptions
+from mailsift.pipeline.clock import system_clock
 from tests.external.browser.axe import check_looks
-from tests.external.browser.chromium import NARROW
+from tests.external.browser.chromium import NARROW, sign_in
 from tests.external.browser.conftest import Visits
+from tests.support.sessions import PASSWORD, person
 
 LONG = "averylongnamewithoutanyplacetobreakit" * 4
 
@@ -77,6 +80,60 @@ async def test_axe_finds_nothing_and_no_page_is_wider_than_its_window(visits: Vi
     await page.goto("/keys")
     await page.get_by_text("Menu").click()  # it is there on a narrow page
     await check_looks(page, axe)
+
+
+@pytest.mark.needs("npm")
+async def test_axe_finds_nothing_on_pages_that_are_shown_once(visits: Visits, axe: str) -> None:
+    stranger, page = await visits.anybody(), await visits.anybody()
+    async with open_parts(visits.api.settings) as parts:
+        links = parts.people.links
+        await stranger.goto(f"/welcome?token={await links.first_owner()}")
+        await check_looks(stranger, axe)
+        email = await person(visits.api)
+        await stranger.goto(f"/password?token={await links.new_password(email)}")
+        await check_looks(stranger, axe)
+
+    await sign_in(page, email, PASSWORD)
+    await page.goto("/keys/new")
+    await page.locator("main input[name=name]").fill("Shop")
+    await page.locator("main form button[type=submit]").click()
+    await expect(page.locator("main input[value^='svc_']")).to_be_visible()
+    await check_looks(page, axe)
+    await page.goto("/webhooks/new")
+    await page.locator("main input[name=url]").fill("http://127.0.0.1:9/hook")
+    await page.locator("main form button[type=submit]").click()
+    await expect(page.locator("main input[value^='whsec_']")).to_be_visible()
+    await check_looks(page, axe)
+    await page.goto("/account")
+    await page.locator("form[action='/account/invite'] input[name=email]").fill("grace@example.com")
+    await page.locator("form[action='/account/invite'] button").click()
+    invitation = await page.locator("input[value*='/invite?token=']").input_value()
+    await check_looks(page, axe)
+    await stranger.goto(invitation)
+    await check_looks(stranger, axe)
+
+    await page.goto("/account/you")
+    await page.locator("form[action='/account/you/code'] input[type=password]").fill(PASSWORD)
+    await page.locator("form[action='/account/you/code'] button").click()
+    code = page.locator("input[name=code]")
+    await expect(code).to_be_visible()
+    await check_looks(page, axe)
+    (secret,) = re.findall(r"\b((?:[A-Z2-7]{4} ){7}[A-Z2-7]{4})\b", await page.content())[:1]
+    await code.fill(pyotp.TOTP(secret.replace(" ", "")).at(int(system_clock())))
+    await page.locator("form[action='/account/you/code/confirm'] button").click()
+    await expect(page.locator("main li")).to_have_count(10)
+    await check_looks(page, axe)
+
+    await stranger.goto("/login")
+    await stranger.locator("input[name=email]").fill(email)
+    await stranger.locator("input[name=password]").fill("not this one")
+    await stranger.locator("main form button[type=submit]").click()
+    await expect(stranger.get_by_role("alert")).to_be_visible()
+    await check_looks(stranger, axe)
+    await stranger.locator("input[name=password]").fill(PASSWORD)
+    await stranger.locator("main form button[type=submit]").click()
+    await expect(stranger.locator("input[name=code]")).to_be_visible()
+    await check_looks(stranger, axe)
 
 
 async def test_the_keyboard_reaches_the_content_first_and_then_everything(visits: Visits) -> None:
