@@ -74,7 +74,14 @@ async def test_the_overview_follows_what_happens(visits: Visits) -> None:
     await paths(visits)
     page = await visits.as_role(Role.VIEWER, operator=True)
     await page.goto("/ops")
-    await expect(page.get_by_text("1 schedule is late")).to_be_visible()
+    alarm = page.locator(".alarm", has_text="1 schedule is late")
+    await alarm.get_by_role(
+        "link", name="Show the cause"
+    ).click()  # one click, and what is late is the only row
+    await expect(page.get_by_role("region", name="The alarm you came from")).to_contain_text("Runbook")
+    await expect(page.locator("main tbody tr")).to_have_count(1)
+    await page.go_back()
+    await expect(alarm).to_be_visible()
     await sql(visits.api.settings, "UPDATE schedule SET enabled = false")
     await expect(page.get_by_text("1 schedule is late")).to_have_count(0, timeout=20_000)
     await sql(visits.api.settings, "DELETE FROM worker")
