@@ -287,11 +287,14 @@ def _window(files: Files, found: pl.Series, sort: SortBy, *, after: int, limit: 
 
 def _in_order(frame: pl.DataFrame, count: int, *, down: bool) -> pl.Series:
     """Return the first `count` rows by key and number, of a negative one the last."""
-    key = frame["key"]
+    key, most = frame["key"], abs(count)
     least = down == (count < 0)
-    near = key <= key.bottom_k(abs(count)).max() if least else key >= key.top_k(abs(count)).min()
-    rows = frame.filter(near).sort("key", "row", descending=[down, False])["row"]
-    return rows.head(count) if count > 0 else rows.tail(-count)
+    edge = key.bottom_k(most).max() if least else key.top_k(most).min()
+    beyond = frame.filter(key < edge if least else key > edge)
+    inside = beyond.sort("key", "row", descending=[down, False])["row"]
+    equal = frame.filter(key == edge)["row"]  # there may be a million of them, in order
+    left = most - len(inside)
+    return pl.concat([inside, equal.head(left)] if count > 0 else [equal.tail(left), inside])
 
 
 def _place(found: pl.Series, row: int) -> int | None:
