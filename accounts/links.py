@@ -14,6 +14,7 @@ from mailsift.accounts.passwords import Passwords, check_password
 from mailsift.accounts.people import Role, Visitor, note
 from mailsift.accounts.sessions import Sessions, digest, normalized_email
 from mailsift.events import audit
+from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.views import AccountId
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
@@ -24,8 +25,6 @@ from mailsift.storage.sql import accounts, people, sessions
 from mailsift.storage.sql.sessions import NewLink
 
 LIVES: Final = timedelta(hours=72)
-COMMAND_LINE: Final = "cli"
-"""The actor of what is typed in a terminal."""
 
 _LONGEST_NAME: Final = 80
 _TOKEN_BYTES: Final = 32

@@ -19,7 +19,10 @@ from mailsift.storage.sql.people import AuditRow
 
 _ADDRESS: Final = re.compile(r"[^\s@,;<>]+@[^\s@,;<>]+")
 _ID: Final = 36
-_KEY: Final = "key:"
+_KEY: Final = re.compile(r"key:(?:([0-9a-f]{8}):)?(.*)", re.DOTALL)
+COMMAND_LINE: Final = "cli"
+"""The actor of what is typed in a terminal."""
+
 _ACTOR: Final[ContextVar[str]] = ContextVar("actor", default="")
 _ACTIONS: Final[Mapping[str, str]] = {
     "session.create": "signed in",
@@ -146,24 +149,26 @@ def act_as(actor: str) -> None:
     """Let what services change from now on, until this task ends, be recorded as done by somebody.
 
     Args:
-        actor: the address of a person, what `key_actor` returns, or "" for nobody: then nothing is recorded.
+        actor: the address of a person, what `key_actor` returns, COMMAND_LINE, or "" for nobody: then nothing
+            is recorded.
     """
     _ACTOR.set(actor)
 
 
-def key_actor(name: str) -> str:
-    """Return the actor that stands for an API key."""
-    return f"{_KEY}{name}"
+def key_actor(key_id: UUID, name: str) -> str:
+    """Return the actor that stands for an API key; two keys of one name are two."""
+    return f"key:{key_id.hex[:8]}:{name}"
 
 
-def actor_words(actor: str) -> str:
-    """Return an actor as sentences begin with them."""
-    if actor == "cli":
+def actor_words(actor: str, *, exactly: bool = False) -> str:
+    """Return an actor as sentences begin with them; `exactly`: a key with the beginning of its id, too."""
+    if actor == COMMAND_LINE:
         return "The command line"
-    if not actor.startswith(_KEY):
+    key = _KEY.fullmatch(actor)
+    if key is None:
         return actor
-    name = actor.removeprefix(_KEY)
-    return f"The key “{name}”" if name else "A key without a name"
+    words = f"The key “{key[2]}”" if key[2] else "A key without a name"
+    return f"{words} ({key[1]}…)" if exactly and key[1] else words
 
 
 def hours(seconds: float) -> str:
@@ -201,7 +206,7 @@ async def record(
     Args:
         connection: the transaction.
         account_id: whose.
-        actor: the address of the person, what `key_actor` returns, or `cli`.
+        actor: the address of the person, what `key_actor` returns, or COMMAND_LINE.
         action: `<thing>.<verb>`, e.g. `key.create`.
         subject: what it was done to: an id or a name.
         detail: JSON types only, never a secret.

@@ -89,7 +89,7 @@ class Authenticator:
                 raise await self._refusal(request, secret, door)
             ruling = await self._count(caller)
         request.scope["caller"] = caller
-        act_as(key_actor(caller.name))
+        act_as(key_actor(caller.key_id, caller.name))
         request.state.limit_headers = dict(TEST_HEADER) if caller.test else {}
         if ruling is not None:
             self._apply_limit(request, ruling)

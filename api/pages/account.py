@@ -152,7 +152,7 @@ async def log(request: Request, visitor: Reader, asked: Annotated[AskedLog, Quer
     """Show what was done in the account, newest first."""
     members, wanted = parts_of(request).people.members, asked.wanted(visitor.zone)
     rows, following = await members.log(visitor.account_id, before=asked.before, wanted=wanted)
-    actors = {actor: actor_words(actor) for actor in await members.actors(visitor.account_id)}
+    actors = {actor: actor_words(actor, exactly=True) for actor in await members.actors(visitor.account_id)}
     return render(
         request,
         "account_log.html",

@@ -18,6 +18,7 @@ from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import DAY, LONGEST_OVERLAP, KeyKind, Minted, Scope
 from mailsift.cli.progress import PLAIN, console, shortened
 from mailsift.container import Container, open_container
+from mailsift.events.audit import COMMAND_LINE, act_as
 from mailsift.jobs.views import AccountId
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
@@ -41,6 +42,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def _with_keys(account: str, work: Callable[[Container, AccountId], Awaitable[T]]) -> T:
     async def run(settings: Settings) -> T:
+        act_as(COMMAND_LINE)
         async with open_container(settings) as container:
             return await work(container, await container.jobs.account(account))
 

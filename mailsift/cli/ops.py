@@ -17,6 +17,7 @@ from mailsift.cli import accuracy as accuracy_output
 from mailsift.cli import ops_output
 from mailsift.cli.progress import PLAIN, console
 from mailsift.container import open_container
+from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.admin import alarm_files
 from mailsift.jobs.admin.actions import Applied, JobAction
 from mailsift.jobs.admin.alarm_table import RULES
@@ -37,7 +38,6 @@ ops_app = typer.Typer(
     help="The operator console in the terminal: what flows, what does not, and why.", no_args_is_help=True
 )
 
-ACTOR: Final = "cli"
 _EVERY_SECONDS: Final = 1.0
 _SHOWN_JOBS: Final = 10
 
@@ -137,7 +137,7 @@ def do(
         matching = (await operations.console.jobs(wanted, limit=1)).matching
         if matching and not yes and not typer.confirm(f"{action.value}: {matching:,} jobs. Go on?", err=True):
             return None
-        return await operations.jobs.all_matching(ACTOR, action, wanted)
+        return await operations.jobs.all_matching(COMMAND_LINE, action, wanted)
 
     done = _with_operations(act)
     if done is None:
@@ -185,11 +185,11 @@ def throttles(
 
     async def act(operations: Operations) -> list[Any]:
         if hold:
-            await operations.throttles.hold(ACTOR, hold, source, seconds=minutes * 60)
-        if let_go and not await operations.throttles.let_go(ACTOR, let_go, source):
+            await operations.throttles.hold(COMMAND_LINE, hold, source, seconds=minutes * 60)
+        if let_go and not await operations.throttles.let_go(COMMAND_LINE, let_go, source):
             console.print("It was not held.")
         if reset:
-            await operations.throttles.reset(ACTOR, reset, source)
+            await operations.throttles.reset(COMMAND_LINE, reset, source)
         rows = await operations.console.throttles()
         if rows is None:
             raise MailsiftError("redis_unavailable", "Redis does not answer.", retryable=True)
@@ -228,9 +228,9 @@ def opt_outs(
 
     async def act(operations: Operations) -> list[OptedOut]:
         for name in add or []:
-            await operations.throttles.opt_out(ACTOR, name, note=note)
+            await operations.throttles.opt_out(COMMAND_LINE, name, note=note)
         for name in remove or []:
-            if not await operations.throttles.opt_in(ACTOR, name):
+            if not await operations.throttles.opt_in(COMMAND_LINE, name):
                 console.print(f"{name} had not opted out.", **PLAIN)
         return list(await operations.throttles.opt_outs())
 
@@ -299,7 +299,7 @@ async def _drain(operations: Operations, names: list[str], *, drain: bool) -> in
     if not everywhere and not hosts and not owners:
         raise MailsiftError("worker_not_found", "There is no such worker.")
     drained = await operations.actions.drain(
-        ACTOR, drain=drain, owners=owners, hosts=hosts, everywhere=everywhere
+        COMMAND_LINE, drain=drain, owners=owners, hosts=hosts, everywhere=everywhere
     )
     return len(drained)
 

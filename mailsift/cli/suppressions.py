@@ -14,6 +14,7 @@ import uvloop
 from mailsift.cli.keys import AccountOption
 from mailsift.cli.progress import console
 from mailsift.container import open_container
+from mailsift.events.audit import COMMAND_LINE, act_as
 from mailsift.jobs.outcomes.service import Taken
 from mailsift.jobs.outcomes.suppressions import (
     Suppression,
@@ -33,6 +34,7 @@ EmailsArgument = Annotated[list[str], typer.Argument(metavar="EMAIL...", help="A
 
 def _with_service(account: str, act: Callable[[SuppressionService, UUID], Awaitable[T]]) -> T:
     async def run(settings: Settings) -> T:
+        act_as(COMMAND_LINE)
         async with open_container(settings) as container:
             return await act(container.suppressions, await container.jobs.account(account))
 

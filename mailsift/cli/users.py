@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mailsift.accounts.links import COMMAND_LINE
 from mailsift.accounts.people import Role
 from mailsift.accounts.service import People
 from mailsift.accounts.sessions import normalized_email
 from mailsift.cli.progress import PLAIN, console
 from mailsift.container import open_container
+from mailsift.events.audit import COMMAND_LINE
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
 

@@ -31,7 +31,10 @@ class MemberRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One line of the audit log; `actor` is an address, `key:` and the name of a key, or `cli`."""
+    """One line of the audit log.
+
+    `actor` is an address, `key:` with the beginning of a key's id and its name, or `cli`.
+    """
 
     id: int
     account_id: UUID | None
@@ -188,7 +191,7 @@ async def audit(
     Args:
         connection: the transaction.
         account_id: whose owners may read it; None = of the installation, read by operators.
-        actor: the address of the person, `key:` and the name of a key, or `cli`.
+        actor: the address of the person, `key:`, the beginning of a key's id and its name, or `cli`.
         action: `<thing>.<verb>`, e.g. `key.create`.
         subject: what it was done to: an id or a name.
         detail: JSON types only, never a secret.

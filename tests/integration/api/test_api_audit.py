@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ from mailsift.jobs.views import JobId
 from mailsift.settings import Settings
 from tests.integration.api.conftest import Api, running
 from tests.integration.api.pages.queries import sql, words
+from tests.support.commands import CommandLine
 from tests.support.sessions import post, signed_in
 
 HOOK = "http://127.0.0.1:9/secret-path"
@@ -34,6 +36,11 @@ async def _named(api: Api, name: str, *, test: bool = False) -> httpx.AsyncClien
         account = await container.jobs.account("alice")
         minted = await container.keys.create(account, name=name, kind=KeyKind(test))
     return api.client(minted.secret)
+
+
+async def _actors(api: Api, name: str) -> list[str]:
+    found = await sql(api.settings, "SELECT DISTINCT actor FROM audit ORDER BY actor")
+    return [str(actor) for (actor,) in found if str(actor).endswith(f":{name}")]
 
 
 async def _done(client: httpx.AsyncClient, method: str, path: str, **body: object) -> dict[str, str]:
@@ -69,7 +76,8 @@ async def test_every_change_by_a_key_is_a_sentence_with_the_keys_name_and_no_add
     async with signed_in(local) as owner, await _named(local, "CI") as client:
         await _everything(client)
         await client.get("/v1/bulk/jobs")
-        log = (await owner.get("/account/log.jsonl", params={"who": "key:CI"})).text
+        [who] = await _actors(local, "CI")
+        log = (await owner.get("/account/log.jsonl", params={"who": who})).text
         lines = [json.loads(line) for line in reversed(log.splitlines())]
         key = "The key “CI”"
         assert [line["sentence"] for line in lines] == [
@@ -89,7 +97,7 @@ async def test_every_change_by_a_key_is_a_sentence_with_the_keys_name_and_no_add
         ]
         assert "secret-path" not in log
         assert "eve@" not in log
-        page = words((await owner.get("/account/log", params={"who": "key:CI", "what": "schedules"})).text)
+        page = words((await owner.get("/account/log", params={"who": who, "what": "schedules"})).text)
         assert f"{key} created the schedule “Monthly”" in page
         assert "deleted “spring.csv”" not in page
 
@@ -107,8 +115,35 @@ async def test_people_and_keys_of_one_connection_are_told_apart_and_our_own_chan
         found = await sql(
             local.settings, "SELECT actor, action FROM audit WHERE action LIKE 'job.%' ORDER BY id"
         )
-        assert [(re.sub("^owner.*", "an owner", str(actor)), action) for actor, action in found] == [
-            ("key:", "job.create"),
+        told = [(re.sub("^owner.*", "an owner", str(actor)), action) for actor, action in found]
+        assert [(re.sub("^key:.*", "a key", actor), action) for actor, action in told] == [
+            ("a key", "job.create"),
             ("an owner", "job.cancel"),
         ]
         assert "A key without a name started" in words((await owner.get("/account/log")).text)
+
+
+async def test_two_keys_of_one_name_are_told_apart_by_the_filter(local: Api) -> None:
+    async with signed_in(local) as owner, await _named(local, "CI") as one, await _named(local, "CI") as two:
+        await _done(one, "PUT", "/v1/policy", json={"tiers": {"role": "review"}})
+        await _done(two, "POST", "/v1/suppressions", json={"emails": ["eve@example.com"]})
+        actors = await _actors(local, "CI")
+        logs = [(await owner.get("/account/log", params={"who": actor})).text for actor in actors]
+    assert sorted("changed the policy" in words(log) for log in logs) == [False, True]
+    assert sorted("suppressed" in words(log) for log in logs) == [False, True]
+    assert all(f"The key “CI” ({actor.split(':')[1]}…)" in words(logs[0]) for actor in actors)
+
+
+async def test_what_is_typed_in_a_terminal_stands_in_the_log_too(local: Api) -> None:
+    line = CommandLine(local.settings)
+    made = await asyncio.to_thread(line.run, "keys", "create", "-a", "alice", "--name", "Night", "--json")
+    key = json.loads(made.out)
+    await asyncio.to_thread(line.run, "keys", "revoke", key["id"], "-a", "alice")
+    async with signed_in(local) as owner:
+        log = (await owner.get("/account/log.jsonl", params={"who": "cli", "what": "keys"})).text
+    sentences = [json.loads(one)["sentence"] for one in log.splitlines()]
+    assert [sentence.partition(" (")[0] for sentence in sentences] == [
+        "The command line revoked the key “Night”",
+        "The command line created the key “Night”",
+    ]
+    assert key["key"] not in log
