@@ -325,8 +325,11 @@ class Blobs:
         await self._delete((_checked(key),))
 
     async def delete_prefix(self, prefix: str) -> None:
-        """Delete every blob below the prefix."""
+        """Delete every blob below the prefix, and what a killed writer has left there half written."""
         await self._delete(await self.list(prefix))
+        if self._root is not None:
+            with self._store_errors(), suppress(FileNotFoundError):
+                await asyncio.to_thread(shutil.rmtree, self._root / prefix)
 
     async def clear_old_copies(self, *, before: float) -> int:
         """Delete what this machine keeps of blobs and has not used since (seconds since the epoch).

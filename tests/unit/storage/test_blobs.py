@@ -185,6 +185,16 @@ async def test_a_local_blob_is_fetched_where_it_lies_and_empty_folders_go(tmp_pa
     assert not (tmp_path / "cache").exists()
 
 
+async def test_what_a_killed_writer_left_half_written_goes_with_its_job(tmp_path: Path) -> None:
+    blobs = Blobs((tmp_path / "store").as_uri(), tmp_path / "cache")
+    for prefix in ("jobs/a", "jobs/b"):
+        await blobs.put_bytes(f"{prefix}/segments/1", b"whole")
+        (tmp_path / "store" / prefix / "segments" / "2#1").write_bytes(b"half")  # as object_store names it
+    await blobs.delete_prefix("jobs/a")
+    assert await blobs.list("jobs/b") == ("jobs/b/segments/1",)
+    assert [path.name for path in (tmp_path / "store" / "jobs").iterdir()] == ["b"]
+
+
 async def test_a_download_is_kept_and_the_longest_unused_is_dropped(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     blobs = Blobs("memory:///", cache, cache_bytes=250)
