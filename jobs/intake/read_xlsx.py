@@ -313,8 +313,6 @@ class _Sheet:
                 self._takes = False
             case "c":
                 self._end_cell()
-            case "row":
-                self._end_row()
             case "rPh":
                 self._reading = False
             case _:
@@ -348,7 +346,7 @@ class _Sheet:
         if self._column > self._limits.columns:
             raise too_many_columns(self._limits.columns)
         self._type, self._style = attributes.get("t", "n"), attributes.get("s", "")
-        self._text, self._takes = None, False
+        self._text = None
 
     def _go_to(self, reference: str) -> None:
         """Go where a cell says it is, which may be in a later row than the one around it."""

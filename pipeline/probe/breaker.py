@@ -103,7 +103,8 @@ class RefusalGauge:
             return None
         if self._refused < JUMP * size:
             return None
-        self._doubted_from, self._doubted_until = self._recent[0][0], 0
+        self._doubted_from = self._recent[0][0]
+        self._doubted_until = 0
         return RefusalJump(size, self._refused, self._answers_before, self._refused_before)
 
     def _end_doubt(self) -> None:

@@ -168,7 +168,7 @@ class ProbeSession:
         *,
         tls: ssl.SSLContext | None,
         is_worth_asking: Callable[[str, SmtpReply], bool],
-        singly: bool = False,
+        singly: bool,
         pick_witness: PickWitness | None = None,
     ) -> None:
         self.log = SessionLog()
@@ -327,7 +327,7 @@ class ProbeSession:
         codes = [answer.reply.code for answer in answers if answer is not None]
         accepted = [code in _ACCEPTED for code in codes]
         refused = sum(1 for code in codes if code >= 500)
-        return refused >= _TURNED and len(accepted) > _TURNED and all(accepted[-_TURNED:])
+        return refused >= _TURNED and all(accepted[-_TURNED:])
 
     def _begin(self, recipients: Sequence[str], *, again: bool) -> list[_Step]:
         """Return the commands before the recipients of a transaction."""

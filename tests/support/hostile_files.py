@@ -148,7 +148,9 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-def small_workbook(cells: str, *, strings: str = "", styles: str = "") -> bytes:
+def small_workbook(
+    cells: str, *, strings: str = "", styles: str = "", settings: str = "", sheets: str = '<sheet r:id="r0"/>'
+) -> bytes:
     """Return a workbook of one sheet with this content of its sheetData."""
     kinds = {"sheet1": "worksheets/sheet1.xml", "sharedStrings": "sharedStrings.xml", "styles": "styles.xml"}
     related = "".join(
@@ -156,7 +158,7 @@ def small_workbook(cells: str, *, strings: str = "", styles: str = "") -> bytes:
         for n, (kind, target) in enumerate(kinds.items())
     )
     parts = {
-        "xl/workbook.xml": '<workbook xmlns:r="r"><sheets><sheet name="a" r:id="r0"/></sheets></workbook>',
+        "xl/workbook.xml": f'<workbook xmlns:r="r">{settings}<sheets>{sheets}</sheets></workbook>',
         "xl/_rels/workbook.xml.rels": f"<Relationships>{related}</Relationships>",
         "xl/worksheets/sheet1.xml": f"<worksheet><sheetData>{cells}</sheetData></worksheet>",
         "xl/sharedStrings.xml": f"<sst>{strings}</sst>",

@@ -32,6 +32,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     "pipeline/smtp/session.py": (
         "tests/unit/pipeline/test_smtp_session.py",
         "tests/unit/pipeline/test_smtp_session_tls.py",
+        "tests/unit/pipeline/test_probe_parts.py",
         "tests/unit/pipeline/test_prober_catch_all.py",
         "tests/integration/pipeline/test_session_oracle.py",
     ),
@@ -97,8 +98,27 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
 HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "pipeline/probe/breaker.py": (
         ("len(self._strangers) >= _KEPT", "(len(self._strangers) > _KEPT_DOMAINS)"),  # one more
+        ("len(self._accepting) >= _KEPT", "(len(self._accepting) > _KEPT_DOMAINS)"),  # same
+        ("_answers_before > _KEPT", "(self._answers_before >= _KEPT_ANSWERS)"),  # one earlier
+        ("self._doubted_until = 0", "1"),  # no doubt begins as early
+        ("0 < self._doubted_from", "1"),  # same
     ),
-    "jobs/results/export.py": (("is_elementwise=True", "False"),),  # all at once, or piece by piece
+    "jobs/results/export.py": (
+        ("is_elementwise=True", "False"),  # all at once, or piece by piece
+        ("strict=True", "False"),  # they have as many
+        ("sheet: bool = False", "True"),  # where it is left out bytes are asked for, in a sheet the same
+    ),
+    "jobs/intake/read_xlsx.py": (
+        ("_BLOCK = 1 << 18", "2"),  # how much is read at a time
+        ("_BLOCK = 1 << 18", "37"),
+        ("_BATCH = ", "40001"),
+        ("== _BATCH", "(len(self._batch) != _BATCH)"),  # in more pieces
+        ("parser.buffer_text = True", "False"),  # same
+        ("ids[:1]", "2"),  # nobody has two
+        ("self._in_cells = False", "True"),  # no cell has a style from behind those of cells
+        ("len(place) > 9", "(len(place) >= 9)"),  # what Python would not read is far longer
+        ("len(place) > 9", "19"),
+    ),
     "pipeline/dns/rules.py": (("strict=True", "False"),),  # they have as many
     "storage/redis/connection.py": (
         ("_CONNECTIONS = 16", "33"),
@@ -113,12 +133,29 @@ HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "pipeline/syntax/address.py": (  # what the short way leaves goes the exact one, to the same end
         ("> _LONGEST_INTERNATIONAL", "(len(text.encode()) >= _LONGEST_INTERNATIONAL)"),
+        ("len(text.encode()) > 254", "509"),  # the library knows the limit, too
+        ("strict=True", "False"),  # the canonical form is measured
     ),
     "jobs/intake/sniff.py": (
         ("before + block[:2]", "3"),  # a longer overlap
+        ("before = block[-2:]", "3"),
+        ("HEAD_BYTES = ", "131073"),  # a longer beginning
+        ("_SAMPLE_RECORDS = ", "401"),
+        ("_BLOCK = 1 << 20", "2"),  # how much is read at a time
+        ("high * 4 > len(head)", "(high * 4 >= len(head))"),  # the very share
+        ("low * 20 < high", "(low * 20 <= high)"),
+        ("odd > even", "(odd >= even)"),  # they never are as many
+        ("else 0, unpacked", "1"),  # fifty times nothing or fifty bytes
         ("most_common(1)", "2"),  # the first is taken
     ),
-    "pipeline/smtp/session.py": (("answer.code >= 400 and", "(answer.code > 400)"),),  # nobody says 400
+    "pipeline/smtp/session.py": (
+        ("answer.code >= 400 and", "(answer.code > 400)"),  # nobody says 400
+        ("reply.code < 400 and", "(reply.code <= 400)"),
+        ("if code >= 500", "(code > 500)"),  # nor 500 to RCPT
+        ("self._pipelining = False", "True"),  # before it is known
+        ("self._due = 0", "1"),  # same
+        ("return -1 if", "2"),  # no code of a reply
+    ),
 }
 """What was judged to make no difference: a piece of its line, and what stands there instead."""
 

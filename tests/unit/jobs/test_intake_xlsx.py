@@ -10,18 +10,18 @@ import pytest
 from mailsift.jobs.intake.models import IntakeLimits
 from mailsift.jobs.intake.read_xlsx import read_xlsx
 from mailsift.pipeline.errors import MailsiftError
-from tests.support.hostile_files import small_workbook
+from tests.support.hostile_files import small_workbook, workbook
 
 LEAP_DAY = 45_351  # 2024-02-29 in the days that sheets count
 
 
-def frame_of(folder: Path, data: bytes, rows: int = 1_000_000) -> pl.DataFrame:
+def frame_of(folder: Path, data: bytes, **limits: int) -> pl.DataFrame:
     path = folder / "list.xlsx"
     path.write_bytes(data)
-    return read_xlsx(path, IntakeLimits(rows=rows)).frame.collect()
+    return read_xlsx(path, IntakeLimits(**limits)).frame.collect()
 
 
-def shown(folder: Path, number: float, kind: int, code: str = "") -> str:
+def shown(folder: Path, number: float, kind: int, code: str = "", settings: str = "") -> str:
     """Return what a cell holds that shows a number in the format of this number, or this code."""
     codes = f'<numFmts><numFmt numFmtId="{kind}" formatCode="{code}"/></numFmts>' if code else ""
     styles = (
@@ -30,7 +30,7 @@ def shown(folder: Path, number: float, kind: int, code: str = "") -> str:
         '<dxfs><xf numFmtId="14"/></dxfs>'
     )
     cells = f'<row><c s="1"><v>{number!r}</v></c></row>'
-    return str(frame_of(folder, small_workbook(cells, styles=styles)).item())
+    return str(frame_of(folder, small_workbook(cells, styles=styles, settings=settings)).item())
 
 
 @pytest.mark.parametrize("kind", [14, 15, 16, 17, 22, 27, 30, 36, 50, 54, 58])
@@ -100,3 +100,113 @@ def test_a_sheet_has_a_header_beside_the_rows_that_are_allowed(tmp_path: Path) -
     assert frame_of(tmp_path, small_workbook(3 * row), rows=2).height == 3
     with pytest.raises(MailsiftError, match="too_many_rows"):
         frame_of(tmp_path, small_workbook(4 * row), rows=2)
+
+
+@pytest.mark.parametrize(
+    ("days", "date"),
+    [(0.5, "12:00:00"), (1, "1904-01-02"), (59, "1904-02-29"), (LEAP_DAY - 1462, "2024-02-29")],
+)
+def test_a_workbook_may_count_its_days_from_1904(tmp_path: Path, days: float, date: str) -> None:
+    assert shown(tmp_path, days, 14, settings='<workbookPr date1904="1"/>') == date
+    assert shown(tmp_path, LEAP_DAY, 14, settings='<workbookPr date1904="0"/>') == "2024-02-29"
+
+
+def texts(*cells: str) -> str:
+    return "".join(f'<c t="str"><v>{cell}</v></c>' for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("stored", "text"),
+    [
+        ("1E2", "100"),
+        ("1.50", "1.5"),
+        ("0", "0"),
+        ("-7", "-7"),
+        ("007", "7"),
+        ("9.007199254740992E15", "9007199254740992"),  # exact up to here
+        ("9.007199254740994E15", "9007199254740994.0"),
+        ("-9.007199254740994E15", "-9007199254740994.0"),
+        ("12345678901234567890", "12345678901234567890"),
+        ("1E999", "1E999"),
+        ("NaN", "NaN"),
+        ("x", "x"),
+    ],
+)
+def test_a_number_has_the_fewest_digits_that_mean_it(tmp_path: Path, stored: str, text: str) -> None:
+    assert frame_of(tmp_path, small_workbook(f"<row><c><v>{stored}</v></c></row>")).item() == text
+
+
+@pytest.mark.parametrize(
+    ("stored", "text"),
+    [
+        ("a_x000A_b", "a\nb"),
+        ("_x005F_x0041_", "_x0041_"),
+        ("_xD7FF_", "\ud7ff"),
+        ("_xD800_", "_xD800_"),  # half a letter
+        ("_xDFFF_", "_xDFFF_"),
+        ("_xE000_", "\ue000"),
+    ],
+)
+def test_escaped_letters_are_read_where_they_are_letters(tmp_path: Path, stored: str, text: str) -> None:
+    assert frame_of(tmp_path, small_workbook(f"<row>{texts(stored)}</row>")).item() == text
+
+
+def test_white_space_between_elements_and_formulas_are_no_part_of_a_text(tmp_path: Path) -> None:
+    cells = """<row>
+      <c t="str"> <f>"a"</f> <v>a</v> </c>
+      <c t="s"> <v>0</v> </c>
+      <c t="inlineStr"> <is> <t>c</t> </is> </c>
+    </row>"""
+    strings = "<si> <t>b</t> <rPh> <t>x</t> <t>y</t> </rPh> </si>"
+    assert frame_of(tmp_path, small_workbook(cells, strings=strings)).rows() == [("a", "b", "c")]
+
+
+def test_cells_lie_where_they_say_and_else_beside_and_below_the_one_before(tmp_path: Path) -> None:
+    unsaid = f"<row>{texts('a', 'b')}</row>"
+    said = '<row r="2"><c r="A2" t="str"><v>c</v></c><c r="B2" t="str"><v>d</v></c></row>'
+    assert frame_of(tmp_path, small_workbook(unsaid + said + unsaid)).rows() == [
+        ("a", "b"),
+        ("c", "d"),
+        ("a", "b"),
+    ]
+    below = '<row><c r="A1" t="str"><v>a</v></c><c r="B2" t="str"><v>b</v></c></row>'
+    assert frame_of(tmp_path, small_workbook(below)).rows() == [("a", None), (None, "b")]
+
+
+def test_a_table_begins_and_ends_with_the_columns_that_hold_something(tmp_path: Path) -> None:
+    cells = "".join(
+        f'<c r="{name}1" t="{kind}"><v>{text}</v></c>'
+        for name, kind, text in (("Y", "n", ""), ("Z", "str", "a"), ("AA", "str", "b"), ("AB", "n", ""))
+    )
+    assert frame_of(tmp_path, small_workbook(f"<row>{cells}</row>")).rows() == [("a", "b")]
+
+
+def refusal(folder: Path, data: bytes, **limits: int) -> str:
+    with pytest.raises(MailsiftError) as refused:
+        frame_of(folder, data, **limits)
+    return refused.value.code
+
+
+def test_a_sheet_is_as_wide_as_the_limit_and_no_wider_than_a_sheet_can_be(tmp_path: Path) -> None:
+    assert frame_of(tmp_path, small_workbook(f"<row>{texts('a', 'b')}</row>"), columns=2).width == 2
+    assert (
+        refusal(tmp_path, small_workbook(f"<row>{texts('a', 'b', 'c')}</row>"), columns=2)
+        == "too_many_columns"
+    )
+    for reference, code in (("XFD1", "too_many_columns"), ("AAAA1", "bad_xlsx")):
+        cell = f'<row><c r="{reference}" t="str"><v>a</v></c></row>'
+        assert refusal(tmp_path, small_workbook(cell)) == code
+
+
+@pytest.mark.parametrize("place", ["1", "2", "-1", "x", "9" * 5_000])
+def test_a_shared_text_that_is_not_there_is_refused(tmp_path: Path, place: str) -> None:
+    cells = f'<row><c t="s"><v>{place}</v></c></row>'
+    assert refusal(tmp_path, small_workbook(cells, strings="<si><t>a</t></si>")) == "bad_xlsx"
+
+
+def test_what_is_no_whole_workbook_is_refused_by_what_it_lacks(tmp_path: Path) -> None:
+    assert refusal(tmp_path, small_workbook("")) == "empty_file"
+    assert refusal(tmp_path, small_workbook("", sheets="")) == "bad_xlsx"
+    assert refusal(tmp_path, small_workbook(f"<row>{texts('a')}</row><!--")) == "bad_xlsx"
+    book = workbook(x=b"x").replace(b"xl/workbook.xml", b"xx/workbook.xml")
+    assert refusal(tmp_path, book) == "unsupported_format"

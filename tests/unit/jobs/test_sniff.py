@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -103,9 +105,56 @@ def test_a_line_may_be_as_long_as_the_limit_and_the_first_that_is_longer_is_name
 
 
 def test_a_bomb_is_what_is_large_and_was_small(tmp_path: Path) -> None:
-    source, zeros = tmp_path / "list.gz", bytes(2**20)
-    source.write_bytes(gzip.compress(b"".join([zeros] * 64)))
-    gunzip(source, tmp_path / "out", IntakeLimits())  # as large as what is no bomb yet
-    source.write_bytes(gzip.compress(b"".join([zeros] * 65)))
+    source, most = tmp_path / "list.gz", gzip.compress(bytes(64 * 2**20), 1)
+    for more, is_bomb in ((b"", False), (b"x", True), (NOISE[:900_000], True), (NOISE, False)):
+        source.write_bytes(most + gzip.compress(more, 1))
+        if not is_bomb:
+            gunzip(source, tmp_path / "out", IntakeLimits())
+            continue
+        with pytest.raises(MailsiftError, match="compression_bomb"):
+            gunzip(source, tmp_path / "out", IntakeLimits())
+
+
+def test_a_large_workbook_of_more_than_ten_thousand_parts_is_a_bomb(tmp_path: Path) -> None:
+    source = tmp_path / "book"
+    with zipfile.ZipFile(source, "w") as archive:  # nothing is packed
+        archive.writestr("xl/workbook.xml", bytes(65 * 2**20))
+        for number in range(9_999):
+            archive.writestr(str(number), b"")
+    check_workbook(source, IntakeLimits())
+    with zipfile.ZipFile(source, "a") as archive:
+        archive.writestr("one more", b"")
     with pytest.raises(MailsiftError, match="compression_bomb"):
-        gunzip(source, tmp_path / "out", IntakeLimits())
+        check_workbook(source, IntakeLimits())
+
+
+def test_what_is_too_large_is_told_in_mebibytes(tmp_path: Path) -> None:
+    source = tmp_path / "list"
+    source.write_bytes(b"")
+    os.truncate(source, 3 * 2**20 + 1)
+    with pytest.raises(MailsiftError, match="larger than 3 MiB"):
+        check_size(source, IntakeLimits(bytes=3 * 2**20))
+
+
+@pytest.mark.parametrize("control", [b"\x01", b"\x1f", b"\x7f"])
+def test_one_control_character_in_a_hundred_is_still_text(control: bytes) -> None:
+    assert encoding_of(b"a" * 990 + control * 10) == "utf-8"
+    with pytest.raises(MailsiftError, match="binary_file"):
+        encoding_of(b"a" * 989 + control * 11)
+    assert encoding_of(b"\xe4\xff\r\n\t\x0b\x0c\x1b" * 100) == "utf-8"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_told_by_its_nul_bytes_with_a_few_on_the_other_side(encoding: str) -> None:
+    assert encoding_of(("ann@b.test\n" * 3 + "\u0100").encode(encoding)) == encoding
+
+
+def test_a_long_line_of_many_cells_is_told_by_its_columns(tmp_path: Path) -> None:
+    for line, code in (
+        (b"a;b;c;", "too_many_columns"),
+        (b"a,b,cd", "line_too_long"),
+        (b"a,b;c|", "line_too_long"),
+    ):
+        (tmp_path / "list").write_bytes(line * 2)
+        with pytest.raises(MailsiftError, match=code):
+            TextScan(tmp_path / "list", IntakeLimits(line_bytes=6, columns=2))

@@ -10,7 +10,7 @@ from typing import Any
 
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
-from mailsift.pipeline.smtp.session import DomainRecipients, Peer, ProbeSession, SessionLog
+from mailsift.pipeline.smtp.session import DomainRecipients, Peer, PickWitness, ProbeSession, SessionLog
 
 
 def refused(_probe: str, reply: SmtpReply) -> bool:
@@ -24,12 +24,19 @@ async def talk(
     tls: ssl.SSLContext | None = None,
     separate: bool = False,
     singly: bool = False,
+    pick_witness: PickWitness | None = None,
     **settings: Any,
 ) -> SessionLog:
     config = ProbeConfig(helo_name="probe.test", port=port, **settings)
     source = parse_source("", helo_name="probe.test")
     session = ProbeSession(
-        config, Peer("mx.test", "127.0.0.1"), source, tls=tls, is_worth_asking=refused, singly=singly
+        config,
+        Peer("mx.test", "127.0.0.1"),
+        source,
+        tls=tls,
+        is_worth_asking=refused,
+        singly=singly,
+        pick_witness=pick_witness,
     )
     return await session.run([[group] for group in groups] if separate else [groups], within=within)
 

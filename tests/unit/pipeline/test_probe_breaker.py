@@ -73,6 +73,25 @@ def test_the_doubt_ends_when_the_provider_is_itself_again() -> None:
     assert doubted(GOOD + bad + after + GOOD + "-" * 60)[-1] == len(GOOD + bad + after + GOOD) + 60
 
 
+def test_half_refused_is_a_good_past_and_the_oldest_of_the_recent_is_doubted_too() -> None:
+    assert doubted("-+" * 150 + "-" * 60) == [291, 293, 295, 297, 299, *range(301, 361)]
+
+
+def test_the_doubt_ends_when_half_of_the_recent_are_accepted_and_what_follows_is_counted_anew() -> None:
+    jumped = GOOD + "-" * 80
+    assert doubted(jumped + "+" * 24 + "-")[-1] == len(jumped) + 25
+    assert doubted(jumped + "+" * 25 + "-")[-1] == len(jumped)
+    assert doubted(jumped + "+" * 25 + "-" + "+" * 6 + "-" * 43)[-1] == len(jumped)  # 44 of the next 50
+    assert doubted(jumped + "+" * 25 + "-" + "+" * 5 + "-" * 44)[-1] == len(jumped) + 75
+
+
+@pytest.mark.parametrize(("companies", "jumps"), [(8, 0), (9, 1)])
+def test_dead_companies_count_a_little_each(companies: int, jumps: int) -> None:
+    gauge = gauge_after(GOOD + "+" * 10)  # what came before is no part of the recent fifty
+    told = [gauge.count(f"dead{n}.test", refused=True) for n in range(companies) for _ in range(50)]
+    assert len([jump for jump in told if jump]) == jumps
+
+
 def test_a_dead_company_is_no_news_about_its_host() -> None:
     gauge = gauge_after(GOOD)
     assert not any(gauge.count("dead.test", refused=True) for _ in range(500))
@@ -152,7 +171,7 @@ def test_what_says_nothing_about_a_mailbox_does_not_count(answer: Answer) -> Non
 
 
 def test_what_was_long_ago_counts_half() -> None:
-    gauge = gauge_after("+" * 2_049 + "-" * 2)  # the past holds two thousand, then one more
+    gauge = gauge_after("+++-" * 512 + "+" * 4)  # the past holds two thousand, then more
     (jump,) = [jump for jump in (gauge.count(DOMAIN, refused=True) for _ in range(60)) if jump]
-    assert jump.refused_before == 0
-    assert 1_000 <= jump.answers_before <= 1_050
+    assert 1_000 <= jump.answers_before <= 1_060
+    assert jump.refused_before * 4 == pytest.approx(jump.answers_before, rel=0.02)

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
+from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
 from mailsift.pipeline.smtp.connection import Ending
-from mailsift.pipeline.smtp.session import DomainRecipients, Peer, ProbeSession
+from mailsift.pipeline.smtp.session import DomainRecipients, Peer, ProbeSession, wants_one_domain
 from tests.unit.pipeline.smtp_stub import DROP, NOT_FOUND, SILENCE, Mailer, knows, mailing
 from tests.unit.pipeline.smtp_talk import codes, raw_server, refused, talk
 
@@ -44,6 +45,77 @@ async def test_a_large_group_waits_for_its_random_recipient() -> None:
     assert codes(log) == {PROBE: 250}
     assert mailer.recipients == [PROBE]
     assert log.ending is Ending.DONE
+
+
+@pytest.mark.parametrize(("count", "asked"), [(3, 4), (4, 1)])
+async def test_three_go_out_beside_their_random_recipient_and_more_wait(count: int, asked: int) -> None:
+    mailer = Mailer(rcpt=knows("random"))
+    people = tuple(f"user{n}@a.test" for n in range(count))
+    async with mailing(mailer) as port:
+        await talk(port, DomainRecipients("a.test", PROBE, people))
+    assert len(mailer.recipients) == asked
+
+
+async def test_a_random_recipient_is_asked_alone_where_there_is_nobody_else() -> None:
+    mailer = Mailer()
+    async with mailing(mailer) as port:
+        log = await talk(port, DomainRecipients("a.test", PROBE, ()))
+    assert codes(log) == {PROBE: 550}
+
+
+def test_the_size_of_a_group_is_what_it_asks_at_most() -> None:
+    sizes = {("", ""): 2, (PROBE, ""): 3, ("", PROBE): 3, (PROBE, PROBE): 3}
+    for (first, last), size in sizes.items():
+        assert DomainRecipients("a.test", first, (ANN, BOB), last).size == size
+
+
+@pytest.mark.parametrize("offers", [("PIPELINING",), ()])
+@pytest.mark.parametrize(
+    ("reply", "again"), [("250 ok", True), ("251 will forward", True), ("252 maybe", False)]
+)
+async def test_where_all_are_accepted_a_random_recipient_is_asked_at_the_end(
+    reply: str, again: bool, offers: tuple[str, ...]
+) -> None:
+    mailer = Mailer(rcpt=lambda address: NOT_FOUND if address == PROBE else reply, offers=offers)
+    async with mailing(mailer) as port:
+        log = await talk(port, DomainRecipients("a.test", "", (ANN, BOB), PROBE))
+    code = int(reply[:3])
+    assert codes(log) == {ANN: code, BOB: code} | ({PROBE: 550} if again else {})
+    end = ["RSET", "MAIL", "RCPT"] if again else []
+    assert mailer.verbs == [["EHLO", "MAIL", "RCPT", "RCPT", *end, "QUIT"]]
+
+
+@pytest.mark.parametrize(
+    ("refused", "accepted", "asked"), [(4, 4, 2), (3, 5, 1), (4, 3, 1), (9, 4, 2), (0, 8, 1), (8, 0, 1)]
+)
+async def test_who_accepts_the_last_four_after_refusing_four_is_asked_for_the_random_one_again(
+    refused: int, accepted: int, asked: int
+) -> None:
+    ghosts = [f"ghost{n}@a.test" for n in range(refused)]
+    people = [f"user{n}@a.test" for n in range(accepted)]
+    mailer = Mailer(rcpt=knows(*(address.partition("@")[0] for address in people)))
+    async with mailing(mailer) as port:
+        group = DomainRecipients("a.test", PROBE, (*ghosts, *people))
+        log = await talk(port, group, pick_witness=lambda _: "")  # so that it goes on at the end
+    assert mailer.recipients.count(PROBE) == asked
+    assert mailer.verbs[0][-4:-1] == (["RSET", "MAIL", "RCPT"] if asked == 2 else ["RCPT"] * 3)
+    assert codes(log) == dict.fromkeys([PROBE, *ghosts], 550) | dict.fromkeys(people, 250)
+
+
+async def test_a_witness_is_asked_once_more_at_the_end_and_its_first_answer_stands() -> None:
+    heard: list[str] = []
+
+    def say(address: str) -> str:
+        heard.append(address)
+        return "250 ok" if heard.count(address) == 1 else NOT_FOUND
+
+    mailer = Mailer(rcpt=say)
+    async with mailing(mailer) as port:
+        log = await talk(port, DomainRecipients("a.test", "", (ANN, BOB)), pick_witness=lambda _: ANN)
+    assert codes(log) == {ANN: 250, BOB: 250}
+    assert log.repeated is not None
+    assert (log.witness, log.repeated.code) == (ANN, 550)
+    assert mailer.verbs == [["EHLO", "MAIL", "RCPT", "RCPT", "RSET", "MAIL", "RCPT", "QUIT"]]
 
 
 async def test_without_pipelining_nobody_is_asked_before_the_random_recipient_is_answered() -> None:
@@ -109,7 +181,7 @@ async def test_a_refusal_before_rcpt_ends_the_session(mailer: Mailer, stage: Sta
     assert not log.answers
 
 
-@pytest.mark.parametrize("first", [b"550 5.7.1 you are listed\r\n", b"502 what?\r\n"])
+@pytest.mark.parametrize("first", [b"550 5.7.1 you are listed\r\n", b"500 what?\r\n", b"502 what?\r\n"])
 async def test_a_refusal_of_our_greeting_is_one_of_the_greeting(first: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 stub\r\n")
@@ -172,6 +244,81 @@ async def test_a_421_about_the_session_is_no_answer_about_the_recipient() -> Non
     assert not log.answers
     assert log.answered == 2
     assert log.ending is Ending.LIMIT
+
+
+@pytest.mark.parametrize(
+    ("offers", "ending", "last"), [(("PIPELINING",), Ending.DONE, [452, 452]), ((), Ending.LIMIT, [452])]
+)
+async def test_a_limit_ends_the_session_where_more_could_still_be_asked(
+    offers: tuple[str, ...], ending: Ending, last: list[int]
+) -> None:
+    mailer = Mailer(rcpt=knows("ann"), most_recipients=1, offers=offers)
+    async with mailing(mailer) as port:
+        log = await talk(port, DomainRecipients("a.test", "", (ANN, BOB, "eve@a.test")))
+    assert log.ending is ending
+    assert list(codes(log).values()) == [250, *last]
+
+
+async def test_what_was_answered_before_a_refusal_counts_though_more_was_on_the_way() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 stub\r\n")
+        said = {b"MAIL": [b"250 ok", b"550 5.7.1 enough"], b"EHLO": [b"250-stub\r\n250 PIPELINING"]}
+        said[b"RCPT"] = [b"250 ok", b"503 5.5.1 no sender"]
+        while line := await reader.readline():
+            replies = said.get(line[:4], [b"221 bye" if line.startswith(b"QUIT") else b"250 ok"])
+            writer.write((replies.pop(0) if len(replies) > 1 else replies[0]) + b"\r\n")
+
+    async with raw_server(serve) as port:
+        first, second = (DomainRecipients(f"{name}.test", "", (f"x@{name}.test",)) for name in "ab")
+        log = await talk(port, first, second, separate=True)
+    assert (log.ending, codes(log)) == (Ending.REFUSED, {"x@a.test": 250})
+    assert log.refusal is not None
+    assert log.refusal.stage is Stage.MAIL
+
+
+@pytest.mark.parametrize(
+    ("text", "is_tied"),
+    [
+        (f"<{ANN}> ok", True),
+        (f"<{ANN.upper()}> ok", True),
+        ("ok, says postmaster@a.test", True),
+        ("ok", True),
+        (f"<{BOB}> ok", False),
+        (f"recipient {BOB.upper()} ok", False),
+        (f"<{PROBE}> ok", False),
+    ],
+)
+async def test_a_reply_that_names_another_one_of_the_session_unties_it(text: str, is_tied: bool) -> None:
+    mailer = Mailer(rcpt=lambda address: f"250 {text}" if address == ANN else NOT_FOUND)
+    async with mailing(mailer) as port:
+        log = await talk(port, DomainRecipients("a.test", PROBE, (ANN, BOB)))
+    assert log.ending is (Ending.DONE if is_tied else Ending.UNTIED)
+    assert codes(log) == ({PROBE: 550, ANN: 250, BOB: 550} if is_tied else {})
+
+
+async def test_a_reply_took_the_time_since_its_command() -> None:
+    mailer = Mailer(latency=0.02, offers=())
+    clock = asyncio.get_running_loop()
+    async with mailing(mailer) as port:
+        began = clock.time()
+        log = await talk(port, DomainRecipients("a.test", "", tuple(f"u{n}@a.test" for n in range(20))))
+        whole = 1000 * (clock.time() - began)
+    took = [answer.took_ms for answer in log.answers.values()]
+    assert min(took) >= 18  # clocks tick
+    assert sum(took) <= whole
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "is_wanted"),
+    [
+        (451, "Multiple destination domains per transaction is unsupported", True),
+        (451, "Temporary failure", False),
+        (551, "Multiple destination domains per transaction is unsupported", False),
+        (250, "Multiple destination domains", False),
+    ],
+)
+def test_a_server_may_want_a_transaction_for_every_domain(code: int, text: str, is_wanted: bool) -> None:
+    assert wants_one_domain(SmtpReply(Stage.RCPT, code, "", text)) is is_wanted
 
 
 async def test_another_421_ends_the_session_and_answers_its_recipient_where_it_was_asked_singly() -> None:
@@ -252,6 +399,44 @@ async def test_goodbye_takes_no_long_time_and_who_was_asked_singly_is_believed_w
     assert (alone.ending, codes(alone)) == (Ending.DONE, {ANN: 250})
 
 
+@pytest.mark.parametrize(
+    ("goodbye", "together", "alone"),
+    [
+        (b"221 bye\r\n", True, True),
+        (b"421 4.3.2 closing\r\n", False, True),
+        (b"", False, True),
+        (b"250 ok\r\n", False, False),
+    ],
+)
+async def test_whose_goodbye_is_believed(goodbye: bytes, together: bool, alone: bool) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 stub\r\n")
+        while not (line := await reader.readline()).startswith(b"QUIT") and line:
+            writer.write(b"250 ok\r\n")
+        writer.write(goodbye)
+        await writer.drain()
+
+    async with raw_server(serve) as port:
+        for singly, is_believed in ((False, together), (True, alone)):
+            log = await talk(port, DomainRecipients("a.test", "", (ANN,)), singly=singly)
+            assert codes(log) == ({ANN: 250} if is_believed else {})
+
+
+async def test_a_session_that_is_given_up_hangs_up() -> None:
+    gone = asyncio.Event()
+
+    async def mute(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        try:
+            await reader.read()
+        finally:
+            gone.set()
+
+    async with raw_server(mute) as port:
+        await talk(port, DomainRecipients("a.test", "", (ANN,)), reply_timeout=0.1)
+        async with asyncio.timeout(30):
+            await gone.wait()
+
+
 async def test_nobody_listens() -> None:
     async with mailing(Mailer()) as port:
         pass
@@ -271,7 +456,9 @@ async def test_a_source_address_is_bound_and_a_wrong_one_fails_cleanly() -> None
         for own in ("127.0.0.9", "192.0.2.77"):
             config = ProbeConfig(helo_name="probe.test", port=port)
             source = parse_source(own, helo_name="probe.test")
-            session = ProbeSession(config, Peer("mx", "127.0.0.1"), source, tls=None, is_worth_asking=refused)
+            session = ProbeSession(
+                config, Peer("mx", "127.0.0.1"), source, tls=None, is_worth_asking=refused, singly=False
+            )
             log = await session.run([[DomainRecipients("a.test", "", (ANN,))]], within=5)
             assert log.ending is (Ending.REFUSED if own == "127.0.0.9" else Ending.UNREACHED)
     assert peers == ["127.0.0.9"]

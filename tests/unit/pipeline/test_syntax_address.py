@@ -93,6 +93,7 @@ def test_what_nobody_sees_is_cut_and_nothing_else() -> None:
     marks = "\u00ad\u034f\u061c\u180e\u200b\u200d\u200f\u202a\u202e\u2060\u2066\u2069\u206f\ufeff\ufff9\ufffb"
     assert spaces - set("\x1c\x1d\x1e\x1f") <= set(UNSEEN)
     assert set(marks) <= set(UNSEEN)
+    assert {one for one in UNSEEN if unicodedata.category(one) == "Cc"} == set("\t\n\v\f\r\x85")
     assert {unicodedata.category(one)[0] for one in set(UNSEEN) - {"\u034f"}} == {"C", "Z"}
 
 
@@ -109,3 +110,10 @@ def test_the_fast_ways_end_at_their_lengths_and_the_exact_one_goes_on() -> None:
     assert parse_plain(f"{local}a@{longest}") is None
     assert parse_plain(f"{local}@b{longest}") is None
     assert parse_address(f"{local}a@{longest}").rule == SyntaxRule.LOCAL_TOO_LONG
+
+
+def test_an_address_has_254_octets_at_most() -> None:
+    domain = f"{'b' * 62}.{'c' * 62}.{'d' * 62}.de"
+    longest = f"{'a' * (254 - 1 - len(domain))}@{domain}"
+    assert not parse_address(longest).rule
+    assert parse_address(f"a{longest}").rule == parse_address(f"ä{longest[1:]}").rule == SyntaxRule.TOO_LONG
