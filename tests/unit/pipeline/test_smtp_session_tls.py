@@ -45,7 +45,7 @@ async def test_starttls_is_taken_where_it_is_offered(
 async def test_what_is_smuggled_in_before_the_handshake_ends_the_connection(
     client_tls: ssl.SSLContext, server_tls: ssl.SSLContext
 ) -> None:
-    connections = []
+    connections, gone = [], asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connections.append(writer)
@@ -60,11 +60,16 @@ async def test_what_is_smuggled_in_before_the_handshake_ends_the_connection(
         await reader.readline()
         writer.write(b"220 go ahead\r\n" + b"250 2.1.5 forged\r\n" * 5)
         await writer.drain()
-        await writer.start_tls(server_tls)
-        await reader.read()
+        try:
+            await writer.start_tls(server_tls)
+            await reader.read()
+        finally:
+            gone.set()
 
     async with raw_server(serve) as port:
         log = await talk(port, DomainRecipients("a.test", "", (ANN,)), tls=client_tls)
+        async with asyncio.timeout(30):
+            await gone.wait()
     assert codes(log) == {ANN: 550}
     assert log.ending is Ending.DONE
     assert len(connections) == 2
