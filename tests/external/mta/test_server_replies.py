@@ -47,6 +47,7 @@ async def _reply(world: World, case: Case) -> SmtpReply:
         parse_source(case.source, helo_name=case.helo),
         tls=None,
         is_worth_asking=lambda _probe, _reply: True,
+        singly=False,
     )
     boxes = case.site.boxes(*case.after, case.box)
     log = await session.run([[DomainRecipients(case.site.domain, "", tuple(boxes))]], within=10)

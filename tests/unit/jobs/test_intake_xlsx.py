@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -15,7 +16,7 @@ from tests.support.hostile_files import small_workbook, workbook
 LEAP_DAY = 45_351  # 2024-02-29 in the days that sheets count
 
 
-def frame_of(folder: Path, data: bytes, **limits: int) -> pl.DataFrame:
+def frame_of(folder: Path, data: bytes, **limits: Any) -> pl.DataFrame:
     path = folder / "list.xlsx"
     path.write_bytes(data)
     return read_xlsx(path, IntakeLimits(**limits)).frame.collect()
@@ -181,7 +182,7 @@ def test_a_table_begins_and_ends_with_the_columns_that_hold_something(tmp_path: 
     assert frame_of(tmp_path, small_workbook(f"<row>{cells}</row>")).rows() == [("a", "b")]
 
 
-def refusal(folder: Path, data: bytes, **limits: int) -> str:
+def refusal(folder: Path, data: bytes, **limits: Any) -> str:
     with pytest.raises(MailsiftError) as refused:
         frame_of(folder, data, **limits)
     return refused.value.code
