@@ -32,7 +32,7 @@ class Budget:
             MailsiftError: `mcp_disabled`, `mcp_budget_spent`.
         """
         if not self.per_day:
-            raise MailsiftError("mcp_disabled", "MAILSIFT_MCP_BUDGET is 0 here: there are no tools.")
+            raise MailsiftError("mcp_disabled", "MCP is switched off here (MAILSIFT_MCP_BUDGET is 0).")
         ruling = await self._limit.take(self._zone, str(holder), units=addresses)
         if ruling is None or ruling.allowed:
             return

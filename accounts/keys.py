@@ -189,7 +189,7 @@ class KeyService:
             MailsiftError: `bad_option`: there is nothing it may do; `bad_origin`.
         """
         if kind.public != bool(origins):
-            raise MailsiftError("bad_origin", "A public key has an origin or more, and no other key has any.")
+            raise MailsiftError("bad_origin", "A public key needs at least one origin; other keys have none.")
         may, where = _checked_scopes(kind, scopes), checked_origins(origins)
         new = KeyTerms(name, may, lifetime, kind, where)
         async with self._database.begin() as connection:
@@ -215,13 +215,15 @@ class KeyService:
             MailsiftError: `bad_origin`, `public_key_limit`.
         """
         if not origins:
-            raise MailsiftError("bad_origin", "A public key has one origin or more.")
+            raise MailsiftError("bad_origin", "A public key needs at least one origin.")
         new = KeyTerms(
             name, (), 0.0, KeyKind(caller.test, public=True), checked_origins(origins), checks_per_minute
         )
         async with self._database.begin() as connection:
             if len(await keys.public_keys(connection, caller.account_id)) >= _MOST_PUBLIC:
-                raise MailsiftError("public_key_limit", f"An account has at most {_MOST_PUBLIC} public keys.")
+                raise MailsiftError(
+                    "public_key_limit", f"An account can have at most {_MOST_PUBLIC} public keys."
+                )
             minted = await self._mint(connection, caller.account_id, new)
             await _record_public(connection, caller.account_id, minted.row, "key.create")
         return minted
@@ -251,7 +253,7 @@ class KeyService:
         async with self._database.begin() as connection:
             wanted = change(await _owned_public(connection, account_id, key_id))
             if not wanted.origins:
-                raise MailsiftError("bad_origin", "A public key has one origin or more.")
+                raise MailsiftError("bad_origin", "A public key needs at least one origin.")
             row = await keys.change_public(
                 connection,
                 key_id,
@@ -301,7 +303,7 @@ class KeyService:
             MailsiftError: `key_not_found`, `key_not_active`, `bad_overlap`.
         """
         if not 0 <= overlap <= LONGEST_OVERLAP:
-            raise MailsiftError("bad_overlap", "The overlap is between 0 seconds and 7 days.")
+            raise MailsiftError("bad_overlap", "The overlap must be between 0 seconds and 7 days.")
         async with self._database.begin() as connection:
             old = await keys.get(connection, account_id, key_id)
             if old is None:
@@ -314,7 +316,7 @@ class KeyService:
             if not await keys.succeed(
                 connection, account_id, key_id, successor=minted.row.id, overlap=overlap
             ):
-                raise MailsiftError("key_not_active", "This key is revoked, expired or already rolled.")
+                raise MailsiftError("key_not_active", "This key has been revoked or rolled, or has expired.")
             await audit.record_change(
                 connection,
                 account_id,
@@ -429,11 +431,13 @@ async def _record_public(connection: Connection, account_id: UUID, row: KeyRow, 
 def _checked_scopes(kind: KeyKind, scopes: Sequence[Scope]) -> tuple[Scope, ...]:
     """Return what a key may do; a public one needs no scope: it can do one thing only."""
     if kind.door and kind.public:
-        raise MailsiftError("bad_option", "A public key is for forms, not for clients of another service.")
+        raise MailsiftError(
+            "bad_option", "Public keys are for forms. They can’t be used with another service’s clients."
+        )
     there: Sequence[Scope] = DOOR_SCOPES if kind.door else tuple(Scope)
     may = tuple(scope for scope in there if scope in (scopes or there))
     if not may:
-        raise MailsiftError("bad_option", "Behind a door there are addresses and jobs, no webhooks.")
+        raise MailsiftError("bad_option", "Keys for another service’s clients can’t manage webhooks.")
     return () if kind.public else may
 
 
@@ -444,7 +448,7 @@ def checked_origins(origins: Sequence[str]) -> tuple[str, ...]:
         MailsiftError: `bad_origin`: it has a path or a wildcard, or is plain HTTP elsewhere than on loopback.
     """
     if len(origins) > MOST_ORIGINS:
-        raise MailsiftError("bad_origin", f"A key has {MOST_ORIGINS} origins at most.")
+        raise MailsiftError("bad_origin", f"A key can have at most {MOST_ORIGINS} origins.")
     return tuple(dict.fromkeys(_checked_origin(one.strip().lower()) for one in origins))
 
 

@@ -297,7 +297,7 @@ class Links:
             raise AssertionError("an invitation is into an account")
         members = await people.members(connection, offer.account_id)
         if any(one.email == offer.email for one in members):
-            raise MailsiftError("already_member", "This person is a member already.")
+            raise MailsiftError("already_member", "This person is already a member.")
         await sessions.forget_invitations(connection, offer.account_id, offer.email)  # the newest counts
         await audit.record(
             connection,
@@ -400,11 +400,11 @@ def checked_name(text: str) -> str:
     """
     name = " ".join(text.split())
     if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
-        raise MailsiftError("account_name_invalid", f"An account's name has 1 to {_LONGEST_NAME} letters.")
+        raise MailsiftError(
+            "account_name_invalid", f"An account name must have 1 to {_LONGEST_NAME} characters."
+        )
     return name
 
 
 def _gone() -> MailsiftError:
-    return MailsiftError(
-        "link_gone", "This link was used, withdrawn, or its time is over. Ask for a new one."
-    )
+    return MailsiftError("link_gone", "This link has been used, withdrawn or has expired. Ask for a new one.")

@@ -317,7 +317,7 @@ async def _read(answer: httpx.Response) -> bytes:
 
 def unavailable() -> MailsiftError:
     """Return the error of a provider nobody hears of."""
-    return MailsiftError("sso_unavailable", "The sign-in provider does not answer.", retryable=True)
+    return MailsiftError("sso_unavailable", "The sign-in provider isn’t responding.", retryable=True)
 
 
 def _public_keys(found: dict[str, Any]) -> Any:

@@ -60,9 +60,9 @@ def check_password(password: str, *, email: str) -> None:
         MailsiftError: `password_weak`.
     """
     if not SHORTEST <= len(password) <= LONGEST:
-        raise MailsiftError("password_weak", f"A password has {SHORTEST} to {LONGEST} characters.")
+        raise MailsiftError("password_weak", f"A password must have {SHORTEST} to {LONGEST} characters.")
     if len(set(password)) < 5 or password.lower() == email:
-        raise MailsiftError("password_weak", "This password is easily guessed: choose another one.")
+        raise MailsiftError("password_weak", "This password is too easy to guess. Choose another one.")
 
 
 def _decoy(hasher: PasswordHasher, token: Callable[[int], bytes]) -> str:

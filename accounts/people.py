@@ -137,7 +137,7 @@ class Members:
             MailsiftError: `bad_option`.
         """
         if not 0 <= seconds <= LONGEST_RETENTION:
-            raise MailsiftError("bad_option", "Jobs are kept for ten years at most.")
+            raise MailsiftError("bad_option", "Jobs can be kept for at most ten years.")
         async with self._database.begin() as connection:
             await people.set_retention(connection, visitor.account_id, seconds)
             kept = f"{seconds / _DAY:g} days" if seconds else "for ever"
@@ -197,7 +197,7 @@ class Members:
 def _check_zone(zone: str) -> None:
     if not is_zone(zone):
         raise MailsiftError(
-            "schedule_zone_invalid", "The time zone is not an IANA name, such as Europe/Paris."
+            "schedule_zone_invalid", "The time zone must be an IANA name, such as Europe/Paris."
         )
 
 

@@ -94,7 +94,7 @@ class SecondFactors:
         async with self._database.begin() as connection:
             sealed = self._vault.seal(visitor.user_id, secret.encode())
             if not await second_factors.put(connection, visitor.user_id, sealed):
-                raise MailsiftError("factor_on", "Your sign-in asks for a code already.")
+                raise MailsiftError("factor_on", "Two-step sign-in is already on.")
         uri = pyotp.TOTP(secret).provisioning_uri(name=visitor.email, issuer_name="Mailsift")
         return Enrolment(secret, uri)
 
@@ -142,7 +142,7 @@ class SecondFactors:
             if person is None:
                 raise MailsiftError("person_not_found", "There is no such person.")
             if not await second_factors.delete(connection, person["id"]):
-                raise MailsiftError("factor_off", "This person's sign-in asks for no code.")
+                raise MailsiftError("factor_off", "This person hasn’t turned on two-step sign-in.")
             await people.audit(connection, account_id=None, actor=actor, action="factor.reset", subject=email)
 
     async def use(self, connection: Connection, person_id: UUID, code: str) -> bool:
@@ -202,8 +202,8 @@ def _hashed(person_id: UUID, code: str) -> bytes:
 
 
 def _wrong() -> MailsiftError:
-    return MailsiftError("wrong_code", "This code is wrong, or was used already.")
+    return MailsiftError("wrong_code", "This code is wrong or has already been used.")
 
 
 def _again() -> MailsiftError:
-    return MailsiftError("sign_in_again", "Too much time has passed: sign in once more.")
+    return MailsiftError("sign_in_again", "Too much time has passed. Sign in again.")

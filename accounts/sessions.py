@@ -95,7 +95,7 @@ class LocalSignIn:
             MailsiftError: `sso_only`.
         """
         if not self.admits(email):
-            raise MailsiftError("sso_only", "Passwords open nothing here: use single sign-on.")
+            raise MailsiftError("sso_only", "Passwords are switched off here. Use single sign-on.")
 
     def admits(self, email: str) -> bool:
         """Say whether a password opens this person's account."""
@@ -163,7 +163,7 @@ class Sessions:
         async with self._database.begin() as connection:
             person = await people.get_person(connection, person_id)
             if person is None:
-                raise MailsiftError("sign_in_again", "Sign in once more.")
+                raise MailsiftError("sign_in_again", "Sign in again.")
             self.local.check(person["email"])
             by = "recovery code" if await self.factors.use(connection, person_id, code) else "code"
             return await self._enter(connection, person_id, person["email"], by=by)
@@ -172,7 +172,9 @@ class Sessions:
         """Begin a session in the person's first account."""
         accounts = await people.accounts_of(connection, person_id)
         if not accounts:
-            raise MailsiftError("no_account", "You are not a member of any account: ask an owner of one.")
+            raise MailsiftError(
+                "no_account", "You aren’t a member of any account. Ask an account owner to invite you."
+            )
         account_id = accounts[0]["id"]
         await audit.record(
             connection, account_id=account_id, actor=email, action="session.create", detail=detail
@@ -212,7 +214,7 @@ class Sessions:
         async with self._database.begin() as connection:
             person = await people.person_of(connection, email)
         if not await self._passwords.verify(person["password"] if person else None, password) or not person:
-            raise MailsiftError("wrong_credentials", "The address or the password is wrong.")
+            raise MailsiftError("wrong_credentials", "The email address or the password is wrong.")
         if self._passwords.is_outdated(person["password"]):
             fresh = await self._passwords.hash(password)
             async with self._database.begin() as connection:

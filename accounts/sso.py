@@ -112,7 +112,9 @@ class SingleSignOn:
             mine = await people.accounts_of(connection, person_id)
             if mine:
                 return await self._open(connection, person_id, mine[0]["id"], email, identity)
-        raise MailsiftError("no_account", "No group of yours opens an account here: ask your operator.")
+        raise MailsiftError(
+            "no_account", "None of your groups has access to an account here. Ask your operator."
+        )
 
     async def is_still_so(self, session_id: bytes) -> bool:
         """Ask the provider about a session, apply what it says, and tell whether the session goes on.
@@ -160,7 +162,9 @@ class SingleSignOn:
             raise _refused("email")
         found = await people.person_of(connection, email)
         if found is None and not roles_of(identity.groups, self._rules):
-            raise MailsiftError("no_account", "No group of yours opens an account here: ask your operator.")
+            raise MailsiftError(
+                "no_account", "None of your groups has access to an account here. Ask your operator."
+            )
         person_id = found["id"] if found else await _add(connection, email)
         if not await sso.link(connection, self._issuer, identity.subject, person_id):
             raise _refused("identity")

@@ -120,13 +120,15 @@ class WidgetGate:
         ruling = await self._ruling(zone, holder)
         if not ruling.allowed:
             seconds = max(1, round(ruling.retry_after + 0.5))
-            raise RateLimitedError("rate_limited", "Too many checks from here.", retry_after=seconds)
+            raise RateLimitedError(
+                "rate_limited", "Too many checks from this visitor. Try again later.", retry_after=seconds
+            )
 
     async def _ruling(self, zone: Zone, holder: str) -> Ruling:
         """Ask the limiter; where nobody counts nobody comes in: the form goes on without."""
         ruling = await self._limit.take(zone, holder)
         if ruling is None:
-            raise MailsiftError("redis_unavailable", "Redis does not answer.", retryable=True)
+            raise MailsiftError("redis_unavailable", "Redis isn’t responding.", retryable=True)
         return ruling
 
 
@@ -137,7 +139,7 @@ def check_origin(visit: FormVisit) -> None:
         MailsiftError: `origin_refused`.
     """
     if visit.origin not in visit.caller.origins:
-        raise MailsiftError("origin_refused", "This key is not for pages from here.")
+        raise MailsiftError("origin_refused", "This key can’t be used on pages from this origin.")
 
 
 def _network(address: str) -> bytes:
@@ -152,4 +154,4 @@ def _network(address: str) -> bytes:
 
 
 def _refused() -> MailsiftError:
-    return MailsiftError("widget_token_refused", "This token is over or used: load the page again.")
+    return MailsiftError("widget_token_refused", "This token has expired or been used. Reload the page.")

@@ -166,7 +166,7 @@ class WebhookService:
         )
         async with self._database.begin() as connection:
             if await endpoints.count(connection, account_id) >= MAX_ENDPOINTS:
-                raise MailsiftError("webhook_limit", f"An account has at most {MAX_ENDPOINTS} webhooks.")
+                raise MailsiftError("webhook_limit", f"An account can have at most {MAX_ENDPOINTS} webhooks.")
             await endpoints.insert(connection, new)
             view = _endpoint_view(await _owned_endpoint(connection, account_id, endpoint_id))
             await audit.record_change(
@@ -256,7 +256,9 @@ class WebhookService:
             MailsiftError: `webhook_not_found`, `webhook_overlap_invalid`, `webhook_secret_overlap`.
         """
         if not 0 <= overlap_s <= MAX_OVERLAP_S:
-            raise MailsiftError("webhook_overlap_invalid", "The overlap is 0 seconds to 7 days.")
+            raise MailsiftError(
+                "webhook_overlap_invalid", "The overlap must be between 0 seconds and 7 days."
+            )
         secret, now = self._token(SECRET_BYTES), utc_datetime(self._clock())
         until = now + timedelta(seconds=overlap_s) if overlap_s else None
         async with self._database.begin() as connection:
@@ -325,7 +327,9 @@ class WebhookService:
             if not row["enabled"]:
                 raise _disabled()
             if not await deliveries.again(connection, delivery_id, now=utc_datetime(self._clock())):
-                raise MailsiftError("delivery_conflict", "It was a test, or is being sent at this moment.")
+                raise MailsiftError(
+                    "delivery_conflict", "This delivery was a test or is being sent right now."
+                )
             view = _delivery_view(await _owned_delivery(connection, account_id, delivery_id))
             endpoint = await _owned_endpoint(connection, account_id, view.endpoint_id)
             await audit.record_change(
@@ -468,7 +472,7 @@ def _overlaps(until: datetime) -> MailsiftError:
 
 
 def _disabled() -> MailsiftError:
-    return MailsiftError("webhook_disabled", "This webhook is disabled: enable it first.")
+    return MailsiftError("webhook_disabled", "This webhook is disabled. Enable it first.")
 
 
 async def _owned_endpoint(

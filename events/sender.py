@@ -50,7 +50,7 @@ class ReceiverResolver:
         answers = await asyncio.gather(self._ask(name, RecordType.A), self._ask(name, RecordType.AAAA))
         found = [address for answer in answers for address in answer.addresses]
         if not found and any(answer.outcome is DnsOutcome.FAILED for answer in answers):
-            raise MailsiftError("resolver_failed", "The resolver does not answer.", retryable=True)
+            raise MailsiftError("resolver_failed", "The DNS resolver isn’t responding.", retryable=True)
         return found
 
     async def aclose(self) -> None:
@@ -263,9 +263,11 @@ class WebhookSender:
             ):
                 body = await self._read(answer, limit)
         except (_SendError, httpx.HTTPError, TimeoutError, OSError) as error:
-            raise MailsiftError("fetch_failed", "The other side does not answer.", retryable=True) from error
+            raise MailsiftError(
+                "fetch_failed", "The other server isn’t responding.", retryable=True
+            ) from error
         if not answer.is_success:
-            raise MailsiftError("fetch_failed", "The other side does not give it.", retryable=True)
+            raise MailsiftError("fetch_failed", "The other server refused to provide it.", retryable=True)
         return body
 
     async def read(self, url: str) -> AsyncIterator[bytes]:
@@ -294,7 +296,7 @@ class WebhookSender:
     def _checked(self, url: str) -> WebhookUrl:
         target = parse_webhook_url(url, guard=self._guard, allow_http=self._config.allow_http)
         if target.host in self._own_names or is_this_machine(target.host):
-            raise MailsiftError("webhook_url_blocked", "This address is that of this installation.")
+            raise MailsiftError("webhook_url_blocked", "This address belongs to this installation.")
         return target
 
     async def _post(self, target: WebhookUrl, headers: Mapping[str, str], body: bytes) -> AttemptOutcome:
@@ -350,15 +352,15 @@ def _refuse(status: int) -> None:
     if status == 429 or status >= 500:
         raise _unavailable(f"HTTP {status}")
     if status != 200:
-        raise MailsiftError("place_refused", f"The server answers with HTTP {status}.")
+        raise MailsiftError("place_refused", f"The server answered with HTTP {status}.")
 
 
 def _not_allowed() -> MailsiftError:
-    return MailsiftError("webhook_url_blocked", "This address is not on the public internet.")
+    return MailsiftError("webhook_url_blocked", "This address isn’t on the public internet.")
 
 
 def _unavailable(what: str) -> MailsiftError:
-    return MailsiftError("place_unavailable", f"The server does not answer: {what}.", retryable=True)
+    return MailsiftError("place_unavailable", f"The server isn’t responding: {what}.", retryable=True)
 
 
 def _outcome_of(answer: httpx.Response, body: bytes) -> AttemptOutcome:

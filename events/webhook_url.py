@@ -77,7 +77,7 @@ def parse_webhook_url(url: str, *, guard: AddressGuard, allow_http: bool = False
         raise _invalid("The port does not exist.")
     host = _host(found["host"])
     if _is_address(host) and not guard.allows(host):
-        raise MailsiftError("webhook_url_blocked", "This address is not on the public internet.")
+        raise MailsiftError("webhook_url_blocked", "This address isn’t on the public internet.")
     return WebhookUrl(scheme, host, port, (found["path"] or "/") + (found["query"] or ""))
 
 

@@ -158,7 +158,7 @@ class Drafts:
         """
         draft = await self._read(DraftBlobs(account_id, draft_id).marker)
         if draft is None or self._is_old(draft):
-            raise MailsiftError("draft_not_found", "There is no such list, or it has been started.")
+            raise MailsiftError("draft_not_found", "There is no such list, or it has already been started.")
         return draft
 
     async def get(self, account_id: AccountId, draft_id: UUID) -> Draft:
@@ -169,7 +169,7 @@ class Drafts:
         """
         draft = await self.find(account_id, draft_id)
         if not draft.sha256:
-            raise MailsiftError("draft_not_found", "This list has not come in whole.")
+            raise MailsiftError("draft_not_found", "This list hasn’t been uploaded completely.")
         return draft
 
     async def inspect(self, account_id: AccountId, draft_id: UUID) -> Inspection:

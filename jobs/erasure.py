@@ -57,7 +57,7 @@ class Eraser:
         async with self._database.begin() as connection:
             found = await accounts.find(connection, name)
         if found is None:
-            raise MailsiftError("account_not_found", "There is no account of this name.")
+            raise MailsiftError("account_not_found", "There is no account with this name.")
         return AccountId(found)
 
     async def account(self, account_id: AccountId) -> None:

@@ -416,7 +416,7 @@ class JobService:
             row = await owned(connection, account_id, job_id)
             named = await people.list_named(connection, account_id, str(job_id))
         if row["state"] not in ENDED:
-            raise MailsiftError("job_state_conflict", "A job that runs is cancelled first, then deleted.")
+            raise MailsiftError("job_state_conflict", "Cancel the running job first, then delete it.")
         await self._eraser.job(job_id)
         await self._record(account_id, job_id, "job.delete", **named)
 
@@ -483,9 +483,9 @@ class JobService:
         if row["state"] != JobState.FAILED:
             raise _conflict(row["state"], "restart")
         if row["error_code"] in LIST_FAULTS:
-            raise MailsiftError("list_at_fault", "This job failed because of its list, and would again.")
+            raise MailsiftError("list_at_fault", "This job failed because of its list and would fail again.")
         if repeated:
-            raise MailsiftError("already_restarted", "This list was run again already.")
+            raise MailsiftError("already_restarted", "This list has already been rerun.")
         submitted = await self.receive(
             account_id,
             read_pieces(await self._list_of(job_id)),
@@ -514,7 +514,7 @@ class JobService:
         """
         view = await self.get(account_id, job_id)
         if not view.options.preview:
-            raise MailsiftError("not_a_preview", "This job is no preview.")
+            raise MailsiftError("not_a_preview", "This job isn’t a preview.")
         options = replace(view.options, preview=0, name=view.name)
         made = await self._run_again(account_id, job_id, options)
         await self._record(account_id, job_id, "job.promote")
@@ -619,7 +619,7 @@ def _tiers_of(row: Row) -> int:
 
 
 def _conflict(state: str, verb: str) -> MailsiftError:
-    return MailsiftError("job_state_conflict", f"A job that is {state} cannot {verb}.")
+    return MailsiftError("job_state_conflict", f"A job that is {state} can’t {verb}.")
 
 
 def check_readable(source: Path) -> None:
@@ -631,7 +631,7 @@ def check_readable(source: Path) -> None:
     if not source.exists():
         raise MailsiftError("file_not_found", "There is no such file.")
     if not source.is_file():
-        raise MailsiftError("not_a_file", "This is not a regular file.")
+        raise MailsiftError("not_a_file", "This isn’t a regular file.")
 
 
 def _write_cursor(last: JobView, narrowed: list[str]) -> str:
@@ -652,4 +652,4 @@ def _read_cursor(cursor: str, narrowed: list[str]) -> tuple[datetime, UUID]:
 
 
 def _bad_cursor() -> MailsiftError:
-    return MailsiftError("bad_cursor", "The cursor is not one of this list with this filter.")
+    return MailsiftError("bad_cursor", "This cursor doesn’t belong to this list with this filter.")

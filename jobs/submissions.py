@@ -83,7 +83,7 @@ async def insert_stored(connection: Connection, new: NewJob) -> None:
         MailsiftError: `service_unavailable` when storing it took so long that it was taken for lost.
     """
     if not await leftovers.claim(connection, new.id):
-        raise MailsiftError("service_unavailable", "Please send this again.", retryable=True)
+        raise MailsiftError("service_unavailable", "Please try again.", retryable=True)
     await jobs.insert(connection, new)
 
 
@@ -117,7 +117,7 @@ async def insert_once(connection: Connection, new: NewJob, once: str, *, places:
         await savepoint.rollback()
         known = await idempotency.find(connection, request.account_id, request.key)
         if known is None:
-            raise MailsiftError("service_unavailable", "Please send this again.", retryable=True)
+            raise MailsiftError("service_unavailable", "Please try again.", retryable=True)
         return _again(request, known)
     await savepoint.commit()
     return Submitted(JobId(new.id))

@@ -70,7 +70,7 @@ class ListUploads:
         if length <= 0:
             raise MailsiftError("empty_file", "The list is empty.")
         if length > self._max_bytes:
-            raise MailsiftError("file_too_large", f"A list may have {self._max_bytes:,} bytes.")
+            raise MailsiftError("file_too_large", f"A list can have at most {self._max_bytes:,} bytes.")
         draft = await self._drafts.open(account_id, name, expected=length)
         known = json.dumps({"modified": modified}).encode()
         await self._blobs.put_bytes(DraftBlobs(account_id, draft.id).upload, known)
@@ -114,7 +114,7 @@ class ListUploads:
         keys, parts = DraftBlobs(account_id, draft.id), await self._parts(account_id, draft)
         here = draft.bytes if draft.sha256 else sum(part.size for part in parts)
         if offset != here or len(parts) >= _MOST_PARTS:
-            raise MailsiftError("upload_conflict", f"The next byte of this list is {here:,}.")
+            raise MailsiftError("upload_conflict", f"The upload must continue at byte {here:,}.")
         if not draft.sha256:
             size = await self._store(keys.part(offset, uuid4()), pieces, draft.bytes - offset)
             if offset + size == draft.bytes:
@@ -187,5 +187,5 @@ class ListUploads:
 
 def _within(piece: bytes, room: int) -> bytes:
     if len(piece) > room:
-        raise MailsiftError("file_too_large", "The list has more bytes than were announced.")
+        raise MailsiftError("file_too_large", "The list is larger than announced.")
     return piece

@@ -927,7 +927,10 @@ class Container:
         async with self.database.begin() as connection:
             found = await current_revision(connection)
         if not serves(found):
-            raise MailsiftError("database_not_migrated", "The database lacks the schema of this release.")
+            raise MailsiftError(
+                "database_not_migrated",
+                "The database doesn’t have this release’s schema. Run mailsift migrate.",
+            )
 
     async def engine(self, *, worker_id: str = "") -> Engine:
         """Return the engine of one worker process, of the pool `worker_id`."""

@@ -42,11 +42,11 @@ def read_opt_outs(file: Path) -> list[str]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise MailsiftError("bad_opt_outs", f"The file cannot be read ({type(error).__name__}).") from None
+        raise MailsiftError("bad_opt_outs", f"Can’t read the file ({type(error).__name__}).") from None
     names = [name for line in lines if (name := line.partition("#")[0].strip().rstrip("."))]
     parsed = [parse_address(f"postmaster@{name}").domain for name in names]
     if not all(parsed):
-        raise MailsiftError("bad_opt_outs", f"Line with {names[parsed.index('')]!r} names no domain.")
+        raise MailsiftError("bad_opt_outs", f"Line with {names[parsed.index('')]!r} isn’t a domain name.")
     return parsed
 
 

@@ -143,7 +143,7 @@ def _outage(error: DBAPIError) -> MailsiftError | None:
 
 def unavailable() -> MailsiftError:
     """Return the error for a database that cannot be reached."""
-    return MailsiftError("database_unavailable", "The database does not answer.", retryable=True)
+    return MailsiftError("database_unavailable", "The database isn’t responding.", retryable=True)
 
 
 def driver_url(url: str) -> str:

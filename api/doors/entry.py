@@ -144,9 +144,9 @@ async def read_params(request: Request) -> Params:
     try:
         members = read_json(body)
     except JSONDecodeError:
-        raise MailsiftError("bad_request", "The body is not JSON.") from None
+        raise MailsiftError("bad_request", "The body isn’t valid JSON.") from None
     if not isinstance(members, dict):
-        raise MailsiftError("bad_request", "The body is not a JSON object.")
+        raise MailsiftError("bad_request", "The body must be a JSON object.")
     return found | members
 
 
@@ -170,7 +170,7 @@ def checked_email(value: object, name: str) -> str:
     except ValidationError:
         text = ""
     if not text:
-        raise MailsiftError("bad_request", f"`{name}` is missing or is no address.")
+        raise MailsiftError("bad_request", f"`{name}` is missing or isn’t an email address.")
     return text
 
 
@@ -186,7 +186,7 @@ def number_in(params: Params, name: str, usual: int, *, least: int = 1, most: in
     try:
         return min(max(int(float(value)), least), most)
     except (TypeError, ValueError, OverflowError):
-        raise MailsiftError("bad_request", f"`{name}` is no number.") from None
+        raise MailsiftError("bad_request", f"`{name}` isn’t a number.") from None
 
 
 def switch_in(params: Params, name: str, *, usual: bool = False) -> bool:

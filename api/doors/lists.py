@@ -115,9 +115,9 @@ def emails_as_lines(emails: object, name: str, *, most: int) -> bytes:
         MailsiftError: `bad_request`: it is no list of texts, or too long a one.
     """
     if not isinstance(emails, Sequence) or isinstance(emails, str) or not emails:
-        raise MailsiftError("bad_request", f"`{name}` is a list of addresses.")
+        raise MailsiftError("bad_request", f"`{name}` must be a list of addresses.")
     if len(emails) > most:
-        raise MailsiftError("bad_request", f"`{name}` may have {most:,} addresses.")
+        raise MailsiftError("bad_request", f"`{name}` can have at most {most:,} addresses.")
     return as_lines({"email": checked_email(email, name)} for email in emails)
 
 
@@ -277,10 +277,10 @@ def supplied_rows(rows: object, name: str, *, most: int) -> list[dict[str, Any]]
         MailsiftError: `bad_request`.
     """
     if not isinstance(rows, list) or not 1 <= len(rows) <= most:
-        raise MailsiftError("bad_request", f"`{name}` is a list of 1 to {most:,} rows.")
+        raise MailsiftError("bad_request", f"`{name}` must be a list of 1 to {most:,} rows.")
     made = [_as_row(row) for row in rows]
     if any(row is None or BROKEN.search(json.dumps(row, ensure_ascii=False)) for row in made):
-        raise MailsiftError("bad_request", f"A row of `{name}` is no object, list or address.")
+        raise MailsiftError("bad_request", f"A row of `{name}` must be an object, a list or an address.")
     return [row for row in made if row is not None]
 
 

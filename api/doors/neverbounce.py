@@ -231,7 +231,7 @@ async def create(request: Request) -> Response:
     refuse_callback(params.get("callback_url"))
     _refuse_sample(params)
     if params.get("input_location", "supplied") != "supplied":
-        raise MailsiftError("bad_request", "Lists are supplied here; a remote URL is not fetched.")
+        raise MailsiftError("bad_request", "Send the list itself; remote URLs aren’t fetched.")
     lines = as_lines(supplied_rows(params.get("input"), "input", most=_MOST))
     name = text_in(params, "filename") or "list"
     if switch_in(params, "auto_start"):
@@ -318,7 +318,7 @@ async def download(request: Request) -> Response:
     visit = await _entry.visit(request, Scope.JOBS_READ)
     view = await _job(visit)
     if view.state is not JobState.COMPLETED:
-        raise MailsiftError("no_results_yet", "The job has not ended yet.")
+        raise MailsiftError("no_results_yet", "The job hasn’t finished yet.")
     only = _wanted(visit.params, duplicates=switch_in(visit.params, "include_duplicates"))
     return await as_csv(visit, view, _columns(visit.params), only=only)
 
@@ -340,7 +340,7 @@ async def delete(request: Request) -> Response:
 
 def _refuse_sample(params: Params) -> None:
     if switch_in(params, "run_sample"):
-        raise MailsiftError("bad_request", "There are no samples here; Mailsift's own API has previews.")
+        raise MailsiftError("bad_request", "Samples aren’t available here. Mailsift’s own API has previews.")
 
 
 async def _job(visit: Visit) -> JobView:
@@ -359,7 +359,7 @@ async def _draft(request: Request) -> tuple[Visit, Draft]:
     draft = await _find_draft(visit)
     if draft is None:
         await _job(visit)  # there is none, or it has been started
-        raise MailsiftError("bad_request", "This job has been started already.")
+        raise MailsiftError("bad_request", "This job has already been started.")
     return visit, draft
 
 

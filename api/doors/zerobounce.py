@@ -163,7 +163,7 @@ async def validate_batch(request: Request) -> Response:
     visit = await _entry.visit(request, Scope.VALIDATE)
     batch = visit.params.get("email_batch")
     if not isinstance(batch, list) or not 1 <= len(batch) <= _BATCH:
-        raise MailsiftError("bad_request", f"`email_batch` has 1 to {_BATCH} addresses.")
+        raise MailsiftError("bad_request", f"`email_batch` must have 1 to {_BATCH} addresses.")
     texts = [
         checked_email(one.get("email_address") if isinstance(one, dict) else one, "email_batch")
         for one in batch
@@ -224,7 +224,7 @@ async def get_file(request: Request) -> Response:
     """Hand out the list with what its addresses came to."""
     visit, view = await _file(request, Scope.JOBS_READ)
     if view.state is not JobState.COMPLETED:
-        raise MailsiftError("no_results_yet", "The file is not ready yet.")
+        raise MailsiftError("no_results_yet", "The file isn’t ready yet.")
     only = None if _KEEP_REPEATED in view.options.metadata else first_of_each()
     return await as_csv(visit, view, _columns(), only=only)
 

@@ -121,7 +121,7 @@ class Authenticator:
         if not found:
             return _bearer(request)
         if len(found) > 1 or "authorization" in request.headers:
-            raise MailsiftError("bad_request", f"A request has one key: in Authorization or in {RB_KEY}.")
+            raise MailsiftError("bad_request", f"Send one key only: in Authorization or in {RB_KEY}.")
         return found[0].strip()
 
     async def _refusal(self, request: Request, secret: str, door: Door | None) -> RefusedError:
@@ -163,7 +163,7 @@ def quota_error(ruling: Ruling, headers: dict[str, str]) -> RefusedError:
     """Return the error of a spent quota."""
     wait = {"Retry-After": str(_retry_after_s(ruling))}
     return RefusedError(
-        "rate_limited", "Too many requests; Retry-After says when to go on.", {**headers, **wait}
+        "rate_limited", "Too many requests. Retry-After says when to try again.", {**headers, **wait}
     )
 
 

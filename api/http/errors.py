@@ -345,7 +345,7 @@ async def _on_invalid_request(request: Request, error: Exception) -> Response:
         for one in found[:20]
     ]
     if any(one["type"] == "json_invalid" for one in found):
-        return error_response(request, MailsiftError("bad_request", "The body is not JSON."))
+        return error_response(request, MailsiftError("bad_request", "The body isn’t valid JSON."))
     return error_response(
         request, MailsiftError("invalid_request", _first_cause(field_errors)), errors=field_errors
     )

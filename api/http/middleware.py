@@ -127,11 +127,11 @@ class _Exchange:
             return MailsiftError("key_in_query", text)
         names = [name for name, _ in self._scope["headers"]]
         if names.count(b"authorization") > 1:
-            return MailsiftError("bad_request", "There is more than one Authorization header.")
+            return MailsiftError("bad_request", "Send only one Authorization header.")
         if names.count(b"host") != 1 and self._scope["http_version"] != "1.0":  # RFC 9112, section 3.2
-            return MailsiftError("bad_request", "A request names its host, once.")
+            return MailsiftError("bad_request", "A request must have exactly one Host header.")
         if self._headers.get(b"content-encoding", "identity").lower() != "identity":
-            return MailsiftError("unsupported_media_type", "Bodies are taken without Content-Encoding.")
+            return MailsiftError("unsupported_media_type", "Send the body without Content-Encoding.")
         length = self._headers.get(b"content-length", "0")
         if length.isdecimal() and int(length[:19]) > self._limit:
             return self._too_large()
@@ -202,4 +202,4 @@ class _Exchange:
             await self._send(message)
 
     def _too_large(self) -> MailsiftError:
-        return MailsiftError("content_too_large", f"A body may have {self._limit:,} bytes here.")
+        return MailsiftError("content_too_large", f"The body can have at most {self._limit:,} bytes here.")

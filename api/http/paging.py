@@ -67,4 +67,4 @@ def after_cursor(found: Sequence[T], cursor: str, id_of: Callable[[T], UUID]) ->
 
 def bad_cursor() -> MailsiftError:
     """Return the error of a cursor from elsewhere."""
-    return MailsiftError("bad_cursor", "The cursor is not one of this list.")
+    return MailsiftError("bad_cursor", "This cursor doesn’t belong to this list.")

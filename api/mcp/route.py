@@ -26,12 +26,12 @@ async def answer_message(request: Request) -> Response:
     """
     parts = parts_of(request)
     if not parts.budget.per_day:
-        raise MailsiftError("mcp_disabled", "MAILSIFT_MCP_BUDGET is 0 here: there are no tools.")
+        raise MailsiftError("mcp_disabled", "MCP is switched off here (MAILSIFT_MCP_BUDGET is 0).")
     caller = await parts.authenticator.authenticate(request)
     check_query(request)
     try:  # only here: nobody else needs the package, and it takes a second to load
         server = await asyncio.to_thread(import_module, "mailsift.api.mcp.server")
     except ModuleNotFoundError:
-        raise MailsiftError("mcp_missing", "This installation lacks the package: mailsift[mcp].") from None
+        raise MailsiftError("mcp_missing", "MCP isn’t installed here: install mailsift[mcp].") from None
     response: Response = server.McpResponse(ToolCall(parts, caller))
     return response

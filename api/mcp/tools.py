@@ -100,7 +100,7 @@ async def call_tool(call: ToolCall, name: str, arguments: Mapping[str, Any]) -> 
     """
     tool = TOOLS.get(name)
     if tool is None:
-        raise MailsiftError("invalid_request", f"There is no such tool; there are {', '.join(TOOLS)}.")
+        raise MailsiftError("invalid_request", f"There is no such tool. Available: {', '.join(TOOLS)}.")
     if tool.scope.value not in call.caller.scopes:
         raise MailsiftError("insufficient_scope", f"This key lacks the scope {tool.scope.value}.")
     wanted = _checked(tool.takes, arguments)

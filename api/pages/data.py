@@ -41,9 +41,9 @@ async def erase(request: Request, visitor: Owner) -> Response:
     what = [one for one in Erasable if one.value in form.getlist("what")]
     error = None
     if not what:
-        error = MailsiftError("bad_option", "Tick what is to be erased.")
+        error = MailsiftError("bad_option", "Select what to erase.")
     elif text(form, "name") != visitor.account_name:
-        error = MailsiftError("bad_option", "Type the account’s name as it is written here.")
+        error = MailsiftError("bad_option", "Type the account name exactly as shown.")
     if error:
         return await _data(request, visitor, ticked=[one.value for one in what], error=error)
     receipt = await parts_of(request).holdings.erase(

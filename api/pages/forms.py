@@ -44,7 +44,7 @@ async def read_form(request: Request) -> FormData:
 
 def _check_texts(form: FormData) -> None:
     if any(isinstance(value, str) and BROKEN.search(value) for _, value in form.multi_items()):
-        raise MailsiftError("bad_request", "A field holds a character that no text has.")
+        raise MailsiftError("bad_request", "A field contains a character that can’t be part of text.")
 
 
 def check_token(request: Request, given: object) -> None:
@@ -87,7 +87,7 @@ def text(form: FormData, name: str, *, most: int = 200) -> str:
     if not isinstance(value, str) or len(value) > most:
         raise MailsiftError("bad_option", f"The field “{name}” is too long.")
     if UNPRINTABLE.search(value.strip()):
-        raise MailsiftError("bad_option", f"The field “{name}” holds a character nobody can see.")
+        raise MailsiftError("bad_option", f"The field “{name}” contains an invisible character.")
     return value.strip()
 
 
@@ -105,15 +105,13 @@ def choice(form: FormData, name: str, known: Mapping[str, object]) -> str:
     """
     value = form.get(name, "")
     if not isinstance(value, str) or value not in known:
-        raise MailsiftError("bad_option", f"The field “{name}” is not one of the choices.")
+        raise MailsiftError("bad_option", f"Choose one of the options for “{name}”.")
     return value
 
 
 def _refused(request: Request) -> MailsiftError:
     why = "" if cookies.keeps_cookies(request) else " Browsers keep our cookies only over HTTPS."
-    return MailsiftError(
-        "csrf_failed", f"This form is not from the page as it stands now: load the page again.{why}"
-    )
+    return MailsiftError("csrf_failed", f"This form is out of date. Reload the page and try again.{why}")
 
 
 async def attempt(address: str, change: Awaitable[object], done: str) -> Response:
@@ -155,5 +153,5 @@ def number_from(given: str) -> int:
         MailsiftError: `bad_cursor`.
     """
     if not given.isdecimal() or len(given) > 18:
-        raise MailsiftError("bad_cursor", "This is not a number of this list.")
+        raise MailsiftError("bad_cursor", "This list has no such page.")
     return int(given)

@@ -213,7 +213,7 @@ def _number(form: FormData, name: str, *, most: int) -> float:
     """
     given = text(form, name) or "0"
     if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", given, re.ASCII) or float(given) > most:
-        raise MailsiftError("bad_option", f"The field “{name}” takes a number up to {most:,}.")
+        raise MailsiftError("bad_option", f"“{name}” must be a number of at most {most:,}.")
     return float(given)
 
 

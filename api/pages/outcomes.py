@@ -84,7 +84,7 @@ async def add(request: Request, visitor: Member) -> Response:
     form = await read_form(request)
     pasted = form.get("emails", "")
     if not isinstance(pasted, str) or len(pasted) > _MOST_AT_ONCE:
-        raise MailsiftError("bad_option", "These are too many at once: send a file.")
+        raise MailsiftError("bad_option", "That’s too many at once. Upload a file instead.")
     reason = SuppressionReason(text(form, "reason") or SuppressionReason.MANUAL)
     found = [Suppression(email, reason, "page") for email in pasted.replace(",", " ").split()]
     taken = await parts_of(request).suppressions.add(visitor.account_id, found)

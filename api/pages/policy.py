@@ -52,7 +52,7 @@ async def put_policy(request: Request, visitor: Member) -> Response:
     try:
         wanted = AccountPolicy() if "reset" in form else _policy_of(form)
     except ValueError as error:
-        trouble = MailsiftError("policy_invalid", f"This is no policy: {error}.")
+        trouble = MailsiftError("policy_invalid", f"This policy isn’t valid: {error}.")
         return _page(request, await parts.policies.get(visitor.account_id), error=trouble)
     await parts.policies.put(visitor.account_id, wanted)
     return see("/outcomes/policy", "Policy saved. It applies to jobs you start from now on.")

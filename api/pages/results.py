@@ -221,7 +221,7 @@ async def get_file(
 async def one_row(request: Request, visitor: JobReader, job_id: JobId, number: int) -> HTMLResponse:
     """Show one row, counted from 1, with its cells and what is behind its verdict."""
     if not 1 <= number <= _LAST:
-        raise MailsiftError("row_not_found", "The list has no such row.")
+        raise MailsiftError("row_not_found", "This list has no such row.")
     parts = parts_of(request)
     view = await parts.jobs.get(visitor.account_id, job_id)
     found = await parts.jobs.browser.row(visitor.account_id, job_id, number - 1)

@@ -367,7 +367,7 @@ def with_this(known: dict[str, str], value: str, words: str) -> list[tuple[str, 
 def _whole(form: FormData, name: str) -> str:
     value = text(form, name, most=6)
     if not (value.isascii() and value.isdecimal()) or int(value) > 86_400:
-        raise MailsiftError("bad_option", f"The field “{name}” is not one of the choices.")
+        raise MailsiftError("bad_option", f"Choose one of the options for “{name}”.")
     return str(int(value))
 
 
@@ -378,5 +378,5 @@ def _end_of(day: str, zone: str) -> datetime | None:
     try:
         start = datetime.combine(datetime.strptime(day, "%Y-%m-%d").date(), time(), zone_named(zone))  # noqa: DTZ007 - only its date
     except ValueError:
-        raise MailsiftError("bad_option", "The last day is not a date.") from None
+        raise MailsiftError("bad_option", "The last day must be a date.") from None
     return (start + timedelta(days=1)).astimezone(UTC) - timedelta(seconds=1)

@@ -123,7 +123,7 @@ def _attempt_of(request: Request) -> tuple[bytes, str]:
 def _sso(request: Request) -> SingleSignOn:
     sso = parts_of(request).people.sso
     if sso is None:
-        raise MailsiftError("not_found", "There is no single sign-on here.")
+        raise MailsiftError("not_found", "Single sign-on isn’t set up here.")
     return sso
 
 

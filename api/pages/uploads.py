@@ -82,7 +82,7 @@ async def append(request: Request, visitor: Member, upload_id: UUID) -> Response
     """Take the bytes from Upload-Offset on; what came before the connection broke is kept."""
     _check(request)
     if request.headers.get("content-type", "").lower() != _TYPE:
-        raise MailsiftError("unsupported_media_type", f"The bytes of a list come as {_TYPE}.")
+        raise MailsiftError("unsupported_media_type", f"Send the bytes of the list as {_TYPE}.")
     upload = await parts_of(request).uploads.append(
         visitor.account_id, upload_id, _number(request, "upload-offset"), _until_cut(request)
     )
@@ -113,13 +113,13 @@ def _check(request: Request) -> None:
     """
     check_token(request, request.headers.get(HEADER))
     if request.headers.get("tus-resumable") != _VERSION["Tus-Resumable"]:
-        raise MailsiftError("upload_version", "Uploads speak version 1.0.0 of tus here.")
+        raise MailsiftError("upload_version", "Uploads use version 1.0.0 of tus here.")
 
 
 def _number(request: Request, name: str) -> int:
     given = request.headers.get(name, "")
     if not (given.isascii() and given.isdecimal() and len(given) <= _DIGITS):
-        raise MailsiftError("bad_option", f"The header {name.title()} takes a number of bytes.")
+        raise MailsiftError("bad_option", f"The header {name.title()} must be a number of bytes.")
     return int(given)
 
 
@@ -132,7 +132,9 @@ def _metadata(given: str) -> dict[str, str]:
             for name, _, value in pairs
         }
     except binascii.Error:
-        raise MailsiftError("bad_option", "The header Upload-Metadata takes names and Base64.") from None
+        raise MailsiftError(
+            "bad_option", "The header Upload-Metadata must hold names and Base64 values."
+        ) from None
 
 
 async def _until_cut(request: Request) -> AsyncIterator[bytes]:

@@ -43,7 +43,7 @@ async def validate_one(request: Request, visitor: Member) -> HTMLResponse:
     email = text(form, "email", most=_LONGEST)
     mode = Mode(choice(form, "mode", {mode.value: mode for mode in Mode}))
     if not email:
-        raise MailsiftError("bad_option", "Type an address first.")
+        raise MailsiftError("bad_option", "Enter an email address first.")
     started = time.monotonic()
     repair = "repair" in form
     options = SingleOptions(mode, _DEADLINE, owner=str(visitor.account_id), evidence=True, repair=repair)

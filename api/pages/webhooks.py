@@ -58,7 +58,7 @@ class _Filled:
         except ValueError:
             rate = 0.0
         if rate == 0.0:
-            raise MailsiftError("webhook_rate_invalid", "Requests a second are a number above 0.")
+            raise MailsiftError("webhook_rate_invalid", "Requests per second must be a number above 0.")
         return rate
 
 

@@ -92,7 +92,7 @@ async def keep(request: Request, visitor: JobMember, job_id: JobId) -> Response:
     form = await read_form(request)
     written = form.get("policy", "")
     if not isinstance(written, str) or len(written) > _LONGEST:
-        raise MailsiftError("bad_option", "This is no policy.")
+        raise MailsiftError("bad_option", "This policy isn’t valid.")
     parts, address = parts_of(request), f"/jobs/{job_id}"
     done = "The job has this policy now; its downloads follow."
     return await attempt(address, _kept(parts, visitor.account_id, job_id, written), done)
@@ -102,7 +102,7 @@ async def _kept(parts: ApiParts, account_id: Any, job_id: JobId, written: str) -
     try:
         policy = TierPolicy.parse(json.loads(written))
     except (ValueError, TypeError, AttributeError):
-        raise MailsiftError("policy_invalid", "This is no policy.") from None
+        raise MailsiftError("policy_invalid", "This policy isn’t valid.") from None
     await parts.jobs.replay(account_id, job_id, policy, keep=True)
 
 
@@ -115,7 +115,7 @@ def _policy_of(asked: Mapping[str, str]) -> TierPolicy:
     try:
         return TierPolicy.parse(asked)
     except ValueError as error:
-        raise MailsiftError("policy_invalid", f"This is no policy: {error}.") from None
+        raise MailsiftError("policy_invalid", f"This policy isn’t valid: {error}.") from None
 
 
 def _beside(view: JobView, found: Replay) -> tuple[TierBeside, ...]:

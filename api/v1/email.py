@@ -160,7 +160,7 @@ async def read_request(request: Request) -> SingleRequest:
         MailsiftError: `unsupported_media_type`.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
-        raise MailsiftError("unsupported_media_type", f"The body is {_JSON}.")
+        raise MailsiftError("unsupported_media_type", f"The body must be {_JSON}.")
     body = await request.body()
     if not body:
         raise _invalid("Field required", "missing")

@@ -444,10 +444,10 @@ async def get_estimate(request: Request, caller: Reader, job_id: JobId) -> JSONR
     """Estimate the shares of the whole list from a preview, with Wilson's 95 % intervals."""
     view = await parts_of(request).jobs.get(caller.account_id, job_id)
     if not view.options.preview:
-        raise MailsiftError("not_a_preview", "This job is no preview.")
+        raise MailsiftError("not_a_preview", "This job isn’t a preview.")
     shares = estimate_of(view)
     if not shares:
-        raise MailsiftError("no_preview_yet", "The preview has not ended yet.", retryable=True)
+        raise MailsiftError("no_preview_yet", "The preview hasn’t finished yet.", retryable=True)
     rows = view.list_rows or view.total
     found = {"sample_rows": view.processed, "list_rows": rows, "confidence": 0.95, "shares": shares}
     return answer(EstimateResponse.model_validate(found))

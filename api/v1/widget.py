@@ -123,7 +123,7 @@ def _origin(request: Request) -> str:
     """
     found = request.headers.getlist("origin")
     if len(found) != 1:
-        raise MailsiftError("origin_refused", "This key is not for pages from here.")
+        raise MailsiftError("origin_refused", "This key can’t be used on pages from this origin.")
     return found[0]
 
 

@@ -84,7 +84,7 @@ class Actions:
         """
         async with self._database.begin() as connection:
             if not await leases.start_afresh(connection, job_id, n):
-                raise MailsiftError("chunk_not_waiting", "This chunk is being worked on, or is done.")
+                raise MailsiftError("chunk_not_waiting", "This chunk is being worked on or is already done.")
             await people.audit(
                 connection,
                 account_id=None,
@@ -107,7 +107,9 @@ class Actions:
             if endpoint is None:
                 raise MailsiftError("webhook_not_found", "There is no such endpoint.")
             if not endpoint["enabled"]:
-                raise MailsiftError("webhook_disabled", "This endpoint is disabled: nothing is sent to it.")
+                raise MailsiftError(
+                    "webhook_disabled", "This endpoint is disabled, so nothing is sent to it."
+                )
             count = await deliveries.failed_again(
                 connection, endpoint_id, since=now - timedelta(hours=hours), now=now
             )
@@ -228,7 +230,9 @@ class JobActions:
 
         async def transaction(connection: Connection) -> None:
             if not await _CHANGES[action](connection, job_id, action):
-                raise MailsiftError("job_state_conflict", f"This job cannot be changed: {action.value}.")
+                raise MailsiftError(
+                    "job_state_conflict", f"This job can’t be changed like this now: {action.value}."
+                )
             await _audit(connection, actor, action, job_id, account, {})
 
         await self._database.run(transaction)

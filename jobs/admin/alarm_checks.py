@@ -54,7 +54,7 @@ def database_is_gone(seen: Installation) -> Iterator[str]:
 
 
 def redis_is_gone(seen: Installation) -> Iterator[str]:
-    """Redis does not answer."""
+    """Redis isn’t responding."""
     if seen.throttles is None or seen.broker is None:
         yield "Redis does not answer: nobody is woken, and every process keeps to its share of the limits."
 

@@ -91,7 +91,7 @@ class FleetConfig:
             MailsiftError: `unknown_source`.
         """
         if source not in {ANY_SOURCE, *self.sources, *await self.identities(connection)}:
-            raise MailsiftError("unknown_source", "There is no such source here; * means every one.")
+            raise MailsiftError("unknown_source", "There is no such source here; * means all of them.")
 
 
 class Console:
@@ -308,7 +308,9 @@ def provider_key(name: str) -> str:
     """
     key = name.strip().lower().rstrip(".")
     if not key or len(key) > _LONGEST_NAME or not key.isprintable() or set(key) & set(" :"):
-        raise MailsiftError("bad_provider", "A provider is a key such as google, or a host's domain.")
+        raise MailsiftError(
+            "bad_provider", "Name a provider by its key, such as google, or by its host’s domain."
+        )
     return key
 
 
@@ -320,7 +322,7 @@ def domain_of(name: str) -> str:
     """
     parsed = parse_address(f"postmaster@{name.strip().rpartition('@')[2].rstrip('.')}")
     if not parsed.domain:
-        raise MailsiftError("bad_domain", "This is not the name of a domain.")
+        raise MailsiftError("bad_domain", "This isn’t a domain name.")
     return parsed.domain
 
 

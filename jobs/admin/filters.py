@@ -55,7 +55,7 @@ def _states(word: str) -> tuple[str, ...]:
         return GROUPS[word]
     if word not in set(JobState):
         known = ", ".join([*GROUPS, BROKEN, *JobState])
-        raise MailsiftError("bad_filter", f"A state is one of: {known}.")
+        raise MailsiftError("bad_filter", f"The state must be one of: {known}.")
     return (word,)
 
 
@@ -64,7 +64,7 @@ def _ages(word: str, now: datetime) -> tuple[datetime | None, datetime | None]:
         return None, None
     found = _AGE.fullmatch(word)
     if found is None:
-        raise MailsiftError("bad_filter", "An age is written <24h (younger) or >7d (older).")
+        raise MailsiftError("bad_filter", "Write an age as <24h (younger) or >7d (older).")
     than, number, unit = found.groups()
     moment = now - timedelta(**{_UNITS[unit]: int(number)})
     return (moment, None) if than == "<" else (None, moment)

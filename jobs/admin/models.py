@@ -64,7 +64,7 @@ class Overview:
 
     Attributes:
         stats: the figures.
-        broker: what lies in it; None while Redis does not answer.
+        broker: what lies in it; None while Redis isn’t responding.
         alarms: what is wrong, the worst first.
         backlogs: the fullest ones.
         left: when everything that waits is done.

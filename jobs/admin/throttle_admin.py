@@ -78,7 +78,7 @@ class ThrottleAdmin:
             MailsiftError: `bad_provider`, `unknown_source`, `bad_limit`.
         """
         if not 0 <= seconds <= _LONGEST_HOLD:
-            raise MailsiftError("bad_limit", "A hold lasts at most 30 days, or until somebody lets go.")
+            raise MailsiftError("bad_limit", "A hold can last at most 30 days, or until somebody lets go.")
         edit = await self._edit(actor, provider, source, note)
         async with self._database.begin() as connection:
             await throttle_edits.hold(connection, edit, seconds=seconds)
@@ -175,7 +175,9 @@ class ThrottleAdmin:
     def _check(self, provider: str, limits: ProviderLimits) -> None:
         """Refuse what is above the hard bound, or no limit at all."""
         if provider == ANY_PROVIDER:
-            raise MailsiftError("bad_provider", "Limits are a provider's; a source as a whole can be held.")
+            raise MailsiftError(
+                "bad_provider", "Limits belong to a provider. A source as a whole can only be held."
+            )
         row = self._fleet.providers.row(provider)
         highest, most = row.rate * MOST_RAISE, most_sessions(row)
         if limits.rate is not None and not 0 < limits.rate <= highest:
@@ -202,4 +204,4 @@ def _noted(edit: ThrottleEdit) -> dict[str, str]:
 
 
 def _redis_gone() -> MailsiftError:
-    return MailsiftError("redis_unavailable", "Redis does not answer.", retryable=True)
+    return MailsiftError("redis_unavailable", "Redis isn’t responding.", retryable=True)

@@ -298,7 +298,7 @@ def read_slice(path: object, offset: int, length: int) -> pl.DataFrame:
 
 
 def _damaged() -> MailsiftError:
-    return MailsiftError("blob_damaged", "A blob is not what was written.")
+    return MailsiftError("blob_damaged", "A stored file differs from what was written.")
 
 
 def group_deferred(waiting: pl.DataFrame, cut: ChunkSizes, *, sources: int = 1) -> list[DeferredChunk]:

@@ -113,7 +113,9 @@ class StepWorker:
             LeaseLostError: somebody else does the step now, or the job has been cancelled.
         """
         if step.attempt > _MAX_ATTEMPTS:
-            await self._fail(step, MailsiftError(f"{step.state}_crashed", "The work kept dying."))
+            await self._fail(
+                step, MailsiftError(f"{step.state}_crashed", "The process working on it kept crashing.")
+            )
             return StepDone()
         try:
             if step.state == JobTransition.TAKE_IN.target:
@@ -260,7 +262,7 @@ async def _bounded(pieces: AsyncIterator[bytes], most: int) -> AsyncIterator[byt
     async for piece in pieces:
         size += len(piece)
         if size > most:
-            raise MailsiftError("file_too_large", f"A list may have {most:,} bytes.")
+            raise MailsiftError("file_too_large", f"A list can have at most {most:,} bytes.")
         yield piece
 
 

@@ -160,7 +160,7 @@ def _parse_answer(returncode: int, answer: bytes) -> dict[str, Any]:
     (a shutdown, Ctrl-C, no memory left elsewhere) and says nothing about the file.
     """
     if returncode < 0 and -returncode not in _RAISED_BY_THE_FILE:
-        raise MailsiftError("intake_crashed", "The process that read the file was stopped.", retryable=True)
+        raise MailsiftError("intake_crashed", "The process reading the file was stopped.", retryable=True)
     if returncode != 0:
         text = "The process that read the file died; the file may need more memory than is allowed."
         raise MailsiftError("intake_crashed", text)

@@ -121,7 +121,9 @@ def _read_parquet(path: Path, limits: IntakeLimits) -> SourceTable:
         frame = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         schema = frame.collect_schema()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
-        raise MailsiftError("bad_parquet", "The Parquet file is damaged or of an unknown kind.") from None
+        raise MailsiftError(
+            "bad_parquet", "The Parquet file is damaged or of a kind we can’t read."
+        ) from None
     if len(schema) > limits.columns:
         raise too_many_columns(limits.columns)
     for place, dtype in enumerate(schema.dtypes(), start=1):

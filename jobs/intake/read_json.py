@@ -69,7 +69,7 @@ def read_json(path: Path, encoding: str, workdir: Path, *, array: bool, limits: 
     except UnicodeEncodeError:
         raise _bad("A string holds half of a surrogate pair.") from None
     except UnicodeError:
-        raise MailsiftError("bad_encoding", f"The file is not {encoding} throughout.") from None
+        raise MailsiftError("bad_encoding", f"Parts of the file aren’t {encoding}.") from None
     except RecursionError:
         raise _bad("Values are nested too deeply.") from None
     return SourceTable(read.frame(), tuple(ids), "json" if array else "jsonl", encoding)

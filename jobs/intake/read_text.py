@@ -83,7 +83,7 @@ def _as_utf8(path: Path, encoding: str, workdir: Path, limits: IntakeLimits) -> 
         transcode(path, encoding, target)
     except UnicodeError:
         if encoding != "cp1252":
-            raise MailsiftError("bad_encoding", f"The file looks like {encoding}, but it is not.") from None
+            raise MailsiftError("bad_encoding", f"The file looks like {encoding} but isn’t.") from None
         encoding = "latin-1"  # has a character for every byte
         transcode(path, encoding, target)
     return target, TextScan(target, limits), encoding
@@ -227,5 +227,5 @@ def _records(file: Iterator[str], delimiter: str, limits: IntakeLimits) -> Itera
 
 def _unclosed(line: int) -> MailsiftError:
     return MailsiftError(
-        "unclosed_quote", f"The record that starts in line {line:,} has a quote that never ends."
+        "unclosed_quote", f"The record starting on line {line:,} has a quote that is never closed."
     )

@@ -102,9 +102,9 @@ def encoding_of(head: bytes) -> str:
         low, high = sorted((even, odd))
         if high * 4 > len(head) and low * 20 < high:
             return "utf-16-le" if odd > even else "utf-16-be"
-        raise MailsiftError("binary_file", "The file is not text: it has NUL bytes.")
+        raise MailsiftError("binary_file", "The file isn’t text: it contains NUL bytes.")
     if len(head) - len(head.translate(None, _CONTROL)) > len(head) // 100:
-        raise MailsiftError("binary_file", "The file is not text: it is full of control characters.")
+        raise MailsiftError("binary_file", "The file isn’t text: it is full of control characters.")
     return "utf-8"
 
 
@@ -159,7 +159,7 @@ def gunzip(source: Path, target: Path, limits: IntakeLimits) -> None:
                 _refuse_bomb(packed, unpacked)
                 _refuse_big(unpacked, limits)
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise MailsiftError("bad_gzip", "The gzip file is damaged or cut off.") from None
+        raise MailsiftError("bad_gzip", "The gzip file is damaged or incomplete.") from None
 
 
 def check_workbook(path: Path, limits: IntakeLimits) -> None:
@@ -212,7 +212,9 @@ class TextScan:
     def _measure(self, block: bytes) -> None:
         """Find NUL bytes and long lines; a line inside one block cannot be too long."""
         if b"\0" in block:
-            raise MailsiftError("binary_file", f"Near line {self._line:,} is a NUL byte; text has none.")
+            raise MailsiftError(
+                "binary_file", f"There is a NUL byte near line {self._line:,}; text files have none."
+            )
         end = b"\n" if b"\n" in block else b"\r"
         first = block.find(end)
         if self._pending + (len(block) if first < 0 else first) > self._limits.line_bytes:

@@ -264,19 +264,19 @@ def _csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[_Row]:
         try:
             yield from (row for row in csv.reader(lines, delimiter=delimiter) if any(row))
         except csv.Error as error:
-            raise MailsiftError("bad_csv", "A cell of the file is longer than can be read.") from error
+            raise MailsiftError("bad_csv", "A cell in the file is too long to be read.") from error
 
 
 def _records(text: str, shape: str) -> tuple[tuple[str, ...], Iterator[_Row]]:
     lines = map(_json_or_none, filter(str.strip, text.splitlines()))
     found = lines if shape == "jsonl" else _json_or_none(text)
     if found is None:
-        raise MailsiftError("bad_json", "The file is not JSON.")
+        raise MailsiftError("bad_json", "The file isn’t valid JSON.")
     listed = [found] if isinstance(found, dict) else found
     records = [_record_of(one) for one in chain.from_iterable(map(_unfolded, listed))]
     names = tuple(dict.fromkeys(chain.from_iterable(islice(records, _SAMPLE))))
     if not names:
-        raise MailsiftError("no_address_column", "The file holds no records with named fields.")
+        raise MailsiftError("no_address_column", "The file contains no records with named fields.")
     return names, (tuple(record.get(name, "") for name in names) for record in records)
 
 

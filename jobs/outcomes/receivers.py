@@ -84,7 +84,7 @@ class ReceiverService:
         sealed = self._vault.seal(receiver_id, secret)
         async with self._database.begin() as connection:
             if len(await receivers.of_account(connection, account_id)) >= _MOST:
-                raise MailsiftError("receiver_limit", f"An account has at most {_MOST} receivers.")
+                raise MailsiftError("receiver_limit", f"An account can have at most {_MOST} receivers.")
             row = await receivers.add(
                 connection, NewReceiver(receiver_id, account_id, sender.value, name, sealed, topic)
             )

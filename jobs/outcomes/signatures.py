@@ -102,7 +102,7 @@ async def believe(sender: SenderKind, posted: Posted, trust: Trust) -> Believed:
 
 def refused() -> MailsiftError:
     """Return what is said to a forgery: nothing of what is wrong with it."""
-    return MailsiftError("receiver_refused", "This is not signed by the sender of this address.")
+    return MailsiftError("receiver_refused", "The signature isn’t from the sender this address belongs to.")
 
 
 def _fresh(at: float, trust: Trust, seconds: float) -> None:
@@ -125,7 +125,7 @@ def check_public_key(key: str) -> bytes:
             return raw
     except (ValueError, TypeError):
         pass
-    raise MailsiftError("receiver_key_invalid", "This is no verification key of SendGrid.")
+    raise MailsiftError("receiver_key_invalid", "This isn’t a SendGrid verification key.")
 
 
 def _sendgrid(posted: Posted, trust: Trust) -> Believed:

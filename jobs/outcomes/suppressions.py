@@ -207,7 +207,7 @@ def _read_cursor(cursor: str) -> bytes | None:
     try:
         return bytes.fromhex(cursor) if cursor else None
     except ValueError:
-        raise MailsiftError("bad_cursor", "The cursor is not one of this list.") from None
+        raise MailsiftError("bad_cursor", "This cursor doesn’t belong to this list.") from None
 
 
 def _time(since: float) -> str:

@@ -81,6 +81,4 @@ def _read(number: int, row: Any) -> Connection:
 
 
 def _bad(text: str) -> MailsiftError:
-    return MailsiftError(
-        "bad_connections", f"The file of MAILSIFT_CONNECTIONS is not as it should be: {text}."
-    )
+    return MailsiftError("bad_connections", f"The MAILSIFT_CONNECTIONS file isn’t valid: {text}.")

@@ -125,7 +125,7 @@ class Browser:
         """
         found = await self._ask(account_id, job_id, lambda files: read_row(files, row))
         if found is None:
-            raise MailsiftError("row_not_found", "The list has no such row, or it has no verdict yet.")
+            raise MailsiftError("row_not_found", "This list has no such row, or the row has no verdict yet.")
         return found
 
     async def breakdown(self, account_id: AccountId, job_id: JobId) -> Breakdown:

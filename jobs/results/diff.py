@@ -47,7 +47,7 @@ def compare(before: Path, after: Path, columns: tuple[str, str], *, limit: int) 
     old, new = _read(before, columns[0]), _read(after, columns[1])
     both = old.join(new, on="email", how="inner", suffix="_after", maintain_order="left")
     if both.is_empty():
-        raise MailsiftError("not_the_same_list", "The two jobs have no address in common.")
+        raise MailsiftError("not_the_same_list", "These two jobs have no address in common.")
     moved = both.filter(
         (pl.col("status") != pl.col("status_after")) | (pl.col("result") != pl.col("result_after"))
     )

@@ -125,7 +125,7 @@ def choose_columns(results: Path, wanted: Sequence[str], policy: TierPolicy | No
     known = {name.removeprefix(VERDICT_PREFIX): name for name in ours} | {name: name for name in ours}
     known |= {name: id_ for id_, name in reversed(ids.items())}  # of equal names the first is meant
     if not set(wanted) <= set(known):
-        raise MailsiftError("unknown_column", "The results have no column of one of these names.")
+        raise MailsiftError("unknown_column", "The results have no column with one of these names.")
     return list(dict.fromkeys(known[name] for name in wanted))
 
 

@@ -335,7 +335,7 @@ def _ids_of(rows: Path, columns: Sequence[str]) -> dict[str, str]:
     names = read_names(rows)
     ids = {name: id_ for id_, name in reversed(names.items())}
     if not set(columns) <= set(ids):
-        raise MailsiftError("unknown_column", "The list has no column of one of these names.")
+        raise MailsiftError("unknown_column", "The list has no column with one of these names.")
     return {ids[name]: name for name in columns}
 
 

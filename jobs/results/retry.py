@@ -55,6 +55,6 @@ def _write_rows(results: Path, out: Path, column: str, keep: pl.Expr) -> str:
     fresh = dict(zip(names, distinct_names(list(names.values()), []), strict=True))
     rows = pl.scan_parquet(results, glob=False).filter(keep).select(*names).rename(fresh).collect()
     if rows.is_empty():
-        raise MailsiftError("nothing_to_retry", "No row of this job is worth another look.")
+        raise MailsiftError("nothing_to_retry", "No row in this job is worth checking again.")
     rows.write_parquet(out)
     return next(fresh[key] for key, name in names.items() if name == column)

@@ -166,7 +166,7 @@ class ScheduleRuns:
         options = replace(load_options(row["options"]), name=row["name"], preview=0)
         places = self._places.unseal(account, options.places)
         if source is None and places.source is None:
-            raise MailsiftError("schedule_source_gone", "The list of this schedule was deleted.")
+            raise MailsiftError("schedule_source_gone", "This schedule’s list was deleted.")
         before = last or source
         if Recheck(row["recheck"]) is Recheck.RISKY and before is not None:
             return await self._risky(before, options)

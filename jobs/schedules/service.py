@@ -57,7 +57,7 @@ class ScheduleService:
                 `schedule_zone_invalid`, `schedule_ended`, `schedule_limit`.
         """
         if (job_id is None) is not bool(source):
-            raise MailsiftError("schedule_needs_list", "A schedule has a list: of a job, or from a place.")
+            raise MailsiftError("schedule_needs_list", "A schedule needs a list: from a job or from a place.")
         if not spec.zone:
             async with self._database.begin() as connection:
                 spec = replace(spec, zone=await people.zone_of(connection, account_id))
@@ -72,7 +72,9 @@ class ScheduleService:
             places = JobPlaces(named.source or before.source, named.sink or before.sink)
             name = job["name"] if job else places.source.name if places.source else ""
             if len(await schedules.of_account(connection, account_id)) >= MAX_SCHEDULES:
-                raise MailsiftError("schedule_limit", f"An account has at most {MAX_SCHEDULES} schedules.")
+                raise MailsiftError(
+                    "schedule_limit", f"An account can have at most {MAX_SCHEDULES} schedules."
+                )
             new = NewSchedule(
                 id=schedule_id,
                 account_id=account_id,
@@ -116,7 +118,7 @@ class ScheduleService:
             await _owned(connection, account_id, schedule_id)
             before = await schedules.place_of_run(connection, schedule_id, after) if after else None
             if after is not None and before is None:
-                raise MailsiftError("bad_cursor", "The cursor is not one of this list.")
+                raise MailsiftError("bad_cursor", "This cursor doesn’t belong to this list.")
             rows = await schedules.runs(connection, schedule_id, limit=limit, before=before)
             return [RunView(view_of(row), row["scheduled_for"]) for row in rows]
 

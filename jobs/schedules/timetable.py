@@ -84,7 +84,7 @@ class Timetable:
         """
         found = self.following(after)
         if self.is_over(found):
-            raise MailsiftError("schedule_ended", "No run is left before the schedule's end.")
+            raise MailsiftError("schedule_ended", "No runs are left before the schedule ends.")
         return found
 
     def is_over(self, slot: Slot) -> bool:
@@ -138,13 +138,13 @@ def check_cron(cron: str, zone: str) -> None:
         MailsiftError: `schedule_cron_invalid`, `schedule_zone_invalid`.
     """
     if not is_zone(zone):
-        raise MailsiftError("schedule_zone_invalid", "The time zone is not an IANA name.")
+        raise MailsiftError("schedule_zone_invalid", "The time zone must be an IANA name.")
     if len(cron) > 200 or len(cron.split()) != 5:
-        raise MailsiftError("schedule_cron_invalid", "A cron line has five fields.")
+        raise MailsiftError("schedule_cron_invalid", "A cron line must have five fields.")
     try:
         next(CronSim(cron, datetime(2024, 1, 1, tzinfo=UTC)))
     except (CronSimError, StopIteration):
-        raise MailsiftError("schedule_cron_invalid", "The cron line never fires or is malformed.") from None
+        raise MailsiftError("schedule_cron_invalid", "The cron line is malformed or never fires.") from None
 
 
 def fires(cron: str, zone: str, *, after: datetime) -> Iterator[datetime]:

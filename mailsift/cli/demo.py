@@ -91,5 +91,5 @@ def disagreements(results: Path, truth: Path) -> pl.DataFrame:
     found = pl.read_csv(results, infer_schema=False).select("mailsift_status", "mailsift_result")
     expected = pl.read_csv(truth, infer_schema=False).select("row", "email", "deep", "deep_result")
     if len(found) != len(expected):
-        raise MailsiftError("results_incomplete", f"{len(found)} rows came back of {len(expected)}.")
+        raise MailsiftError("results_incomplete", f"{len(found)} of {len(expected)} rows came back.")
     return pl.concat([expected, found], how="horizontal").filter(pl.col("deep") != pl.col("mailsift_status"))

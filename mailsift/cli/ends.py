@@ -153,7 +153,7 @@ def output_of(source: str, output: str, *, many: bool) -> str:
     if is_place(output) and output.endswith("/"):
         return output + beside
     if is_place(output) or not Path(output).is_dir():
-        raise MailsiftError("output_not_writable", "The results of several lists go to a folder.")
+        raise MailsiftError("output_not_writable", "With several lists, --output must be a folder.")
     return str(Path(output) / beside)
 
 

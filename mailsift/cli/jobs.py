@@ -63,7 +63,7 @@ async def find(service: JobService, account: AccountId, given: str) -> JobId:
         recent = (await service.page(account, limit=1_000)).jobs
     found = [view.id for view in recent if str(view.id).startswith(given.lower())]
     if len(found) > 1:
-        raise MailsiftError("job_ambiguous", "More than one job starts with these letters.")
+        raise MailsiftError("job_ambiguous", "More than one job id starts with these characters.")
     if not found:
         raise MailsiftError("job_not_found", "There is no such job.")
     return found[0]

@@ -34,7 +34,7 @@ async def _serve(settings: Settings, account: str, *, test: bool) -> None:
         from mailsift.api.mcp.server import serve_stdio  # noqa: PLC0415 - an extra
         from mailsift.api.mcp.tools import ToolCall  # noqa: PLC0415 - with it
     except ModuleNotFoundError:
-        raise MailsiftError("mcp_missing", "The package is missing: mailsift[mcp].") from None
+        raise MailsiftError("mcp_missing", "MCP isn’t installed: install mailsift[mcp].") from None
     async with open_container(settings, pool_size=API_POOL) as container:
         owner = await container.jobs.account(account)
         if test:

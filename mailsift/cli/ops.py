@@ -192,7 +192,7 @@ def throttles(
             await operations.throttles.reset(COMMAND_LINE, reset, source)
         rows = await operations.console.throttles()
         if rows is None:
-            raise MailsiftError("redis_unavailable", "Redis does not answer.", retryable=True)
+            raise MailsiftError("redis_unavailable", "Redis isn’t responding.", retryable=True)
         return list(rows)
 
     found = _with_operations(act)

@@ -123,7 +123,7 @@ def run(  # noqa: PLR0913 - one argument an option
         return
     pairs = _pairs(found, output)
     if as_json and any(out == PIPE for _, out in pairs):
-        raise MailsiftError("output_not_writable", "Results and summary cannot both go to standard output.")
+        raise MailsiftError("output_not_writable", "Results and summary can’t both go to standard output.")
     with working(given) as (settings, worker):
         options = JobOptions(
             mode=mode,
@@ -150,7 +150,7 @@ def _policy_of(text: str) -> TierPolicy | None:
         found = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8"))
         return TierPolicy.parse(found)
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise MailsiftError("policy_invalid", f"The policy cannot be read: {error}.") from error
+        raise MailsiftError("policy_invalid", f"Can’t read the policy: {error}.") from error
 
 
 async def _found(settings: Settings, texts: list[str]) -> list[str]:
@@ -227,7 +227,7 @@ def check_writable(out: Path) -> None:
     """
     format_of(out)
     if out.is_dir() or not os.access(out.parent, os.W_OK):
-        raise MailsiftError("output_not_writable", f"Nothing can be written to {out}.")
+        raise MailsiftError("output_not_writable", f"Can’t write to {out}.")
 
 
 @contextmanager

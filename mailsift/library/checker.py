@@ -382,12 +382,12 @@ def _mode(options: CallOptions) -> Mode:
     try:
         return Mode(options.get("mode", Mode.MEDIUM))
     except ValueError:
-        raise MailsiftError("unknown_mode", "The mode is one of: fast, medium, deep.") from None
+        raise MailsiftError("unknown_mode", "The mode must be fast, medium or deep.") from None
 
 
 def _text(address: object) -> str:
     if not isinstance(address, str):
-        raise MailsiftError("not_text", f"An address is a text, not {type(address).__name__}.")
+        raise MailsiftError("not_text", f"An address must be a string, not {type(address).__name__}.")
     return writable(address)
 
 
@@ -436,7 +436,7 @@ def _log_as_python_does() -> None:
 
 
 def _closed() -> MailsiftError:
-    return MailsiftError("checker_closed", "This checker was closed.")
+    return MailsiftError("checker_closed", "This checker has been closed.")
 
 
 def _warn_of_deep() -> None:

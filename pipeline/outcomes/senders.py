@@ -57,7 +57,7 @@ def read_webhook(sender: SenderKind, body: bytes) -> tuple[Outcome, ...]:
         read = _READERS[sender]
         return tuple(outcome for event in events[:_MOST_EVENTS] for outcome in read(_object(event)))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise MailsiftError("malformed_outcome", f"This is no webhook of {sender.value}.") from error
+        raise MailsiftError("malformed_outcome", f"This isn’t a {sender.value} webhook.") from error
 
 
 def _unfolded(posted: Any) -> list[Any]:

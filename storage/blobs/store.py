@@ -245,7 +245,9 @@ class Blobs:
         try:
             with path.open("xb") as file:
                 if not guard(file.fileno()):
-                    raise MailsiftError("blob_store_failed", "The upload was swept away.", retryable=True)
+                    raise MailsiftError(
+                        "blob_store_failed", "The upload was cleaned up before it finished.", retryable=True
+                    )
                 yield Incoming(file)
             if self._root is None or not await asyncio.to_thread(self._move_in, self._root, path, key):
                 await self._put(key, path)
@@ -465,7 +467,9 @@ def _checked(key: str) -> str:
         MailsiftError: `bad_blob_key`.
     """
     if len(key) > _KEY_LENGTH or not _KEY.fullmatch(key):
-        raise MailsiftError("bad_blob_key", "A blob key is a relative path of letters, digits and ._- only.")
+        raise MailsiftError(
+            "bad_blob_key", "A blob key must be a relative path of letters, digits and ._- only."
+        )
     return key
 
 

@@ -97,6 +97,6 @@ def _store_errors() -> Iterator[None]:
         # A name the library does not know makes it panic, and what is raised then is no Exception.
         if isinstance(error, ValueError | TypeError) or type(error).__name__ == "PanicException":
             raise MailsiftError(
-                "place_refused", "The connection says what the store does not know."
+                "place_refused", "The connection has an option the store doesn’t know."
             ) from None
         raise

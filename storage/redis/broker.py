@@ -42,7 +42,7 @@ async def counts(redis: AsyncRedis, queue: str) -> BrokerCounts:
     """Count the messages of a queue.
 
     Raises:
-        mailsift.storage.redis.connection.ClientError: Redis does not answer.
+        mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
     """
     async with redis.pipeline(transaction=False) as pipe:
         for priority in _PRIORITIES:
@@ -95,7 +95,7 @@ def mend_broker_keys(url: str, queue: str) -> list[str]:
         The names of the keys that were deleted.
 
     Raises:
-        mailsift.storage.redis.connection.ClientError: Redis does not answer.
+        mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
     """
     right = broker_keys(queue)
     with Redis.from_url(url, socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS) as client:

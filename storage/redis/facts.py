@@ -138,7 +138,7 @@ class FactInspector:
         """Return what is remembered of a domain, as the pipeline writes it (lower case, IDNA).
 
         Raises:
-            mailsift.storage.redis.connection.ClientError: Redis does not answer.
+            mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
         """
         async with self._redis.pipeline(transaction=False) as pipe:
             for kind in _KINDS:
@@ -158,6 +158,6 @@ class FactInspector:
         """Forget it, so that it is asked for again; returns how many facts there were.
 
         Raises:
-            mailsift.storage.redis.connection.ClientError: Redis does not answer.
+            mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
         """
         return int(await self._redis.delete(*(fact_key(kind, domain) for kind in _KINDS)))

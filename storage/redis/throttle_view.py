@@ -55,7 +55,7 @@ class ThrottleInspector:
         """Return the providers x sources with the most sessions, and `also` these.
 
         Raises:
-            mailsift.storage.redis.connection.ClientError: Redis does not answer.
+            mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
         """
         async with self._redis.pipeline(transaction=False) as pipe:
             _ = pipe.zrevrange(SEEN_KEY, 0, -1)
@@ -72,7 +72,7 @@ class ThrottleInspector:
         """Forget what was learned there, penalties too; sessions and rate stay. False: nothing was known.
 
         Raises:
-            mailsift.storage.redis.connection.ClientError: Redis does not answer.
+            mailsift.storage.redis.connection.ClientError: Redis isn’t responding.
         """
         key = f"{STATE_KEY}{provider}:{source}"
         return bool(await self._redis.hdel(key, *_FIELDS, "learned_at"))

@@ -134,7 +134,7 @@ class Installation:
         on_page = f'/ops/runbook#{code}"' in page.text or (
             code == "database_gone"
             and page.status_code == 503
-            and "The database does not answer" in page.text
+            and "The database isn’t responding" in page.text
         )
         return [
             on_page,

@@ -194,7 +194,7 @@ def test_a_bad_file_ends_run_with_status_2_and_one_line(
     typed = keyboard.type(at_work[0], "run", source)
     assert (typed.status, typed.out) == (2, "")
     assert [said for said in typed.err.splitlines() if "mailsift: " in said] == [
-        "mailsift: binary_file: The file is not text: it has NUL bytes."
+        "mailsift: binary_file: The file isn’t text: it contains NUL bytes."
     ]
     assert list(tmp_path.iterdir()) == [source]
     assert _own_workers(at_work[0]) == before

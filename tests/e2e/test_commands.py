@@ -258,7 +258,7 @@ def test_without_its_database_a_command_says_so_in_one_line(
     typed = keyboard.type(gone, *command.split())
     assert (typed.status, typed.err) == (
         2,
-        "mailsift: database_unavailable: The database does not answer.\n",
+        "mailsift: database_unavailable: The database isn’t responding.\n",
     )
 
 

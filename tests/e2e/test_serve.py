@@ -36,7 +36,7 @@ def test_a_taken_port_is_said_before_anything_is_started(short_tmp: Path, taken:
     typed = CommandLine(settings).run(name)
     assert (typed.status, typed.out) == (2, "")
     assert typed.err == (
-        f"mailsift: port_in_use: Nothing can listen on 127.0.0.1:{taken}: Address already in use.\n"
+        f"mailsift: port_in_use: Can’t listen on 127.0.0.1:{taken}: Address already in use.\n"
     )
     assert [path.name for path in settings.home.iterdir()] == ["overrides.toml"]
 

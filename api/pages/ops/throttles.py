@@ -152,7 +152,7 @@ def _rate(form: FormData) -> float | None:
     try:
         return float(given) if given else None
     except ValueError:
-        raise MailsiftError("bad_limit", "The rate is a number of recipients a second.") from None
+        raise MailsiftError("bad_limit", "The rate must be a number of recipients per second.") from None
 
 
 def _sessions(form: FormData) -> int | None:
@@ -160,7 +160,7 @@ def _sessions(form: FormData) -> int | None:
     try:
         return int(given) if given else None
     except ValueError:
-        raise MailsiftError("bad_limit", "Sessions are a whole number.") from None
+        raise MailsiftError("bad_limit", "The number of sessions must be a whole number.") from None
 
 
 def _back(provider: str, source: str, message: str) -> Response:

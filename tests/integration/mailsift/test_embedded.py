@@ -259,7 +259,7 @@ def test_without_the_extra_the_error_names_the_way_out(short_tmp: Path, package:
         [sys.executable, "-c", script, str(home)], input="", capture_output=True, text=True, check=False
     )
     assert run.returncode == 1
-    assert "embedded_missing: The embedded servers are not installed" in run.stderr
+    assert "embedded_missing: The embedded servers aren’t installed" in run.stderr
 
 
 def test_stopping_twice_and_without_a_start_is_harmless(short_tmp: Path) -> None:

@@ -186,7 +186,7 @@ async def test_a_worker_says_that_its_port_is_taken_and_ends(settings: Settings,
         assert await asyncio.to_thread(process.wait, 60) == 2
     taken.close()
     assert log.read_text().splitlines()[-1] == (
-        f"mailsift: port_in_use: Nothing can listen on 127.0.0.1:{settings.metrics_port}, "
+        f"mailsift: port_in_use: Can’t listen on 127.0.0.1:{settings.metrics_port}, "
         "where the metrics are to be shown."
     )
 

@@ -60,7 +60,7 @@ async def test_the_first_owner_arrives_once_and_is_owner_and_operator(api: Api) 
     [
         ({"email": "ada"}, "This is not an email address."),
         ({"account": " "}, "An account&#39;s name has 1 to 80 letters."),
-        ({"password": "short"}, "A password has 12 to 200 characters."),
+        ({"password": "short"}, "A password must have 12 to 200 characters."),
     ],
 )
 async def test_a_mistake_in_the_welcome_can_be_mended(api: Api, fields: dict[str, str], told: str) -> None:
@@ -95,7 +95,7 @@ async def test_an_invited_person_chooses_a_password_and_is_a_member(api: Api) ->
         assert "Viewer" in (await client.get("/account")).text
         again = await client.get("/invite", params={"token": token})
         assert again.status_code == 404
-        assert "This link was used, withdrawn, or its time is over." in again.text
+        assert "This link has been used, withdrawn or has expired." in again.text
 
 
 async def test_of_two_who_take_a_link_at_once_one_gets_it(api: Api) -> None:
@@ -157,7 +157,7 @@ async def test_of_two_invitations_of_one_person_the_newest_counts(api: Api) -> N
 async def test_a_member_is_not_invited_twice_and_nobody_without_an_address(api: Api) -> None:
     email = await person(api)
     async with signed_in(api) as owner:
-        for address, told in [(email, "is a member already"), ("grace", "not an email address")]:
+        for address, told in [(email, "is already a member"), ("grace", "not an email address")]:
             answer = await post(owner, "/account/invite", email=address, role="member")
             assert answer.status_code in {409, 422}
             assert told in answer.text

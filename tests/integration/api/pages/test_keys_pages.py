@@ -49,7 +49,7 @@ SENSELESS: list[tuple[dict[str, str | list[str]], str]] = [
     ({"scope": ["everything"]}, "at least one permission"),
     ({"lifetime": "12"}, "not one of the choices"),
     ({"name": "x" * 81}, "too long"),
-    ({"name": "a\u202eb"}, "a character nobody can see"),
+    ({"name": "a\u202eb"}, "an invisible character"),
 ]
 
 

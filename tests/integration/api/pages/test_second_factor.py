@@ -108,7 +108,7 @@ async def test_a_half_sign_in_ends_and_belongs_to_nobody_else(api: Api) -> None:
         form = {"csrf": csrf_of(page.text), "code": _code(totp, steps=1), "next": "/"}
         answer = await stranger.post("/login/code", data=form)
         assert answer.status_code == 401
-        assert "sign in once more" in answer.text
+        assert "Sign in again" in answer.text
     async with open_container(api.settings) as container:
         factors = container.people.sessions.factors
         ((person_id,),) = await sql(api.settings, "SELECT person_id FROM second_factor")

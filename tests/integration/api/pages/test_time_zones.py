@@ -79,7 +79,7 @@ async def test_the_offer_of_the_browsers_zone_goes_once_it_is_answered(api: Api)
 async def test_what_is_no_zone_is_refused_in_words(api: Api, path: str) -> None:
     async with signed_in(api) as client:
         answer = await post(client, path, zone="Mars/Olympus")
-        assert "not an IANA name" in (await client.get(answer.headers["location"])).text
+        assert "must be an IANA name" in (await client.get(answer.headers["location"])).text
 
 
 async def test_only_owners_set_the_accounts_zone(api: Api) -> None:
