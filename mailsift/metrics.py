@@ -155,7 +155,7 @@ class MetricsPort:
         try:
             self._server = make_server(host, port, _not_found, server, _SilentHandler)
         except OSError:
-            text = f"Nothing can listen on {host}:{port}, where the metrics are to be shown."
+            text = f"Can’t listen on {host}:{port}, where the metrics are to be shown."
             raise MailsiftError("port_in_use", text) from None
         self.port: int = self._server.server_address[1]
         self._thread: threading.Thread | None = None

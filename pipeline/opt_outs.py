@@ -46,7 +46,7 @@ def read_opt_outs(file: Path) -> list[str]:
     names = [name for line in lines if (name := line.partition("#")[0].strip().rstrip("."))]
     parsed = [parse_address(f"postmaster@{name}").domain for name in names]
     if not all(parsed):
-        raise MailsiftError("bad_opt_outs", f"Line with {names[parsed.index('')]!r} isn’t a domain name.")
+        raise MailsiftError("bad_opt_outs", f"The line {names[parsed.index('')]!r} isn’t a domain name.")
     return parsed
 
 

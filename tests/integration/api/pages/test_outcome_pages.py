@@ -112,7 +112,7 @@ async def test_the_policy_says_what_it_means_and_is_set(api: Api) -> None:
         ):
             refused = await post(client, "/outcomes/policy", **wrong)
             assert refused.status_code == 422
-            assert "This is no policy" in refused.text
+            assert "This policy isn’t valid" in refused.text
         await post(client, "/outcomes/policy", reset="1")
         assert "the default" in words((await client.get("/outcomes/policy")).text)
 

@@ -72,7 +72,7 @@ MISTAKES: list[tuple[dict[str, str], str]] = [
     ({"rhythm": "", "cron": "0 0 30 2 *"}, "never fires"),
     ({"zone": "Mars/Olympus"}, "must be an IANA name"),
     ({"ends": "2020-01-01"}, "No runs are left"),
-    ({"ends": "tomorrow"}, "not a date"),
+    ({"ends": "tomorrow"}, "must be a date"),
 ]
 
 

@@ -76,7 +76,10 @@ async def test_wrong_and_unknown_look_the_same(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    ["UPDATE session SET seen_at = now() - interval '25 hours'", "UPDATE session SET expires_at = now()"],
+    [
+        "UPDATE session SET seen_at = now() - interval '25 hours'",
+        "UPDATE session SET expires_at = now() - interval '1 minute'",
+    ],
 )
 async def test_a_session_ends_by_itself(api: Api, statement: str) -> None:
     async with signed_in(api) as client:

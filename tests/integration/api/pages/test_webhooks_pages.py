@@ -175,7 +175,7 @@ async def test_what_was_given_up_is_sent_again_one_or_all(api: Api) -> None:
         await post(owner, f"{path}/switch", enabled="no")
         refused = await post(owner, f"{path}/redeliver", days="7")
         assert refused.status_code == 303
-        assert "enable it first" in (await owner.get(f"{path}/deliveries")).text
+        assert "Enable it first" in (await owner.get(f"{path}/deliveries")).text
 
 
 async def test_a_viewer_sees_webhooks_but_no_buttons(api: Api) -> None:

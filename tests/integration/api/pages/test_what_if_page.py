@@ -28,7 +28,7 @@ async def test_a_policy_is_compared_and_kept(api: Api) -> None:
         assert written is not None
         policy = written[1].replace("&#34;", '"')
         for wrong in ({"passed": "burn"}, {"minimum_score": "x"}, {"moon": "review"}):
-            assert "This is no policy" in (await client.get(f"{job}/what-if", params=wrong)).text
+            assert "This policy isn’t valid" in (await client.get(f"{job}/what-if", params=wrong)).text
         kept = await post(client, f"{job}/what-if", policy=policy)
         assert kept.headers["location"] == job
         again = await client.get(f"{job}/what-if", params={"passed": "review"})
