@@ -77,13 +77,14 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "storage/sql/chunks.py": (
         "tests/integration/jobs/test_chunk_rows.py",
+        "tests/integration/jobs/test_sources.py",
         "tests/integration/jobs/test_fair_claims.py",
     ),
     "storage/sql/jobs.py": (
-        "tests/integration/jobs/test_chunk_rows.py",
-        "tests/integration/jobs/test_fair_claims.py",
         "tests/integration/storage/test_job_rows.py",
         "tests/integration/storage/test_state_transitions.py",
+        "tests/integration/jobs/test_chunk_rows.py",
+        "tests/integration/jobs/test_fair_claims.py",
     ),
     "events/signing.py": ("tests/unit/events/test_signing.py",),
     "api/http/auth.py": (
@@ -125,11 +126,20 @@ HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("now < self._gone_until", "(now <= self._gone_until)"),  # the very moment
         ("Retry(NoBackoff()", "2"),  # how often at once, where once is enough
     ),
-    "storage/sql/chunks.py": (("ready_at <= clock_timestamp()", "<"),),  # the very moment
+    "storage/sql/chunks.py": (
+        ("ready_at <= clock_timestamp()", "<"),  # the very moment
+        ("job.deadline_at <= clock_timestamp()", "<"),
+        ("live_sources: int = 1", "2"),  # every claim says it
+        ("test: bool = False", "True"),
+        ("ORDER BY account_vtime, j.small DESC", "ASC"),  # sorted again; only how soon the search ends
+    ),
     "storage/sql/jobs.py": (
         ("ready_at <= clock_timestamp()", "<"),
         ("j.source_bytes <= :small_bytes", "<"),  # the very byte
         ("self.source_bytes <= SMALL_BYTES", "(self.source_bytes < SMALL_BYTES)"),  # the very byte
+        ("_SHARDS = 8", "17"),  # how many rows a minute has
+        ("job_id).limit(1)", "2"),  # one is enough to know
+        ("job.c.expires_at < func", "(job.c.expires_at <= func.clock_timestamp())"),  # the very moment
     ),
     "pipeline/syntax/address.py": (  # what the short way leaves goes the exact one, to the same end
         ("> _LONGEST_INTERNATIONAL", "(len(text.encode()) >= _LONGEST_INTERNATIONAL)"),

@@ -384,6 +384,78 @@ async def test_the_next_chunk_to_get_ready_says_in_how_many_seconds(database_url
                 assert least <= await chunks.next_ready(connection, ()) <= most
 
 
+async def test_only_what_may_be_claimed_and_asked_from_here_wakes_a_worker(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await add_job(database, slices=some(1, lane="google", delay=900))
+        for transition in (JobTransition.PAUSE, JobTransition.CANCEL):
+            idle = await add_job(database, slices=some(1, lane="google", delay=100))
+            async with database.begin() as connection:
+                if transition is JobTransition.PAUSE:
+                    assert await jobs.pause(connection, idle)
+                else:
+                    assert await jobs.end(connection, idle, transition)
+        done = text("UPDATE chunk SET state = 'done', ready_at = ready_at - interval '500 s' WHERE n = 1")
+        await add_job(database, slices=some(2, lane="google", delay=950))
+        async with database.begin() as connection:
+            await connection.execute(done)
+            for source, seconds, least, most in (
+                ("other", 200, 800, 900),  # another worker's rest
+                ("mine", -200, 800, 900),  # is over
+                ("mine", 2_000, 800, 900),
+                ("mine", 300, 200, 300),
+            ):
+                rest = text(
+                    "INSERT INTO source_rest VALUES ('google', :source,"
+                    " clock_timestamp() + make_interval(secs => :seconds)) ON CONFLICT (provider, source)"
+                    " DO UPDATE SET rests_until = excluded.rests_until"
+                )
+                await connection.execute(rest, {"source": source, "seconds": seconds})
+                assert least <= await chunks.next_ready(connection, ["mine"]) <= most
+
+
+async def test_a_hold_ends_no_wait_early_and_none_after_the_deadline(database_url: str) -> None:
+    async with opened(database_url) as database:
+        waits = [*some(1, lane="google", delay=900), *some(1, lane="google", delay=5)]
+        free, bound = [await add_job(database, slices=waits, deadline_s=end) for end in (0, 1_000)]
+        for job, delay, ends in ((free, 60, (900, 60)), (bound, 9_000, (1_000, 1_000))):
+            async with database.begin() as connection:
+                await chunks.hold(connection, job, throttle_key="google", delay=delay, waits_for="throttled")
+                left = text(
+                    "SELECT extract(epoch FROM ready_at - clock_timestamp()) FROM chunk"
+                    " WHERE job_id = :job ORDER BY n"
+                )
+                found = (await connection.execute(left, {"job": job})).scalars()
+                assert [float(one) for one in found] == [pytest.approx(end, abs=30) for end in ends]
+
+
+async def test_a_small_job_goes_first_behind_however_many_big_ones(database_url: str) -> None:
+    async with opened(database_url) as database:
+        for _ in range(33):
+            await add_job(database, slices=some(1))
+        small = await add_job(database, slices=some(1), small=True)
+        found = await claim(database)
+        assert found is not None
+        assert found.job_id == small
+
+
+async def test_a_claim_names_the_sources_of_all_workers_that_claim(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await add_job(database, slices=some(2))
+        added = text(
+            "INSERT INTO worker (owner, crew, host, pid, version, slots, in_hand, lag_s, rss_bytes, beat_s,"
+            " beat_at, stopped_at, drain_since, sources) SELECT owner, '', '', 1, '', 6, 0, 0, 0, 5,"
+            " clock_timestamp() - ago * interval '1 s', CASE WHEN gone THEN clock_timestamp() END,"
+            " CASE WHEN drained THEN clock_timestamp() END, ARRAY[owner, 'all']"
+            " FROM (VALUES ('a', 0, false, false), ('b', 8, false, false), ('dead', 90, false, false),"
+            " ('gone', 0, true, false), ('drained', 0, false, true)) AS v(owner, ago, gone, drained)"
+        )
+        async with database.begin() as connection:
+            await connection.execute(added)
+        found = await claim(database)
+        assert found is not None
+        assert found.live_sources == 3  # a, b and the one of all
+
+
 async def test_a_claim_costs_its_account_five_hundred_addresses_beside_those_in_it(database_url: str) -> None:
     async with opened(database_url) as database:
         await add_job(database, account="long", slices=some(9, addresses=1_000))

@@ -250,6 +250,60 @@ async def test_who_is_ahead_waits_for_a_big_list_to_be_read_or_finished_only_as_
     assert claimed.job_id in ahead
 
 
+@pytest.mark.parametrize(
+    ("others", "waits"),
+    [
+        ("(0, 6, false)", True),
+        ("(0, 6, false), (0, 6, false)", False),
+        ("(0, 0, false), (0, 6, true), (90, 6, false)", True),
+    ],
+)
+async def test_where_more_processes_are_than_a_big_list_keeps_busy_nobody_waits_for_it(
+    database: Database, others: str, *, waits: bool
+) -> None:
+    reader, free = Process(database), Process(database)
+    await send_list(database, "behind", size=400_000_000)
+    await reader.fill()
+    await send_list(database, "ahead")
+    await set_vtime(database, ahead=9e9)
+    add = (
+        "INSERT INTO worker (owner, crew, host, pid, version, slots, in_hand, lag_s, rss_bytes, beat_s,"  # noqa: S608 - of this file
+        " beat_at, stopped_at) SELECT CAST(gen_random_uuid() AS text), '', host, 1, '', slots, 0, 0, 0, 5,"
+        " clock_timestamp() - ago * interval '1 s', CASE WHEN gone THEN clock_timestamp() END"
+        f" FROM (VALUES {others}, (0, 6, false)) AS v(ago, slots, gone),"
+        " (VALUES ('here'), ('elsewhere')) AS h(host)"
+    )
+    async with database.begin() as connection:
+        await connection.execute(text(add))
+    assert (await free.claim() is None) == waits
+
+
+async def test_a_job_has_no_more_than_sixty_four_chunks_in_hand(database: Database) -> None:
+    await plan_job(database, "a", 70, addresses=1)
+    process = Process(database, slots=80)
+    await process.fill()
+    assert len(process.held) == 64
+
+
+async def test_reading_and_finishing_cost_an_account_by_the_size_of_the_list(database: Database) -> None:
+    small, big = (
+        await send_list(database, "small", size=250),
+        await send_list(database, "big", size=1_000_000),
+    )
+    for account, job, costs in (("small", small, (6_010, 0)), ("big", big, (13_000, 3_025))):
+        for state, cost in zip((JobState.UPLOADING, JobState.FINALIZING), costs, strict=True):
+            async with database.begin() as connection:
+                await connection.execute(text("UPDATE account SET vtime = 100"))
+                await connection.execute(text("UPDATE job SET total = 100, step_until = 'infinity'"))
+                await put_job(connection, job, state, step_token=None, step_until=None)
+                claimed = await jobs.claim_step(connection, owner="here:1:0", lease=60, small_only=False)
+                assert claimed.step is not None
+                found = await connection.execute(text("SELECT name, vtime FROM account"))
+                vtimes = {row.name: row.vtime for row in found}
+            assert vtimes.pop(account) == 100 + cost
+            assert set(vtimes.values()) == {100}
+
+
 async def test_a_job_is_found_behind_forty_whose_provider_is_being_served(database: Database) -> None:
     for _ in range(41):
         await plan_job(database, "a", 2, addresses=50, key="google")

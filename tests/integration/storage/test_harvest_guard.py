@@ -136,6 +136,57 @@ async def test_what_is_open_or_unanswered_counts_as_unknown_until_it_is_forgotte
         assert (await one(mine, ask(least=2))).recipients == 0
 
 
+async def test_known_recipients_make_room_and_a_session_that_asked_nothing_takes_none(redis_url: str) -> None:
+    time = Time()
+    async with connect(redis_url) as redis:
+        throttle = RedisThrottle(redis, row=row, config=CONFIG, clock=time)
+        await one(throttle, ask())
+        time.now += UNKNOWN_SECONDS
+        unused = await one(throttle, ask())
+        await throttle.report([Report(ask(), unused.lease, SessionOutcome.CLEAN, unused.recipients)])
+        assert await redis.hlen("ms:throttle:asked:gateway:198.51.100.7") == 0
+        granted = []
+        for _ in range(5):
+            grant = await one(throttle, ask())
+            granted.append(grant.recipients)
+            heard = Heard({LedgerKind.PROBES: grant.recipients})
+            await throttle.report([Report(ask(), grant.lease, SessionOutcome.CLEAN, 0, heard)])
+        assert granted == [4, 4, 7, 14, 15]  # one fewer than are known, and what a session may hold
+        half = await one(throttle, ask(wanted=2))
+        heard = Heard({LedgerKind.PROBES: 2, LedgerKind.UNKNOWN: 1})
+        await throttle.report([Report(ask(), half.lease, SessionOutcome.CLEAN, 0, heard)])
+        time.now += UNKNOWN_SECONDS - 1  # the known ones are forgotten before
+        assert (await one(throttle, ask())).recipients == MOST - 2
+        time.now += 1
+        await one(throttle, ask())
+        assert await redis.hlen("ms:throttle:asked:gateway:198.51.100.7") == 2  # what is over is not kept
+
+
+async def test_what_was_asked_is_kept_for_as_long_as_it_counts_and_no_longer(redis_url: str) -> None:
+    time, longest_s = Time(), CONFIG.session_seconds + UNKNOWN_SECONDS
+    async with connect(redis_url) as redis:
+        throttle = RedisThrottle(redis, row=row, config=CONFIG, clock=time)
+        await one(throttle, ask())
+        await redis.pexpire("ms:throttle:since", 1_000)
+        time.now += UNKNOWN_SECONDS
+        first = await one(throttle, ask(wanted=2))
+        assert await redis.pttl("ms:throttle:since") > 86_000_000  # who is asked all the time forgets nothing
+        await one(throttle, ask(wanted=2))  # and nobody ever reports it
+        await throttle.report([Report(ask(), first.lease, SessionOutcome.FAILED)])
+        kept = [await redis.pttl(key) / 1000 for key in await redis.keys("ms:throttle:asked:*")]
+        assert kept == [pytest.approx(longest_s, abs=30)] * 2
+        time.now += longest_s - 1
+        last = await one(throttle, ask())
+        assert last.recipients == 2
+        await redis.delete(*await redis.keys("ms:throttle:asked:*"))
+        heard = Heard({LedgerKind.PROBES: 1})
+        await throttle.report([Report(ask(), last.lease, SessionOutcome.CLEAN, 1, heard)])
+        kept = [await redis.pttl(key) / 1000 for key in await redis.keys("ms:throttle:asked:*")]
+        assert kept == [pytest.approx(UNKNOWN_SECONDS, abs=30)] * 2
+        time.now += 1
+        assert (await one(throttle, ask())).recipients == MOST - 1
+
+
 async def test_a_server_that_was_emptied_hears_again_what_is_being_asked(redis_url: str) -> None:
     time, gateways = Time(), {"gateway": "192.0.2.9", "other": "198.18.0.1"}
     async with connect(redis_url) as redis:

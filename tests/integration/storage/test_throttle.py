@@ -9,6 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from mailsift.pipeline.ports import Grant, Report, SessionOutcome, Throttle
+from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.connection import connect
 from mailsift.storage.redis.local_throttle import LocalThrottle
 from mailsift.storage.redis.throttle import RedisThrottle
@@ -258,6 +259,36 @@ async def test_clean_minutes_give_the_pace_back_five_percent_at_a_time(
         time.now += 60
         await session(shared, ask("else"))
     assert await share(shared, time) == 1.0
+
+
+async def test_a_clean_session_vouches_for_the_time_since_the_one_before_and_no_more(
+    shared: RedisThrottle, time: Time
+) -> None:
+    await halve(shared, time)
+    await session(shared, ask("else"))  # after a thousand seconds: for one minute
+    for _ in range(30):
+        time.now += 1
+        await session(shared, ask("else"))
+    for _ in range(30):
+        await session(shared, ask("else"))  # of the same moment
+    assert await share(shared, time) == pytest.approx(0.575, abs=0.021)
+
+
+async def test_what_was_sold_is_owed_in_recipients_whatever_the_rate_is_then(
+    redis: Redis, time: Time
+) -> None:
+    """Workers that know of different rates neither forgive nor raise it, and pay it off at theirs."""
+
+    def worker(rate: float) -> RedisThrottle:
+        known = Provider("slow", sessions=9, rate=rate, burst=10, recipients=10)
+        return RedisThrottle(redis, row=lambda _: known, config=CONFIG, clock=time, random=Random(1))
+
+    slow, quick = worker(1.0), worker(0.5)
+    assert (await session(slow, ask(wanted=10))).recipients == 10
+    denied = await one(quick, ask(wanted=10))
+    assert denied.retry_after == pytest.approx(20, abs=0.01)  # ten at half the rate
+    time.now += 10
+    assert (await one(slow, ask(wanted=10))).recipients == 5  # paid off at the rate that was written down
 
 
 async def test_a_session_from_before_the_penalty_does_not_lift_it(throttle: Throttle, time: Time) -> None:
