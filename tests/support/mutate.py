@@ -91,6 +91,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
         "tests/integration/api/test_api_keys.py",
         "tests/integration/api/test_api_traps.py",
         "tests/integration/api/test_api_widget.py",
+        "tests/integration/api/test_api_audit.py",
         "tests/integration/api/test_doors.py",
     ),
 }

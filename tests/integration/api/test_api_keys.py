@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from mailsift.api.http.auth import limit_headers, quota_error
 from mailsift.container import OtherParts, open_container
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings
+from mailsift.storage.redis.rate_limit import Ruling, Zone
 from tests.integration.api.conftest import NO_NETWORK, running
 from tests.integration.api.pages.queries import sql
 from tests.support.installation import settings_for
@@ -99,6 +101,35 @@ async def test_a_remembered_key_ends_with_its_lifetime(settings: Settings) -> No
         assert container.keys.remembered(short.secret) == caller
         now += 2
         assert container.keys.remembered(short.secret) is None
+
+
+async def test_keys_that_nobody_has_are_tried_so_often_from_one_address_and_no_more(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    failures = Zone("failures", quota=300, window=60)
+    async with open_container(api.settings) as container, httpx.AsyncClient(base_url=api.url) as nobody:
+        answer = await nobody.get(JOBS)
+        assert answer.status_code == 401
+        for _ in range(50):  # a try comes back every fifth of a second
+            while (ruling := await container.rate_limit.take(failures, "127.0.0.1")) and ruling.allowed:
+                pass
+            if (answer := await nobody.get(JOBS)).status_code != 401:
+                break
+        assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
+        assert answer.headers["ratelimit-policy"] == '"failures";q=300;w=60'
+        assert int(answer.headers["retry-after"]) == 1
+    assert (await client.get(JOBS)).status_code == 200
+
+
+@pytest.mark.parametrize(("wait", "told"), [(0.01, 1), (1.0, 1), (1.01, 2), (59.5, 60)])
+def test_a_spent_quota_says_when_some_of_it_is_back_in_whole_seconds(wait: float, told: int) -> None:
+    ruling = Ruling(allowed=False, remaining=0, reset=60.0, retry_after=wait)
+    refused = quota_error(ruling, limit_headers(Zone("requests", quota=9, window=60), ruling))
+    assert refused.headers == {
+        "RateLimit-Policy": '"requests";q=9;w=60',
+        "RateLimit": f'"requests";r=0;t={told}',
+        "Retry-After": str(told),
+    }
 
 
 class TestQuota:
