@@ -146,6 +146,7 @@ HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("> _LONGEST_INTERNATIONAL", "(len(text.encode()) >= _LONGEST_INTERNATIONAL)"),
         ("len(text.encode()) > 254", "509"),  # the library knows the limit, too
         ("strict=True", "False"),  # the canonical form is measured
+        ("check_deliverability=False", "True"),  # nobody asks DNS where `.test` is let through
     ),
     "jobs/intake/sniff.py": (
         ("before + block[:2]", "3"),  # a longer overlap
@@ -156,6 +157,7 @@ HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("high * 4 > len(head)", "(high * 4 >= len(head))"),  # the very share
         ("low * 20 < high", "(low * 20 <= high)"),
         ("odd > even", "(odd >= even)"),  # they never are as many
+        ("unpacked > _BOMB_RATIO", "(unpacked >= _BOMB_RATIO * packed)"),  # the very ratio
         ("else 0, unpacked", "1"),  # fifty times nothing or fifty bytes
         ("most_common(1)", "2"),  # the first is taken
     ),

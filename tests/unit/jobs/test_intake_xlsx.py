@@ -172,6 +172,8 @@ def test_cells_lie_where_they_say_and_else_beside_and_below_the_one_before(tmp_p
     ]
     below = '<row><c r="A1" t="str"><v>a</v></c><c r="B2" t="str"><v>b</v></c></row>'
     assert frame_of(tmp_path, small_workbook(below)).rows() == [("a", None), (None, "b")]
+    for row in ('<row r="2"/>', '<row><c r="A1"/></row>', '<row><c r="A1048577"/></row>'):
+        assert refusal(tmp_path, small_workbook(below + row)) == "bad_xlsx"
 
 
 def test_a_table_begins_and_ends_with_the_columns_that_hold_something(tmp_path: Path) -> None:
