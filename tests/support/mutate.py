@@ -130,6 +130,8 @@ HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "storage/sql/chunks.py": (
         ("ready_at <= clock_timestamp()", "<"),  # the very moment
         ("job.deadline_at <= clock_timestamp()", "<"),
+        ("source_offset: int = 0", "1"),  # every plan says it
+        ("MAX_ATTEMPTS: Final = 4", "5"),  # one more try
         ("live_sources: int = 1", "2"),  # every claim says it
         ("test: bool = False", "True"),
         ("ORDER BY account_vtime, j.small DESC", "ASC"),  # sorted again; only how soon the search ends

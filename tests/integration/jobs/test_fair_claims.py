@@ -278,6 +278,30 @@ async def test_where_more_processes_are_than_a_big_list_keeps_busy_nobody_waits_
     assert (await free.claim() is None) == waits
 
 
+@pytest.mark.parametrize(
+    ("behind", "waits"),
+    [
+        ("UPDATE job SET test = false", True),  # it has a chunk to be taken
+        ("UPDATE chunk SET ready_at = 'infinity'", False),
+        ("UPDATE chunk SET state = CASE n WHEN 0 THEN 'done' ELSE state END", True),
+        ("UPDATE chunk SET state = 'done'", False),
+        ("UPDATE job SET state = 'paused' WHERE total > 0", False),
+        ("UPDATE job SET state = 'intake', step_until = 'infinity' WHERE total > 0", True),
+        ("UPDATE job SET state = 'uploading', step_until = 'infinity' WHERE total > 0", False),
+    ],
+)
+async def test_a_list_waits_in_turn_only_for_who_is_behind_and_can_be_served(
+    database: Database, behind: str, *, waits: bool
+) -> None:
+    await plan_job(database, "behind", 2)
+    await send_list(database, "ahead")
+    await set_vtime(database, ahead=9e9)
+    async with database.begin() as connection:
+        await connection.execute(text(behind))
+        found = await jobs.claim_step(connection, owner="here:1:0", lease=60, small_only=False, in_turn=True)
+    assert (found.step is None, found.is_due) == (waits, True)
+
+
 async def test_a_job_has_no_more_than_sixty_four_chunks_in_hand(database: Database) -> None:
     await plan_job(database, "a", 70, addresses=1)
     process = Process(database, slots=80)
