@@ -199,7 +199,8 @@ def simplify(text: str, *, own: Sequence[str] = ()) -> str:
         plain = _name_pattern(name).sub(OURSELVES, plain) if name else plain
     plain = _ENHANCED.sub(" ", plain)
     plain = _NUMBERED.sub(_A_NUMBER, plain)
-    return _CONTRACTED.sub(_spelled_out, " ".join(plain.translate(_DROPPED).split()))
+    plain = _CONTRACTED.sub(_spelled_out, " ".join(plain.translate(_DROPPED).split()))
+    return _without_manners(_LOCAL_PART.sub("local part", plain))
 
 
 def _folded(text: str) -> str:
@@ -240,6 +241,50 @@ _CONTRACTED = re.compile(r"\b(?:(is|are|was|were|do|does|did|has|have|had|could|
 def _spelled_out(found: re.Match[str]) -> str:
     verb = found[1] or "ca"
     return "can not" if verb == "ca" else f"{verb} not"
+
+
+_LOCAL_PART = re.compile(
+    r"\b(?:name|part|code|word|string|text|letters|characters|nom|partie|nombre|parte|nome|teil|deel)"
+    r" (?:(?:that |which )?(?:comes |stands |is )?"
+    r"(?:before|in front of|preceding|ahead of|(?:to the )?left of)"
+    r"|avant|devant|antes d\w|delante d\w+|prima d\w+|davanti a\w*|vor|voor)"
+    r" (?:(?:the|l|la|le|el|dem|del|da|do|de|het) )?(?:@|at[ -](?:sign|symbol)|arr?obas?[ae]|chiocciola"
+    r"|klammeraffen?|apenstaartje)(?!\w)"
+)
+"""How an address' local part is called by those who do not know the word."""
+
+_SALUTATION = re.compile(
+    r"^(?:dear|hello|liebe[rs]?|geehrte[rs]?|sehr geehrte[rs]?|chere?|estimad[oa]|prezad[oa]|car[oa]|gentile"
+    r"|geachte|beste|szanown\w+|vazen\w+|mil[yae]|basta|kjaere|kaere|hyva|tisztelt|stimate?|уважаем\w+"
+    r"|шановн\w+|sayin) (?:\w+[.,;:!]|\S+ ?[,:!])"
+)
+_ADVICE = re.compile(
+    r"(?:^|(?<=[.;,!?-] ))"
+    r"(?:(?:please|kindly|merci de|veuillez|bitte|por favor|si prega di|prego|gelieve|prosze|prosim"
+    r"|пожалуиста) )?"
+    r"(?:(?:double[- ]?)?check(?:ing)?|verify|verifi(?:er|ez|que|quen|care|chi)|(?:uber)?prufen sie"
+    r"|comprueb[ea]|controll(?:are|i|eer)|controleer|sprawdz\w*|(?:z|pre)kontrol\w+|проверьте|перевірте)"
+    r" (?!(?:the )?(?:your|senders?|return|votre|ihre|sus?|tu|seu|sua|suo|uw|vas\w*) )"
+    r"(?:\S+ ){0,2}?(?:address|spelling|adresse|orthographe|schreibweise|direccion|endereco|indirizzo|adres"
+    r"|pisowni\w*|adresu|адрес|адресу)\b(?! (?:of|du|des|de|del)\b)"
+)
+"""What people are asked to do about the recipient's address is no reason."""
+
+_ASKED_TO_STOP = re.compile(
+    r"[.,;!?]+ (?:(?:so|and|please|kindly|pls) )*(?:stop|cease|quit) (?:sending|mailing|writing|e-?mailing)"
+    r"(?: (?:us|me|him|her|them|to|it|this|that|here|the-address|e?-?mails?|messages?|letters))*\W*$"
+)
+_HIS = re.compile(
+    r"\b((?:usuari[oa]|utilizador|destinatari[oa]|utente|titulare?|cliente)\b[^.;!?]{0,60}?) "
+    r"(?:sus?|su[ao]|seus?) (?=cuenta|conta|buzon|caixa|casella|indirizzo|direccion|endereco)"
+)
+"""Whose account it is has just been said: "o utilizador existe mas a sua conta"."""
+
+
+def _without_manners(text: str) -> str:
+    """Return a simplified text without what is polite and says no reason."""
+    text = _ADVICE.sub("", _HIS.sub(r"\1 ", text))
+    return _ASKED_TO_STOP.sub("", _SALUTATION.sub("", text).strip())
 
 
 _DROPPED = {

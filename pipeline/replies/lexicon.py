@@ -17,6 +17,7 @@ class Word(Flag):
     NOTHING = 0
     BOX = auto()  # a mailbox or its owner
     PERSON = auto()  # only the owner, who may be gone
+    NOBODY = auto()  # says by itself that nobody has the mailbox
     GONE = auto()  # said of what is not there
     LEFT = auto()  # said of somebody who went away
     NOT = auto()
@@ -311,7 +312,7 @@ WORDS: Final = {
         list
         header* option* argument* map ldap* lookup* zone site page link sender* nameserver system*
         attachment*
-        body content transport agent issue error id family exchanger* directory machine* macchina
+        body content transport agent issue error id family exchanger* directory machine* macchina maschine*
         group queue template client guide driver module verzeichnis annuaire
         domaene* doman* rechner* netz* verbindung* nachricht* absender* befehl* zertifikat* dienst*
         datenbank* mailserver*
@@ -420,6 +421,26 @@ WORDS: Final = {
 """What words stand for; a word may stand for more than one thing."""
 
 PHRASES: Final = {
+    Word.NOBODY: r"""
+        (?:not|never) (?:have|had|know|got|host|keep|serve) (?:that|this|such)(?: an?)? (?:one|name)\b
+        not (?:have|know) (?:any )?(?:that|this|such)(?: an?)? (?:person|user|box|man|woman|colleague)\b
+        (?:have|know) (?:no|nobody|no one|none) (?:\w+ )?(?:such|(?:of|by) that name|called|named|like that)\b
+        (?:but|only) not this one\b
+        (?:nothing|nobody|no one|none) (?:is |lives )?(?:at|under|behind|by|with) (?:this|that|theaddress)\b
+        (?:she|he|they) (?:has |have )?(?:retired|resigned|departed)\b
+        (?:she|he|they) (?:has |have )?left(?: us\b| here\b| in \d| on \d| ?[.,;)]| ?$)
+        (?:address|mailbox|account|name) (?:is|was|has been) (?:taken|struck|wiped|erased) (?:out|off|from)\b
+        (?:aucune?|personne) (?:\w+ ){0,6}?(?:porte|repond a) ce nom
+        (?:niemand|kein\w*) (?:\w+ ){0,6}?(?:heisst so|dieses namens|mit diesem namen)
+        (?:nadie|ningun\w*) (?:\w+ ){0,6}?(?:se llama asi|con (?:ese|este) nombre)
+        (?:ninguem|nenhum\w*) (?:\w+ ){0,6}?(?:se chama assim|com (?:esse|este) nome)
+        nessun\w* (?:\w+ ){0,6}?(?:si chiama cosi|con (?:questo|quel) nome)
+        (?:niemand|geen) (?:\w+ ){0,6}?(?:heet zo|met (?:die|deze) naam)
+        ingen (?:\w+ ){0,6}?(?:heter (?:sa|det)|hedder (?:sadan|det)|(?:med|av) dette? na\w+)
+        (?:nikoho|nikogo|никого|senkit|kimseyi|ketaan) (?:\w+ )?(?:tak\w+|ilyen|boyle|sellaista)\b
+        (?:nikoho|nikogo|никого|tak\w+) (?:\w+ ){0,2}?(?:nemame|nezname|nie mamy|nie znamy|не знаем)\b
+        такого (?:у нас )?(?:нет|нету|не знаем|не значится)\b
+    """,
     Word.GONE: r"""
         no longer (?:with|here|there|a |an |part|works?|employed|exists?|on|at|in our)
         moved (?:away|on)

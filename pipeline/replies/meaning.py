@@ -130,6 +130,8 @@ def _meanings(sentence: str) -> Iterator[Meaning]:
     if _is_full(said):
         yield Meaning.FULL
     for meaning, plain, denied, subject in _PREDICATES:
+        if meaning is Meaning.ABSENT and Word.NOBODY in together and Word.ELSE not in said:
+            yield meaning
         in_a_phrase = plain & together and subject & said and Word.ELSE not in said
         if in_a_phrase or _is_said(words, plain, denied, subject):
             yield meaning
@@ -145,6 +147,15 @@ def _together(sentence: str) -> Word:
     return reduce(or_, found, Word.NOTHING)
 
 
+_A_CUSTOMER: Final = re.compile(r"\b(ce|du|le|notre|un|cet|aucun|au) client\b")
+"""French for somebody who has a mailbox; elsewhere the word is for what connects to a server."""
+
+_OUR_MESSAGE: Final = re.compile(
+    r"\b(?:votre|ihre|uw|vase?|vasi|ваше) (?:message|courriel|e-?mail|nachricht|bericht|zprav\w"
+    r"|сообщение|письмо)\b"
+)
+"""What is returned to us says nothing of us."""
+
 _ABOUT_THE_BOX: Final = frozenset({Meaning.ABSENT, Meaning.CLOSED})
 
 
@@ -154,7 +165,8 @@ def meanings(text: str) -> frozenset[Meaning]:
 
     A text that speaks of us, in whatever sentence, says nothing about the mailbox.
     """
-    text = text.replace("the-address", "theaddress")
+    text = _A_CUSTOMER.sub(r"\1 abonne", text.replace("the-address", "theaddress"))
+    text = _OUR_MESSAGE.sub("", text)
     found = frozenset(meaning for sentence in _SENTENCES.split(text) for meaning in _meanings(sentence))
     return found - _ABOUT_THE_BOX if Word.MINE in _said_anywhere(text) else found
 

@@ -156,7 +156,7 @@ CONTENT = any_of(
 """Judges what is sent, or how."""
 
 RULE = any_of(
-    r"(?<![/-])polic(?:y|ies)",
+    r"(?<![/-])polic(?:y|ies)(?! ?-?(?:holders?|numbers?)\b)",
     *(said.rule for said in languages.LANGUAGES),
     r"\baccess(?: \w+)? denied\b|\bconnection denied\b|\bpermission denied\b",
     r"(?<!mailbox name )\bnot (?:\w+ )?(?:allowed|permitted|authori[sz]ed)\b",
@@ -189,7 +189,10 @@ IP_LITERAL = (
 )
 """An address in a refusal: most often the one that was refused."""
 
-MACHINE = r"(?<!\bon our )(?<!\bin our )\b(?:servers?|hosts?|clients?|machines?|networks?|systems?)\b"
+MACHINE = (
+    r"(?<!\bon our )(?<!\bin our )(?<!\bfrom our )(?<!\bfrom the )(?<!\bout of our )(?<!\bout of the )"
+    r"\b(?:servers?|hosts?|clients?|machines?|networks?|systems?)\b"
+)
 """Speaks of computers: doubtful beside a code that should speak of a mailbox."""
 
 A_SERVER = r"\b(?:servers?|hosts?|clients?)\b"
@@ -205,9 +208,14 @@ OURS = any_of(
     r"(?!.{0,60} recipient)",
     rf"{_ASKED}\bto (?:send|post|submit|relay)\b",
     r"\bcomes? from\b|\bpost(?:ing|er)\b|\brequest(?:er|or)\b|\bsubmi(?:tt|ss)\w+",
+    r"\bmay (?:not )?(?:send|post|write|connect)\b",
     r"\bsign in\b|\bregister first\b|\bfor you\b",
+    r"\b(?:for|from|of) (?:strangers|third part(?:y|ies))\b|\bon (?:your )?behalf\b",
+    r"\b(?:pass|hand|carry|send)(?:ing|ed)? "
+    r"(?:(?:an?|any|this|that|your|it|the|mail|messages?|letters) ){0,2}(?:on|onwards?|along|through us)\b",
     r"\byour\b(?! (?:intended|e-?mails?\b(?! a)|mail\b(?! a)|messages?|recipients?|correspondents?"
-    r"|contacts?|addressee|address book|delivery|request|typing|spelling|lists?|directory|contacts"
+    r"|contacts?|addressee|address book|delivery|request|typing|spelling|(?:mailing )?lists?|letter"
+    r"|directory|contacts"
     r"|help ?desk|support"
     r"|(?:\w+ )?admin(?:istrator)?))",
 )
@@ -217,8 +225,8 @@ US = any_of(SENDER, CLIENT, BLOCK_LIST, AUTHENTICATION, CONTENT)
 """Speaks of us, whatever else it says: "sender verify failed: user unknown" is about the sender."""
 
 OTHER_MATTERS = (
-    r"\b(?:refuses|verif\w+|possible|now|filters?|bounces?|moment|(?<!in our )(?<!in the )database|lookup"
-    r"|failure)\b"
+    r"\b(?:refuses|verif\w+|possible(?! to deliver)|now|filters?|bounces?|moment"
+    r"|(?<!in our )(?<!in the )database|lookup|failure)\b"
 )
 """Tells of something else than that a mailbox is not there."""
 
@@ -400,7 +408,15 @@ DENIED = any_of(
 )
 """One sentence has the mailbox, a negation and a word of being there, in an order that ties them together."""
 
+CLOSED_TO_SOME = (
+    r"\b(?:external|outside|externe\w?|general public|members only|by another|maintenance"
+    r"|wartung(?:sarbeiten)?"
+    r"|mantenimiento|manutencao|manutenzione|onderhoud)\b"
+)
+"""Closed to some, or for some hours."""
+
 SOMETHING_ELSE_DENIED = (
+    rf"{CLOSED_TO_SOME}|"
     r"\b(?:a|aaaa|mx|txt|ptr) records?\b|"
     r"\b(?:service|session|connection|command|transaction|feature|extension|protocol|encoding|attachment"
     r"|subject|headers?|body|size|language|charset|consent|confirm\w*|approv\w*|whitelist\w*|challenge"
@@ -431,7 +447,7 @@ _NAMED_CLOSED = (
     rf"[^\s,:;]+(?= {_CLOSED}\b))?"
 )
 BOX_CLOSED = (
-    rf"\b{BOX}{_NAMED_CLOSED} {_CLOSED}\b"
+    rf"\b{BOX}{_NAMED_CLOSED} {_CLOSED}\b(?! by another\b)"
     rf"|\b{BOX}{_NAMED}{_LINK}{{0,9}}:? {_CLOSED}\b(?! (?:to (?!receive|accept|get)|by another\b))"
     rf"|\b(?!the-address|(?:mail)?address\b){BOX}{_LINK}{{0,9}}:? blocked\b(?! (?:to|by another"
     rf"|you|your)\b)"
@@ -611,6 +627,53 @@ MAILBOX_UNAVAILABLE = (
 
 EXCHANGE_DIRECTORY = r"\brecipient address(?:es)? rejected ?: access denied"
 
+_BARRED = (
+    rf"(?:{_CLOSED}|blocked|taken (?:out of|off)|(?:put |taken )?out of (?:service|use)"
+    r"|stopped|ended|taken down|withdrawn)"
+)
+_WHOSE = (
+    r"(?:(?:this|that|the|recipients?|users?|customers?|members?|subscribers?|owners?|his|her|their) ){1,3}"
+)
+_HIS_BOX = r"(?:e-?mail )?(?:account|mailbox|inbox|box|user|recipient|customer|member|subscriber|e-?mail)"
+CLOSED_FOR_A_REASON = any_of(
+    rf"\b(?:{_WHOSE}){_HIS_BOX} (?:is|was|has been|had to be|remains) (?:now |currently |permanently )?"
+    rf"{_BARRED} ?(?:$|[.,;:(]|(?:because|due|for|after|by|since|on|as|following)\b)"
+    r"(?! ?(?:sending|outbound))",
+    rf"\b(?:{_WHOSE}){_HIS_BOX} may (?:sign|log) in no (?:more|longer)\b",
+    r"\b(?:owner|user|customer|holder|heirs|family|administrator|management)\b[^.;!?]{0,30}? "
+    r"(?:close[ds]?|blocked|locked|disabled|suspended|cancel+ed|shut|switched off) "
+    r"(?:this|the|his|her|their) (?:account|mailbox|inbox|box)\b",
+    r"\b(?:mail )?service (?:for|of) (?:this|that|the) (?:box|mailbox|account|user|customer|recipient) "
+    rf"(?:is|was|has been) {_BARRED}\b",
+    r"\b(?:dieses|das) (?:konto|postfach)(?: des empfangers)? (?:ist|wurde) (?:\S+ ){0,5}?"
+    r"(?:gesperrt|geschlossen|deaktiviert|stillgelegt|abgeschaltet)\b",
+    r"\b(?:ce|cette|le|la) (?:compte|boite)(?: d[eu]s?)?(?: (?:l|ce|cet|cette))?"
+    r"(?: (?:client|usager|utilisateur|abonne|destinataire))? (?:est|a ete) (?:\S+ ){0,3}?"
+    r"(?:suspendu|ferme|bloque|desactive|cloture|resilie)e?\b",
+    r"\b(?:esta|la|esta|a) (?:cuenta|conta)(?: d\w+ (?:usuario|utilizador|cliente|destinatari[oa]))? "
+    r"(?:ha sido|fue|foi|esta) (?:\S+ ){0,3}?(?:suspendid|suspens|bloquead|cerrad|encerrad|cancelad"
+    r"|desactivad|desativad)[oa]\b",
+    r"\b(?:questa|la) casella(?: dell utente| del destinatario)? (?:e stata|e) (?:\S+ ){0,3}?"
+    r"(?:sospesa|bloccata|chiusa|disattivata)\b",
+    r"\b(?:dit|het) (?:account|postvak)(?: van \w+ (?:klant|gebruiker|ontvanger))? (?:is|werd) (?:\S+ ){0,5}?"
+    r"(?:geblokkeerd|afgesloten|opgeschort|gesloten|opgezegd)\b",
+)
+"""This mailbox and no other is closed; what follows is only why: unpaid, misused, its owner's wish."""
+
+NOT_CLOSED_FOR_A_REASON = any_of(
+    SENDER,
+    CLIENT,
+    LISTED,
+    IP_LITERAL,
+    r"\btemporar(?:y|ily)\b",
+    r"\byour\b",
+    CLOSED_TO_SOME,
+    r"\b(?:until|till|tomorrow|today|again|only|members|policy|another|process|session|unknown|inconnus)\b",
+    r"\boutbound|\brelay|\bspam|\bdomain (?:is|was|has)\b|\bby (?:another|you)\b",
+    languages.YOURS,
+)
+"""Makes words of this account say something about ours."""
+
 TAKES_NO_MAIL = (
     r"\bnot accepting\b|\b(?:not|unable to) receiv|\bno longer accepts?\b|\bdisabled\b|\binactive\b"
 )
@@ -729,6 +792,11 @@ CLOSED_SOMEHOW_ABROAD = any_of(
 )
 """The same sentence says of the mailbox that it is closed."""
 
+BLOCKED_SOMEHOW_ABROAD = any_of(
+    *(rf"\b{_box(said)}\b{_SAID}(?:{said.closed}|{said.blocked})\b" for said in languages.LANGUAGES)
+)
+"""The same sentence says of the mailbox that it is closed, or blocked: beside a code that says so too."""
+
 _NEGATION_ABROAD = (
     r"\b(?:nicht|kein\w*|nie|pas|plus|aucune?|no|non|nao|nessun\w*|ningun\w*|nenhum\w*|niet|geen|brak|neni"
     r"|inte|ej|ikke|ingen|ingenting|ei|yok\w*|degil\w*|не|нет|нема|немає|ні|nincs|nem|nu"
@@ -748,6 +816,15 @@ _THERE_ABROAD = (
     r"|kayitli|mevcut|tanimli|найден\w*|наиден\w*|существу\w*|зарегистр\w*|числит\w*|значит\w*|закреплен\w*"
     r"|letezik|talalhato|regisztral\w*|exista|gasit\w*|inregistrat\w*)\b"
 )
+_DELETED_ABROAD = (
+    r"(?:gel(?:o|oe)scht|entfernt|supprime\w*|efface\w*|eliminad\w|borrad\w|excluid\w|apagad\w|removid\w"
+    r"|cancellat\w|eliminat\w|rimoss\w|verwijderd|usunie\w+|skasowan\w+|smazan\w*|zmazan\w*|slettet|raderat\w*"
+    r"|borttag\w*|удал[её]н\w*|видален\w*|изтрит\w*|silin\w+|torol\w+|sters\w*|διαγραφ\w+|obrisan\w*|izbrisan\w*"
+    r"|dihapus|bi xoa)"
+)
+DELETED_ABROAD = any_of(*(rf"\b{said.box}\b{_SAID}{_DELETED_ABROAD}\b" for said in languages.LANGUAGES))
+"""The same sentence says of the mailbox that it was deleted."""
+
 DENIED_ABROAD = (
     r"(?:^|[.;!?] ?)"
     + _ONE_OF % any_of(*(rf"\b{said.box}\b" for said in languages.LANGUAGES), rf"\b{languages.BORROWED}\b")
