@@ -20,7 +20,7 @@ from mailsift.api.http.errors import error_response
 from mailsift.api.metrics import count_request, route_of
 from mailsift.events.audit import act_as
 from mailsift.jobs.tracing import fail, open_span
-from mailsift.pipeline.errors import MailsiftError, is_full
+from mailsift.pipeline.errors import MailsiftError, is_full, outage_of
 
 BODY_BYTES: Final = 64 * 1024
 """What a body may have where nothing else is said."""
@@ -80,13 +80,17 @@ class RequestMiddleware:
 
 
 def _public_error(error: Exception) -> MailsiftError:
-    """Return what is said of an error nobody expected: that the disk is full, or nothing."""
+    """Return what is said of an error nobody expected: that the disk is full or files are away, or nothing."""
     if is_full(error):
         text = (
             "There is no room left on the disk of this server, so nothing was done. Send this again later; "
             "operators make room on the disk of MAILSIFT_HOME."
         )
         return MailsiftError("storage_full", text, retryable=True)
+    if outage_of(error):  # a store that went between the look whether a file is there and its reading
+        return MailsiftError(
+            "blob_store_failed", "Files of this server can’t be read right now.", retryable=True
+        )
     return MailsiftError("internal_error", "")
 
 

@@ -11,6 +11,8 @@ import openpyxl
 import polars as pl
 import pytest
 
+from mailsift.settings import Settings
+
 JOBS = "/v1/bulk/jobs"
 ROWS = [
     f"{name},{name}@{domain}" for domain in ("example.com", "bad..example", "müller.de") for name in "abcd"
@@ -58,6 +60,23 @@ def ids_in(kind: str, body: bytes) -> list[str]:
     if kind == "jsonl":
         return [json.loads(line)["id"] for line in body.splitlines()]
     return [line.split(",")[0] for line in body.decode().splitlines()[1:]]
+
+
+@pytest.mark.usefixtures("worker")
+async def test_results_that_cannot_be_read_are_an_outage_and_no_defect(
+    client: httpx.AsyncClient, settings: Settings
+) -> None:
+    path = await completed(client)
+    [results] = settings.home.glob("blobs/jobs/*/results.parquet")
+    kept = results.rename(results.with_name("kept"))
+    results.symlink_to(
+        "/proc/self/mem"
+    )  # a file that is there, and whose first byte is an input/output error
+    refused = await client.get(path)
+    assert (refused.status_code, refused.json()["code"]) == (503, "blob_store_failed")
+    assert int(refused.headers["retry-after"]) > 0
+    kept.rename(results)
+    assert (await client.get(path)).is_success
 
 
 @pytest.mark.usefixtures("worker")
