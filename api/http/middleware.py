@@ -80,7 +80,7 @@ class RequestMiddleware:
 
 
 def _public_error(error: Exception) -> MailsiftError:
-    """Return what is said of an error nobody expected: that the disk is full or files are away, or nothing."""
+    """Return what is said of an error nobody expected: of a disk that is full or away, or nothing."""
     if is_full(error):
         text = (
             "There is no room left on the disk of this server, so nothing was done. Send this again later; "
@@ -88,9 +88,8 @@ def _public_error(error: Exception) -> MailsiftError:
         )
         return MailsiftError("storage_full", text, retryable=True)
     if outage_of(error):  # a store that went between the look whether a file is there and its reading
-        return MailsiftError(
-            "blob_store_failed", "Files of this server can’t be read right now.", retryable=True
-        )
+        text = "Files of this server can’t be read right now."
+        return MailsiftError("blob_store_failed", text, retryable=True)
     return MailsiftError("internal_error", "")
 
 

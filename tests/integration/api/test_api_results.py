@@ -69,9 +69,7 @@ async def test_results_that_cannot_be_read_are_an_outage_and_no_defect(
     path = await completed(client)
     [results] = settings.home.glob("blobs/jobs/*/results.parquet")
     kept = results.rename(results.with_name("kept"))
-    results.symlink_to(
-        "/proc/self/mem"
-    )  # a file that is there, and whose first byte is an input/output error
+    results.symlink_to("/proc/self/mem")  # it is there, and reading it is EIO
     refused = await client.get(path)
     assert (refused.status_code, refused.json()["code"]) == (503, "blob_store_failed")
     assert int(refused.headers["retry-after"]) > 0
