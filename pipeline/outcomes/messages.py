@@ -252,6 +252,8 @@ def _complaints(message: Message, feedback: Message, parts: list[Message]) -> It
 def _complained_about(fields: Message, original: Message | None) -> list[str]:
     """Return whom the message had been sent to; a report may have it taken out of some of its fields."""
     named = [_recipient(value) for value in fields.get_all("Original-Rcpt-To", [])]
+    if not any(named) and (made := _VERP.search(_header(fields["Original-Mail-From"]))):
+        named = [f"{made['local']}@{made['domain']}"]
     if not any(named) and original is not None:
         lists = (original.get_all(name, []) for name in (_JUNKED_BY, "Delivered-To", "To"))
         named = next(
@@ -335,9 +337,24 @@ def _free_text(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     waits = still_trying and not _GIVEN_UP.search(prose)
     kind = OutcomeKind.DEFERRED if waits else OutcomeKind.BOUNCED
     original = _returned(parts)
-    for address in dict.fromkeys(named or _blamed(message, prose)):
+    blamed = list(dict.fromkeys(named or _blamed(message, prose)))
+    for address in blamed:
         diagnosis = diagnose(_words_about(address, prose), permanent=kind is OutcomeKind.BOUNCED)
-        yield Outcome(address, kind, _date(message["Date"]), diagnosis, "bounce", _message_id(original))
+        if diagnosis.answer is Answer.UNCLEAR and not diagnosis.smtp_code and len(blamed) == 1:
+            told = diagnose(prose, permanent=kind is OutcomeKind.BOUNCED)
+            diagnosis = told if told.answer in _OF_THE_MAILBOX else diagnosis
+        sent_to = _forwarded_from(address, prose) or (_returned_to(message) if len(blamed) == 1 else [])
+        mailed = sent_to[0] if sent_to else address
+        yield Outcome(mailed, kind, _date(message["Date"]), diagnosis, "bounce", _message_id(original))
+
+
+_FORWARDED = rf"[\s>]{{0,40}}\(?(?:generated|expanded|forwarded) from:?\s+<?(?P<address>{_ADDRESS.pattern})"
+
+
+def _forwarded_from(address: str, prose: str) -> list[str]:
+    """Return the address that was forwarded to this one, where Exim, Postfix or Sendmail say so."""
+    found = re.search(re.escape(address) + _FORWARDED, prose, re.IGNORECASE)
+    return [found["address"]] if found else []
 
 
 _OF_THE_MAILBOX: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL})
@@ -383,7 +400,8 @@ def _returned_to(message: Message) -> list[str]:
 
 _CAME_TO: Final = ("Delivered-To", "X-Original-To", "Envelope-To", "To")
 _VERP = re.compile(
-    r"[+-](?P<local>[^\s@<>+=]{1,64})=(?P<domain>(?:[\w-]{1,63}\.)+[a-z]{2,63})@", re.IGNORECASE
+    r"(?:-return-(?:\d+|(?:warn|probe)-\d+\.[a-z]+)-|[+-](?!.*-return-))(?P<local>[^\s@<>+=]{1,64})=(?P<domain>(?:[\w-]{1,63}\.)+[a-z]{2,63})@",
+    re.IGNORECASE,
 )
 
 

@@ -374,6 +374,33 @@ To: somebody@b.test
 Hi
 --b--
 """
+_EZMLM = """Return-Path: <>
+Delivered-To: our-list-return-{number}-zara=b.test@lists.sender.example
+From: MAILER-DAEMON@b.test
+To: our-list-return-{number}-zara=b.test@lists.sender.example
+Subject: failure notice
+
+<zara-inbox@store7.b.test>:
+user does not exist
+"""
+_HIDDEN = """From: fbl@b.test
+Content-Type: multipart/report; report-type=feedback-report; boundary="b"
+
+--b
+Content-Type: message/feedback-report
+
+Feedback-Type: abuse
+Original-Mail-From: <bounce+zara=b.test@sender.example>
+Original-Rcpt-To: redacted
+
+--b
+Content-Type: message/rfc822
+
+To: redacted@b.test
+
+Hi
+--b--
+"""
 _UTF8 = """From: MAILER-DAEMON@relay.example
 Content-Type: multipart/report; report-type=delivery-status; boundary="b"
 
@@ -416,6 +443,17 @@ Hi
             ),
             ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
         ),
+        (  # what fails is where it was forwarded to
+            _PROSE.format(
+                subject="Mail delivery failed: returning message to sender",
+                text="The following address failed:\n\n  z.new@far.test\n    (generated from zara@b.test)\n"
+                "    550 5.1.1 No such user",
+            ),
+            ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
+        ),
+        (_EZMLM.format(number="217"), ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND)),
+        (_EZMLM.format(number="warn-1715600000.abcdefghij"), ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND)),
+        (_HIDDEN, ("zara@b.test", _K.COMPLAINED, _A.ACCEPTED)),
         (_JUNK, ("zara@b.test", _K.COMPLAINED, _A.ACCEPTED)),
         (_UTF8, ("zürä@b.test", _K.BOUNCED, _A.NOT_FOUND)),
     ],
