@@ -486,6 +486,7 @@ PHRASES: Final = {
         ur bruk
         poza uzyciem
         вне обслуживания
+        (?:fel|le) van (?:fuggesztve|zarva|tiltva)
         """,
     Word.FULL: r"""
         100 ?%

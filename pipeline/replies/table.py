@@ -137,7 +137,7 @@ RULES: Final = (
           "The server wants authentication or encryption, or will not relay for us."),
     _RULE("authentication-code", Answer.REFUSED_US, "530 534 535 538", _ANY, "", "", "",
           "RFC 4954: 530, 534, 535 and 538 ask the client to authenticate or encrypt."),
-    _RULE("host-takes-no-mail", Answer.REFUSED_US, "521", _ANY, "", "", "",
+    _RULE("host-takes-no-mail", Answer.REFUSED_US, "521", _ANY, "", "", words.ABSENT,
           "RFC 7504: 521 is a host that takes no mail, from us or from anybody."),
     _RULE("content", Answer.REFUSED_US, "4 5", _ANY, "", words.CONTENT, "",
           "The reply judges the message or the way it is sent; no message was sent."),

@@ -48,7 +48,7 @@ SENDER = any_of(
     r"\bmessages? from\b",
     r"\bfrom (?:address|domain)\b|\b(?:mailing|writing|sent|coming) from\b|\bused to send\b",
     r"\boriginat(?:ors?|ing)\b",
-    r"call-?back|\bcall-?outs? from you",
+    r"call-?back(?! (?:\w+ ){0,4}(?:recipient|rcpt)\b)|\bcall-?outs? from you",
     r"badmailfrom",
     r"\bback-?scatter|\bbatv\b",
     *(said.sender for said in languages.LANGUAGES),
