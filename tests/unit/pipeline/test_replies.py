@@ -153,7 +153,7 @@ def test_no_words_of_a_missing_mailbox_make_a_4xx_invalid(code: int, text: str) 
     assert classify(rcpt(code, text)).answer not in _INVALID
 
 
-@pytest.mark.parametrize(("turn", "stage"), enumerate(_BEFORE_RCPT))
+@pytest.mark.parametrize(("turn", "stage"), list(enumerate(_BEFORE_RCPT)))
 def test_before_rcpt_no_reply_of_the_tables_is_about_the_mailbox(turn: int, stage: Stage) -> None:
     """All replies, shared out among the stages; a test below asks for any words at any stage."""
     replies = [case.reply for case in CASES[turn :: len(_BEFORE_RCPT)]]
