@@ -375,6 +375,8 @@ ABSENT = any_of(
     r"\bno (?:e-?)?mail (?:is (?:collected|accepted|taken) )?for (?:an?|the|any) (?:account|user|mailbox)"
     r" (?:called|named)\b",
     rf"\bno such {BOX} (?!{_NOUN})[^\s.,:;]+{ENDS}",
+    rf"\bno such {BOX} or \w+\b|\bno such entry in (?:the )?(?:alias|user|mailbox|recipient)\b",
+    r"\bno (?:account|mailbox|user) \S+ (?:in|at|on) (?:the |this )?domain\b",
     rf"\bno {BOX} (?!{_NOUN}|delivery\b|{DOMAIN_NOT_BOX}\b)[^\s.,:;]+ (?:here|(?:at|on|in"
     rf"|with) (?:this|our|the|us)\b)",
     rf"\b(?:not|(?:un|not )able to) (?:find|locate|identify) (?:(?:the|any|an?|that|this|such) )?"
@@ -518,6 +520,7 @@ FULL_SOMEHOW = (
 """One sentence has the mailbox, its space, and that it is used up."""
 
 NOT_FULL_SOMEHOW = (
+    rf"\b(?:unknown|no such) {BOX}\b|"
     r"\b(?:messages?|mails?) (?:size|(?:is |was )?too|exceed\w*)\b|\btoo (?:large|big|long|many)\b"
     r"|\bsystem\b|\bserver\b|\btransaction\b|\battachments?\b"
     r"|\b(?:domain|user|address|local[ -]?part) (?:name )?(?:size|length)\b"
