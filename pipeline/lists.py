@@ -111,7 +111,6 @@ class Lists:
         self._free = changes.free.apply(frozenset(whitelist))
         self._aliases = changes.alias.apply(ALIASES - changes.disposable.add)
         self._disposable = changes.disposable.apply(frozenset(blocklist))
-        self._public = public_suffixes()
         self._look_up_again = lru_cache(maxsize=4_096)(self._look_up)
 
     @classmethod
@@ -238,7 +237,7 @@ class Lists:
         listed = _first_in(domain, self._disposable)
         if not listed or len(_first_in(domain, self._aliases)) >= len(listed):
             return False
-        return listed == domain or self._public.privatesuffix(listed) is not None
+        return listed == domain or public_suffixes().privatesuffix(listed) is not None
 
     def suggested(self, domain: str, *, takes_no_mail: bool = False) -> str:
         """Return the well-known domain this one is probably a slip of, or ""; see suggest.suggest."""

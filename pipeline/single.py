@@ -16,11 +16,11 @@ from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.decision import judge
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Described, Lists
-from mailsift.pipeline.outcomes.history import Remembered
 from mailsift.pipeline.syntax.address import parse_cell
 from mailsift.pipeline.verdict import Evidence, Verdict
 
 if TYPE_CHECKING:
+    from mailsift.pipeline.outcomes.history import Remembered
     from mailsift.pipeline.validator import Validator
 
 _RESERVE: Final = 0.25  # seconds kept of a deadline, to judge what was found
@@ -89,6 +89,8 @@ class SingleValidator:
 
     async def validate_many(self, emails: Sequence[str], options: SingleOptions) -> list[dict[str, Any]]:
         """Do what `validate` does for some addresses at once, in their order; each is asked about once."""
+        from mailsift.pipeline.outcomes.history import Remembered  # noqa: PLC0415 - a lone check needs no outcomes
+
         repaired = {email: self._lists.repaired(email) if options.repair else "" for email in emails}
         meant = {email: other or email for email, other in repaired.items()}
         texts = list(dict.fromkeys(meant.values()))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
-from mailsift.pipeline.providers import public_suffixes
+from mailsift.pipeline.providers import top_level_domains
 
 # Name -> suffixes under which people have mailboxes, by how many people do: where a slip fits several, the
 # earlier one is meant. Coined names mean nothing else, so a slip inside the name is told by the name alone.
@@ -340,14 +340,9 @@ def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
 
 
 def suffix_exists(domain: str) -> bool:
-    """Whether names can be registered below the suffix of a domain, by the package publicsuffixlist."""
-    return "." in domain and _is_suffix(".".join(domain.split(".")[1:][-2:]))
-
-
-@lru_cache(maxsize=8_192)
-def _is_suffix(labels: str) -> bool:
-    top = labels.rpartition(".")[2]
-    return top in _RESERVED or public_suffixes().publicsuffix(labels, accept_unknown=False) is not None
+    """Whether a domain lies below a top-level domain that exists, by the package publicsuffixlist."""
+    *_, top = domain.split(".")
+    return top != domain and (top in _RESERVED or top in top_level_domains())
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Final
 from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.rules import DENIALS, DnsAnswer, DnsOutcome, RecordType, usable_exchangers
 from mailsift.pipeline.guard import AddressGuard
-from mailsift.pipeline.providers import public_suffixes
+from mailsift.pipeline.providers import top_level_domains
 
 Done = Callable[[DnsAnswer], None]
 
@@ -100,9 +100,4 @@ def has_zone(denial: DnsAnswer) -> bool:
         return False
     if zone:
         return name == zone or name.endswith(f".{zone}")
-    return "." not in name or not is_top_level(name.rpartition(".")[2])
-
-
-def is_top_level(label: str) -> bool:
-    """Tell whether a top-level domain is known to exist."""
-    return bool(public_suffixes().publicsuffix(label, accept_unknown=False))
+    return "." not in name or name.rpartition(".")[2] not in top_level_domains()
