@@ -23,7 +23,8 @@ console = Console(stderr=True)
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 """How to print a line that names a file: as it is, and in one piece."""
 
-_POLL_SECONDS = 0.3
+_FIRST_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.3  # between looks, once a list has shown to be no small one
 _QUIET_SECONDS = 5.0  # between lines when nobody watches a terminal
 _RATE_WINDOW_SECONDS = 10.0
 _COLOURS = {"valid": "green", "risky": "yellow", "invalid": "red"}
@@ -52,7 +53,7 @@ async def watch(
     service: JobService, account: AccountId, job_id: JobId, *, keep_alive: Callable[[], None]
 ) -> JobView:
     """Show the job until it ends and return its last view; `keep_alive` is called at every look."""
-    speed, printed_at = Speed(), float("-inf")
+    speed, printed_at, pause = Speed(), float("-inf"), _FIRST_LOOK_SECONDS
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
             view = await service.get(account, job_id)
@@ -66,7 +67,8 @@ async def watch(
             elif now - printed_at >= _QUIET_SECONDS:
                 printed_at = now
                 console.print(_line(view, rate), *_warned(view), sep="\n", soft_wrap=True)
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(1.1 * pause, _POLL_SECONDS)
 
 
 def progress_bar(view: JobView, rate: float) -> Group:

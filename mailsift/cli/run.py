@@ -6,8 +6,10 @@ import asyncio
 import json
 import os
 import shlex
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -282,6 +284,8 @@ async def follow(
     Raises:
         MailsiftError: the job's own error code when it failed.
     """
+    # what writes results loads while others work
+    threading.Thread(target=import_module, args=("polars.dataframe",), daemon=True).start()
     try:
         view = await watch(service, account, job_id, keep_alive=worker.ensure)
     except BaseException:

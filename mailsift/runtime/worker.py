@@ -21,7 +21,9 @@ from typing import Any
 import structlog
 from celery import Celery, bootsteps, signals
 from celery.concurrency.prefork import TaskPool
+from celery.worker import state
 from celery.worker.consumer import Consumer
+from kombu.asynchronous import get_event_loop
 from kombu.exceptions import OperationalError
 from typing_extensions import override
 
@@ -45,6 +47,8 @@ _STOP = signal.SIGUSR2
 _SILENT_SWEEPS = 1.5
 """A process that nobody has woken for so many sweeps wakes itself."""
 _LOOK_SECONDS = 0.25
+_ANSWER_SECONDS = 1.0
+"""A stopping process ends its wake-up within so long; else the library waits for it."""
 
 _log = structlog.get_logger()
 
@@ -160,12 +164,15 @@ def _mend_broker(app: Celery) -> None:
 
 
 class _Pool(TaskPool):
-    """Stops as soon as its processes have ended; the library looks twice a second, for heartbeats."""
+    """Stops as soon as its processes have ended; the library looks twice a second, for each of them."""
 
     _pool: Any
 
     @override
     def on_stop(self) -> None:
+        turns, until = get_event_loop().create_loop(), time.monotonic() + _ANSWER_SECONDS
+        while state.reserved_requests and time.monotonic() < until:
+            next(turns)  # hears what the processes answer when they answer
         self._pool.close()
         self._pool.join()
         self._pool = None
