@@ -21,13 +21,13 @@ from typing import Final
 
 import uvloop
 
-from mailsift.cli.run import working
+from mailsift.cli.lists import working
 from mailsift.container import open_service
 from mailsift.jobs.views import JobOptions, JobSnapshot
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import DEFAULT, PROVIDERS
-from mailsift.runtime.installation import LocalWorker
+from mailsift.runtime.local_worker import LocalWorker
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld

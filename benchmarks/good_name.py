@@ -24,12 +24,12 @@ import uvloop
 from sqlalchemy import text
 
 from benchmarks.peers.listing import gateway_addresses
-from mailsift.cli.run import working
+from mailsift.cli.lists import working
 from mailsift.container import open_container, open_service, read_sources
 from mailsift.jobs.views import JobOptions, JobView
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import PROVIDERS
-from mailsift.runtime.installation import LocalWorker
+from mailsift.runtime.local_worker import LocalWorker
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.world import SandboxWorld

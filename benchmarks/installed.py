@@ -12,14 +12,14 @@ from pathlib import Path
 import uvloop
 
 from benchmarks.measured import cpu_by_role
+from mailsift.cli.lists import working
 from mailsift.cli.progress import summary_of
-from mailsift.cli.run import working
 from mailsift.container import open_service
 from mailsift.jobs.results.export import export, format_of
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobOptions, JobView
 from mailsift.pipeline.facts import Mode
-from mailsift.runtime.installation import LocalWorker
+from mailsift.runtime.local_worker import LocalWorker
 from mailsift.settings import Settings
 
 

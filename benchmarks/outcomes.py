@@ -24,7 +24,7 @@ from typing import Final
 import polars as pl
 import uvloop
 
-from mailsift.cli.run import working
+from mailsift.cli.lists import working
 from mailsift.container import Container, open_container
 from mailsift.jobs.outcomes.accuracy import GroupBy
 from mailsift.jobs.outcomes.measure import Measurer
@@ -33,7 +33,7 @@ from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import DEFAULT, PROVIDERS
-from mailsift.runtime.installation import LocalWorker
+from mailsift.runtime.local_worker import LocalWorker
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.delivery import Destiny, destiny
 from mailsift.sandbox.listing import write_list

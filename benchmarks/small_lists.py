@@ -21,7 +21,7 @@ from typing import Final
 import uvloop
 
 from benchmarks.measured import cpu_by_role
-from mailsift.cli.run import working
+from mailsift.cli.lists import working
 from mailsift.container import open_service
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions

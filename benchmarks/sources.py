@@ -113,7 +113,9 @@ def main() -> None:
     many = [f"127.0.0.{place}" for place in range(11, 11 + options.workers)]
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "list.csv"
-        source.write_text("email\n" + "".join(f"known{n % 10_000}+{n // 10_000}@{PROVIDER}\n" for n in range(options.rows)))
+        source.write_text(
+            "email\n" + "".join(f"known{n % 10_000}+{n // 10_000}@{PROVIDER}\n" for n in range(options.rows))
+        )
         ways = {
             "one worker": many[:1],
             "a source each": many,

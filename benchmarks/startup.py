@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.measured import Measured, measure
-from mailsift.cli.run import working
+from mailsift.cli.lists import working
 from mailsift.settings import Settings
 
 _ROUNDS = 3

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mailsift.cli.options import ModeOption
 from mailsift.jobs.columns import JUDGED_ADDRESS
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import VerdictPolicy
@@ -38,14 +39,6 @@ COLOURS = {"valid": "green", "risky": "yellow", "invalid": "red"}
 
 Addresses = Annotated[
     list[str], typer.Argument(help="Addresses to check; - reads them from stdin, one a line.")
-]
-ModeOption = Annotated[
-    Mode,
-    typer.Option(
-        "--mode",
-        "-m",
-        help="fast: syntax and lists, no network. medium: and DNS. deep: and ask the mail server.",
-    ),
 ]
 
 

@@ -12,8 +12,8 @@ import polars as pl
 import typer
 import uvloop
 
+from mailsift.cli.lists import submit_and_follow, working
 from mailsift.cli.progress import console
-from mailsift.cli.run import submit_and_follow, working
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode

@@ -14,13 +14,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mailsift.cli.lists import LOCAL_ACCOUNT, check_writable, follow, working, write
 from mailsift.cli.progress import PLAIN, console, shortened, summary_of
-from mailsift.cli.run import LOCAL_ACCOUNT, check_writable, follow, working, write
 from mailsift.container import open_service
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.runtime.installation import LocalWorker, installation
+from mailsift.runtime.installation import installation
+from mailsift.runtime.local_worker import LocalWorker
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
 

@@ -8,7 +8,7 @@ import typer
 import uvloop
 
 from mailsift.accounts.keys import Caller, Scope
-from mailsift.cli.run import LOCAL_ACCOUNT, working
+from mailsift.cli.lists import LOCAL_ACCOUNT, working
 from mailsift.container import API_POOL, open_container
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.settings import Settings

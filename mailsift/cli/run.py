@@ -3,50 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import shlex
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 import uvloop
 
-from mailsift.cli.check import ModeOption
-from mailsift.cli.ends import (
-    PIPE,
-    ResultSink,
-    name_of,
-    output_of,
-    pieces_of,
-    read_through,
-    sink_of,
-    sources_of,
-)
-from mailsift.cli.progress import PLAIN, console, duration_text, show_summary, summary_of, watch
-from mailsift.container import open_container, scratch_folder
-from mailsift.jobs.places.place import is_place, parse_sink
-from mailsift.jobs.plans import ListPlan
-from mailsift.jobs.results.breakdown import rows_by_result
-from mailsift.jobs.results.export import export, format_of
-from mailsift.jobs.results.pages import RowFilter
-from mailsift.jobs.results.selection import Selection
-from mailsift.jobs.service import JobService
-from mailsift.jobs.views import AccountId, JobId, JobOptions
-from mailsift.pipeline.errors import MailsiftError, outage_of
+from mailsift.cli.options import ModeOption
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
-from mailsift.pipeline.judge.tiers import TierPolicy
-from mailsift.pipeline.providers import Providers
-from mailsift.runtime.embedded import EmbeddedServers
-from mailsift.runtime.installation import LocalWorker, installation
+from mailsift.runtime.local_worker import early_worker
 from mailsift.settings import Settings
-from mailsift.storage.states import JobState
-
-LOCAL_ACCOUNT = "local"
 
 
 def run(  # noqa: PLR0913 - one argument an option
@@ -119,230 +86,33 @@ def run(  # noqa: PLR0913 - one argument an option
     Starts what is not running. Ctrl-C pauses the job; `mailsift jobs resume` goes on where it stopped.
     """
     given = Settings.from_env()
-    found = asyncio.run(_found(given, sources))
-    if plan:
-        show_plans(found, column, mode, as_json=as_json)
-        return
-    pairs = _pairs(found, output)
-    if as_json and any(out == PIPE for _, out in pairs):
-        raise MailsiftError("output_not_writable", "Results and summary can’t both go to standard output.")
-    with working(given) as (settings, worker):
-        options = JobOptions(
-            mode=mode,
-            column=column,
-            evidence=evidence,
-            repair=repair,
-            max_age=settings.max_age if max_age is None else max_age,
-            deadline_s=deadline,
-            policy=_policy_of(policy),
-        )
-        for source, out in pairs:
-            uvloop.run(submit_and_follow(settings, worker, source, options, out, as_json=as_json))
-
-
-def _policy_of(text: str) -> TierPolicy | None:
-    """Return the policy of an option, JSON or the name of a file of it.
-
-    Raises:
-        MailsiftError: `policy_invalid`.
-    """
-    if not text:
-        return None
+    loading = early_worker(given) if not plan and all(Path(source).is_file() for source in sources) else None
     try:
-        found = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8"))
-        return TierPolicy.parse(found)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise MailsiftError("policy_invalid", f"Can’t read the policy: {error}.") from error
+        from mailsift.cli import lists  # noqa: PLC0415 - these load while the worker does
+        from mailsift.cli.ends import PIPE  # noqa: PLC0415
+        from mailsift.jobs.views import JobOptions  # noqa: PLC0415
 
-
-async def _found(settings: Settings, texts: list[str]) -> list[str]:
-    async with open_container(settings) as container:
-        return await sources_of(texts, container.places.with_environment())
-
-
-def _pairs(sources: list[str], output: str) -> list[tuple[str, str]]:
-    """Return every list with the place its result goes to; what cannot be is told before anything starts.
-
-    Raises:
-        MailsiftError: `bad_place`, `unknown_export_format`, `output_not_writable`, `output_is_input`.
-    """
-    pairs = [(source, output_of(source, output, many=len(sources) > 1)) for source in sources]
-    for source, out in pairs:
-        if is_place(out):
-            sink = parse_sink(out)
-            if not sink.is_database:
-                format_of(Path(sink.name))
-        elif out != PIPE:
-            check_writable(Path(out))
-            if Path(out).exists() and Path(source).exists() and Path(out).samefile(source):
-                raise MailsiftError("output_is_input", "The result would overwrite the list.")
-    return pairs
-
-
-def show_plans(sources: list[str], column: str, mode: Mode, *, as_json: bool) -> None:
-    """Print what lists will take, one after the other; nothing is started but the servers."""
-    with installation(Settings.from_env()) as settings:
-        plans = uvloop.run(_plans(settings, sources, column, mode))
-    for source, found in zip(sources, plans, strict=True):
-        if as_json:
-            left = {"seconds": found.left.seconds, "reason": found.left.reason}
-            told = {"list": name_of(source), "addresses": found.addresses, "probes": dict(found.probes)}
-            print(json.dumps({**told, **left}))  # noqa: T201 - the command's output
-        else:
-            _show_plan(f"{name_of(source)}: " if len(plans) > 1 else "", found, mode)
-    if len(plans) > 1 and not as_json:
-        addresses = sum(plan.addresses for plan in plans)
-        took = _took([plan.left.seconds for plan in plans])
-        console.print(f"{len(plans)} lists, {addresses:,} addresses, one after the other: {took}", **PLAIN)
-
-
-def _took(seconds: list[float | None]) -> str:
-    known = [one for one in seconds if one is not None]
-    return duration_text(sum(known)) if len(known) == len(seconds) else "nobody can say"
-
-
-def _show_plan(name: str, found: ListPlan, mode: Mode) -> None:
-    took = _took([found.left.seconds])
-    console.print(f"{name}{found.addresses:,} addresses in mode {mode.value}: {took}", **PLAIN)
-    for line in found.left.lines:
-        console.print(f"  {line.text}", **PLAIN)
-    if found.unknown:
-        share = f"{100 * found.unknown / max(1, found.addresses):.0f} %"
-        console.print(f"  {share} are at domains whose mail servers nobody has looked up yet.", **PLAIN)
-
-
-async def _plans(settings: Settings, sources: list[str], column: str, mode: Mode) -> list[ListPlan]:
-    async with open_container(settings) as container:
-        places, account = container.places.with_environment(), await container.jobs.account(LOCAL_ACCOUNT)
-        plans = []
-        for source in sources:
-            async with read_through(source, account, places, scratch_folder(settings)) as file:
-                plans.append(await container.plans.plan_file(file, column, mode))
-        return plans
-
-
-def check_writable(out: Path) -> None:
-    """Find out before the work, not after it, that the result could not be written.
-
-    Raises:
-        MailsiftError: `unknown_export_format`, `output_not_writable`.
-    """
-    format_of(out)
-    if out.is_dir() or not os.access(out.parent, os.W_OK):
-        raise MailsiftError("output_not_writable", f"Can’t write to {out}.")
-
-
-@contextmanager
-def working(settings: Settings) -> Iterator[tuple[Settings, LocalWorker]]:
-    """Give an installation whose embedded servers run, and a worker: its own where there is none.
-
-    Raises:
-        MailsiftError: `bad_overrides`, and what `installation` raises.
-    """
-    Providers.load(settings.overrides)  # a mistake is told before anything starts, not by a dying worker
-    early = None
-    if settings.database_url is None and not EmbeddedServers(settings.home).are_used():
-        early = LocalWorker(settings)  # loads meanwhile: who needs the servers first starts them
-        early.ensure()
-    try:
-        with installation(settings) as found:
-            worker = early or LocalWorker(found, spare=True)
-            worker.ensure()
-            try:
-                yield found, worker
-            finally:
-                worker.stop()
+        found = asyncio.run(lists.find(given, sources))
+        if plan:
+            lists.show_plans(found, column, mode, as_json=as_json)
+            return
+        pairs = lists.pair(found, output)
+        if as_json and any(out == PIPE for _, out in pairs):
+            raise MailsiftError(
+                "output_not_writable", "Results and summary can’t both go to standard output."
+            )
+        with lists.working(given, loading) as (settings, worker):
+            options = JobOptions(
+                mode=mode,
+                column=column,
+                evidence=evidence,
+                repair=repair,
+                max_age=settings.max_age if max_age is None else max_age,
+                deadline_s=deadline,
+                policy=lists.policy_of(policy),
+            )
+            for source, out in pairs:
+                uvloop.run(lists.submit_and_follow(settings, worker, source, options, out, as_json=as_json))
     finally:
-        if early is not None:
-            early.stop()
-
-
-async def submit_and_follow(
-    settings: Settings, worker: LocalWorker, source: str, options: JobOptions, out: str, *, as_json: bool
-) -> None:
-    """Submit a list and follow its job to the end."""
-    async with open_container(settings) as container:
-        service, places = container.jobs, container.places.with_environment()
-        account = await service.account(LOCAL_ACCOUNT)
-        pieces = pieces_of(source, account, places)
-        submitted = await service.receive(account, pieces, options, source_name=name_of(source))
-        sink = sink_of(out, places, scratch_folder(settings))
-        await follow(service, worker, account, submitted.job_id, sink, as_json=as_json)
-
-
-async def follow(
-    service: JobService,
-    worker: LocalWorker,
-    account: AccountId,
-    job_id: JobId,
-    out: Path | ResultSink,
-    *,
-    as_json: bool,
-) -> None:
-    """Show the job's progress until it ends, then write its results and print the summary.
-
-    Raises:
-        MailsiftError: the job's own error code when it failed.
-    """
-    # what writes results loads while others work
-    threading.Thread(target=import_module, args=("polars.dataframe",), daemon=True).start()
-    try:
-        view = await watch(service, account, job_id, keep_alive=worker.ensure)
-    except BaseException:
-        await _pause(service, account, job_id)
-        _say_how_to_go_on(job_id, out)
-        raise
-    if view.state is not JobState.COMPLETED:
-        raise MailsiftError(view.error_code, view.error_detail)
-    try:
-        results = await write(service, account, job_id, out)
-    except (KeyboardInterrupt, asyncio.CancelledError, MailsiftError):
-        _say_how_to_go_on(job_id, out)
-        raise
-    show_summary(view, results, out)
-    if as_json:
-        print(json.dumps(summary_of(view)))  # noqa: T201 - the command's output
-
-
-async def write(
-    service: JobService, account: AccountId, job_id: JobId, out: Path | ResultSink
-) -> dict[str, int]:
-    """Write the job's results, whole or not at all; returns rows by result code.
-
-    Raises:
-        MailsiftError: `output_not_writable`, and what the service or the place says.
-    """
-    async with service.selection(account, job_id, RowFilter()) as found:
-        if isinstance(out, Path):
-            _write_file(found, out)
-        else:
-            await out.take(found, account, job_id)  # noqa: ASYNC240 - no path
-        return rows_by_result(found.results)
-
-
-def _write_file(found: Selection, out: Path) -> None:
-    partial = out.with_name(f"{out.name}.partial")
-    try:
-        export(found.results, partial, format=format_of(out), policy=found.policy)
-        partial.replace(out)
-    except Exception as error:
-        if not (outage := outage_of(error)):
-            raise
-        text = f"{out} cannot be written: {os.strerror(outage)}."
-        raise MailsiftError("output_not_writable", text) from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-async def _pause(service: JobService, account: AccountId, job_id: JobId) -> None:
-    try:
-        await service.pause(account, job_id)
-    except MailsiftError as error:
-        if error.code != "job_state_conflict":  # intake and finish go on by themselves next time
-            raise
-
-
-def _say_how_to_go_on(job_id: JobId, out: Path | ResultSink) -> None:
-    file = out if isinstance(out, Path) else Path("results.csv")
-    again = shlex.join(["mailsift", "jobs", "resume", str(job_id), "--output", str(file)])
-    console.print(f"\nStopped; nothing is lost. Go on with: {again}", **PLAIN)
+        if loading is not None:
+            loading.stop()

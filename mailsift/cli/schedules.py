@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mailsift.cli.check import ModeOption
 from mailsift.cli.jobs import find
+from mailsift.cli.lists import LOCAL_ACCOUNT
+from mailsift.cli.options import ModeOption
 from mailsift.cli.progress import PLAIN, console, shortened
-from mailsift.cli.run import LOCAL_ACCOUNT
 from mailsift.container import Container, open_container
 from mailsift.jobs.places.place import is_place
 from mailsift.jobs.schedules.models import Recheck, ScheduleSpec, ScheduleView

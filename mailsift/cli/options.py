@@ -1,0 +1,18 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mailsift.pipeline.facts import Mode
+
+ModeOption = Annotated[
+    Mode,
+    typer.Option(
+        "--mode",
+        "-m",
+        help="fast: syntax and lists, no network. medium: and DNS. deep: and ask the mail server.",
+    ),
+]

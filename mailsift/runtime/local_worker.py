@@ -1,0 +1,136 @@
+"""A worker process of a command's own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.providers import Providers
+from mailsift.runtime.embedded import EmbeddedServers
+from mailsift.settings import PREFIX, Settings
+
+_WARM_SECONDS = 20.0
+MOST_YOUNG_DEATHS = 4
+
+
+class LocalWorker:
+    """A worker process of this command, started again when it dies; its log is `HOME/worker.log`.
+
+    Args:
+        settings: with the addresses of the servers set.
+        spare: none is started while somebody else's serves the installation.
+        young_s: seconds within which a worker has died as soon as it had started.
+        look_s: seconds between two looks at other people's workers.
+
+    Attributes:
+        environment: what it is started with.
+        process: the worker, None before its first start.
+    """
+
+    def __init__(
+        self, settings: Settings, *, spare: bool = False, young_s: float = 15.0, look_s: float = 2.0
+    ) -> None:
+        self._young_s, self._look_s = young_s, look_s
+        self._settings = settings
+        self._spare = spare
+        self._looked_at = float("-inf")
+        self.environment = {**_inherited(), **settings.environment()}
+        self._log = settings.home / "worker.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._started_at = float("-inf")
+        self._young_deaths = 0
+
+    def ensure(self) -> None:
+        """Start the worker when it does not run.
+
+        Raises:
+            MailsiftError: `worker_failed` when it dies again and again as soon as it has started.
+        """
+        if self.process is not None:
+            if self.process.poll() is None:
+                return
+            young = time.monotonic() - self._started_at < self._young_s
+            self._young_deaths = self._young_deaths + 1 if young else 0
+            if self._young_deaths == MOST_YOUNG_DEATHS:
+                raise MailsiftError("worker_failed", f"The worker keeps dying; {self._log} says why.")
+        elif self._spare and self._is_served():
+            return
+        self._start()
+
+    def _is_served(self) -> bool:
+        """Say whether there is a worker, as of a few seconds ago; what died on this machine is none."""
+        if time.monotonic() - self._looked_at < self._look_s:
+            return True
+        from mailsift.storage.sql.workers import claiming  # noqa: PLC0415 - slow to load
+
+        url = self._settings.database_url
+        try:
+            found = claiming(url.get_secret_value()) if url else []
+        except MailsiftError:  # away, as for a worker of ours
+            return True
+        if not any(host != socket.gethostname() or _is_alive(pid) for host, pid in found):
+            return False
+        self._looked_at = time.monotonic()
+        return True
+
+    def _start(self) -> None:
+        self._started_at = time.monotonic()
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                # -P: a folder named mailsift where the command was typed, a checkout perhaps, is not it
+                [sys.executable, "-P", "-m", "mailsift", "worker", "--with-parent", str(os.getpid())],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is ours; the worker is told by SIGTERM
+            )
+
+    def stop(self) -> None:
+        """Stop warm: what runs is finished or given back."""
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(_WARM_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+
+def early_worker(settings: Settings) -> LocalWorker | None:
+    """Start a worker that loads while its command does, where there can be no other; None otherwise.
+
+    Who of the two needs the servers first starts them.
+
+    Raises:
+        MailsiftError: `bad_overrides`.
+    """
+    Providers.load(settings.overrides)  # a mistake is told before anything starts, not by a dying worker
+    if settings.database_url is not None or EmbeddedServers(settings.home).are_used():
+        return None
+    worker = LocalWorker(settings)
+    worker.ensure()
+    return worker
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
+
+
+def _inherited() -> dict[str, str]:
+    """Return the environment but for our settings: those the child gets from us, the unset ones too."""
+    inherited = os.environ.items()  # noqa: TID251 - handed on to a child, not read
+    return {name: value for name, value in inherited if not name.startswith(PREFIX)}
