@@ -24,12 +24,13 @@ from mailsift.runtime import embedded
 from mailsift.runtime.embedded import EmbeddedServers
 
 COMMAND = """
-import json, sys
+import json, select, sys
 from pathlib import Path
 from mailsift.runtime.embedded import EmbeddedServers
 with EmbeddedServers(Path(sys.argv[1])) as servers:
     print(json.dumps([servers.postgres_pid, servers.valkey_pid]), flush=True)
-    sys.stdin.read()
+    while not select.select([sys.stdin], [], [], 0.1)[0]:
+        pass  # a signal that comes just before a read would be noticed only after it
 """
 
 
