@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from typing_extensions import override
 
+from mailsift.cli.pairs import PIPE
 from mailsift.jobs.places.place import Place, is_place, parse_sink, parse_source
 from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.export import ExportFormat, export
@@ -23,7 +24,6 @@ from mailsift.jobs.service import check_readable, read_pieces
 from mailsift.jobs.views import AccountId, JobId
 from mailsift.pipeline.errors import MailsiftError
 
-PIPE: Final = "-"
 _SIGNS: Final = ("*", "?")
 _PIECE: Final = 1 << 20
 
@@ -104,13 +104,6 @@ def _files_like(text: str) -> list[str]:
     return [text] if Path(text).exists() else sorted(glob(text, recursive=True))  # noqa: PTH207 - may begin at /
 
 
-def name_of(source: str) -> str:
-    """Return what the list of a source is called."""
-    if source == PIPE:
-        return "stdin"
-    return parse_source(source).name if is_place(source) else Path(source).name
-
-
 def pieces_of(source: str, account: AccountId, places: Places) -> AsyncIterator[bytes]:
     """Yield what a source holds."""
     if source == PIPE:
@@ -135,26 +128,6 @@ async def read_through(source: str, account: AccountId, places: Places, scratch:
 async def _standard_input() -> AsyncIterator[bytes]:
     while data := await asyncio.to_thread(sys.stdin.buffer.read, _PIECE):
         yield data
-
-
-def output_of(source: str, output: str, *, many: bool) -> str:
-    """Return where the result of a source goes: what was asked for, in that folder when there are many.
-
-    Raises:
-        MailsiftError: `output_not_writable` for many results in one file.
-    """
-    beside = f"{name_of(source)}.mailsift.csv"
-    if not many:
-        return output or (
-            PIPE if source == PIPE else beside if is_place(source) else f"{source}.mailsift.csv"
-        )
-    if not output:
-        return beside if is_place(source) or source == PIPE else f"{source}.mailsift.csv"
-    if is_place(output) and output.endswith("/"):
-        return output + beside
-    if is_place(output) or not Path(output).is_dir():
-        raise MailsiftError("output_not_writable", "With several lists, --output must be a folder.")
-    return str(Path(output) / beside)
 
 
 def sink_of(output: str, places: Places, scratch: Path) -> Path | ResultSink:

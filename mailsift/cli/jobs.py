@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mailsift.cli.lists import LOCAL_ACCOUNT, check_writable, follow, working, write
+from mailsift.cli.lists import LOCAL_ACCOUNT, follow, working, write
+from mailsift.cli.pairs import check_writable
 from mailsift.cli.progress import PLAIN, console, shortened, summary_of
 from mailsift.container import open_service
 from mailsift.jobs.service import JobService

@@ -15,18 +15,15 @@ from pathlib import Path
 import uvloop
 
 from mailsift.cli.ends import (
-    PIPE,
     ResultSink,
-    name_of,
-    output_of,
     pieces_of,
     read_through,
     sink_of,
     sources_of,
 )
+from mailsift.cli.pairs import name_of
 from mailsift.cli.progress import PLAIN, console, duration_text, show_summary, summary_of, watch
 from mailsift.container import open_container, scratch_folder
-from mailsift.jobs.places.place import is_place, parse_sink
 from mailsift.jobs.plans import ListPlan
 from mailsift.jobs.results.breakdown import rows_by_result
 from mailsift.jobs.results.export import export, format_of
@@ -70,25 +67,6 @@ async def find(settings: Settings, texts: list[str]) -> list[str]:
         return await sources_of(texts, container.places.with_environment())
 
 
-def pair(sources: list[str], output: str) -> list[tuple[str, str]]:
-    """Return every list with the place its result goes to; what cannot be is told before anything starts.
-
-    Raises:
-        MailsiftError: `bad_place`, `unknown_export_format`, `output_not_writable`, `output_is_input`.
-    """
-    pairs = [(source, output_of(source, output, many=len(sources) > 1)) for source in sources]
-    for source, out in pairs:
-        if is_place(out):
-            sink = parse_sink(out)
-            if not sink.is_database:
-                format_of(Path(sink.name))
-        elif out != PIPE:
-            check_writable(Path(out))
-            if Path(out).exists() and Path(source).exists() and Path(out).samefile(source):
-                raise MailsiftError("output_is_input", "The result would overwrite the list.")
-    return pairs
-
-
 def show_plans(sources: list[str], column: str, mode: Mode, *, as_json: bool) -> None:
     """Print what lists will take, one after the other; nothing is started but the servers."""
     with installation(Settings.from_env()) as settings:
@@ -129,17 +107,6 @@ async def _plans(settings: Settings, sources: list[str], column: str, mode: Mode
             async with read_through(source, account, places, scratch_folder(settings)) as file:
                 plans.append(await container.plans.plan_file(file, column, mode))
         return plans
-
-
-def check_writable(out: Path) -> None:
-    """Find out before the work, not after it, that the result could not be written.
-
-    Raises:
-        MailsiftError: `unknown_export_format`, `output_not_writable`.
-    """
-    format_of(out)
-    if out.is_dir() or not os.access(out.parent, os.W_OK):
-        raise MailsiftError("output_not_writable", f"Can’t write to {out}.")
 
 
 @contextmanager

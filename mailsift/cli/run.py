@@ -10,6 +10,7 @@ import typer
 import uvloop
 
 from mailsift.cli.options import ModeOption
+from mailsift.cli.pairs import PIPE, pair
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.runtime.local_worker import early_worker
@@ -86,21 +87,23 @@ def run(  # noqa: PLR0913 - one argument an option
     Starts what is not running. Ctrl-C pauses the job; `mailsift jobs resume` goes on where it stopped.
     """
     given = Settings.from_env()
-    loading = early_worker(given) if not plan and all(Path(source).is_file() for source in sources) else None
+    if not all(Path(source).is_file() for source in sources):
+        from mailsift.cli.lists import find  # noqa: PLC0415 - patterns and places need the whole service
+
+        sources = asyncio.run(find(given, sources))
+    if plan:
+        from mailsift.cli.lists import show_plans  # noqa: PLC0415
+
+        show_plans(sources, column, mode, as_json=as_json)
+        return
+    pairs = pair(sources, output)
+    if as_json and any(out == PIPE for _, out in pairs):
+        raise MailsiftError("output_not_writable", "Results and summary can’t both go to standard output.")
+    loading = early_worker(given)
     try:
-        from mailsift.cli import lists  # noqa: PLC0415 - these load while the worker does
-        from mailsift.cli.ends import PIPE  # noqa: PLC0415
+        from mailsift.cli import lists  # noqa: PLC0415 - loads while the worker does
         from mailsift.jobs.views import JobOptions  # noqa: PLC0415
 
-        found = asyncio.run(lists.find(given, sources))
-        if plan:
-            lists.show_plans(found, column, mode, as_json=as_json)
-            return
-        pairs = lists.pair(found, output)
-        if as_json and any(out == PIPE for _, out in pairs):
-            raise MailsiftError(
-                "output_not_writable", "Results and summary can’t both go to standard output."
-            )
         with lists.working(given, loading) as (settings, worker):
             options = JobOptions(
                 mode=mode,
