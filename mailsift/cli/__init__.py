@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -15,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
-from mailsift.lazy_import import import_lazily
+from mailsift.lazy_import import import_lazily, loading
 from mailsift.pipeline.allocator import FREE_AT_ONCE, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError
 
@@ -95,17 +94,6 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
 _LISTING: Final = "mailsift.listing"
 
 
-@contextmanager
-def _loading() -> Iterator[None]:
-    """Load modules: they stay, and looking through them for rubbish meanwhile takes a third of the time."""
-    gc.disable()
-    try:
-        yield
-        gc.freeze()
-    finally:
-        gc.enable()
-
-
 class _Commands(TyperGroup):
     """Loads a command when it is called: a worker needs nothing of what serves the API."""
 
@@ -127,7 +115,7 @@ class _Commands(TyperGroup):
         if ctx is not None and ctx.meta.get(_LISTING):
             return TyperCommand(cmd_name, short_help=row.summary)  # whole, not cut off
         module, _, name = row.target.partition(":")
-        with _loading():
+        with loading():
             found = getattr(import_module(module), name)
         if isinstance(found, typer.Typer):
             found.rich_markup_mode = None

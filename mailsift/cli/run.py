@@ -11,6 +11,7 @@ import uvloop
 
 from mailsift.cli.options import ModeOption
 from mailsift.cli.pairs import PIPE, pair
+from mailsift.lazy_import import loading
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.runtime.local_worker import early_worker
@@ -99,12 +100,13 @@ def run(  # noqa: PLR0913 - one argument an option
     pairs = pair(sources, output)
     if as_json and any(out == PIPE for _, out in pairs):
         raise MailsiftError("output_not_writable", "Results and summary can’t both go to standard output.")
-    loading = early_worker(given)
+    early = early_worker(given)
     try:
-        from mailsift.cli import lists  # noqa: PLC0415 - loads while the worker does
-        from mailsift.jobs.views import JobOptions  # noqa: PLC0415
+        with loading():
+            from mailsift.cli import lists  # noqa: PLC0415 - loads while the worker does
+            from mailsift.jobs.views import JobOptions  # noqa: PLC0415
 
-        with lists.working(given, loading) as (settings, worker):
+        with lists.working(given, early) as (settings, worker):
             options = JobOptions(
                 mode=mode,
                 column=column,
@@ -117,5 +119,5 @@ def run(  # noqa: PLR0913 - one argument an option
             for source, out in pairs:
                 uvloop.run(lists.submit_and_follow(settings, worker, source, options, out, as_json=as_json))
     finally:
-        if loading is not None:
-            loading.stop()
+        if early is not None:
+            early.stop()
