@@ -54,12 +54,14 @@ class BatchSizes:
     Attributes:
         rows: parsed together.
         addresses: sorted together.
+        kept: rows that are not put on disk between two steps.
         json_items: elements of JSON that are Python's objects.
         json_text: characters of a JSON array.
     """
 
     rows: int = 250_000
     addresses: int = 400_000
+    kept: int = 2_500_000
     json_items: int = 20_000
     json_text: int = 1 << 20
 

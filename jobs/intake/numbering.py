@@ -9,26 +9,33 @@ from pathlib import Path
 import polars as pl
 
 from mailsift.jobs.intake.models import BatchSizes
-from mailsift.pipeline.frames import ADDRESSES
+from mailsift.pipeline.frames import ADDRESSES, PARSED
 from mailsift.pipeline.syntax.column import parse_column
 
 _PARTS = 32
+_SMALL = 4  # a part that is a smaller one of what may be sorted together
+_REPEATED = 2  # a batch in which a cell repeats another one so often, on average, has few entries
 
 
 class Spool:
     """Keeps frames until they are asked for: in memory, or as files in a folder, which it leaves empty.
 
     Args:
-        folder: an existing one; None = memory.
+        folder: an existing one; None = all stay in memory.
+        room: rows that stay in memory all the same.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, *, room: int = 0) -> None:
         self.folder = folder
+        self._room = room
         self._files = count()
 
     def keep(self, frame: pl.DataFrame) -> pl.DataFrame | Path:
         """Keep a frame; returns what to ask for it by."""
         if self.folder is None:
+            return frame
+        if frame.height <= self._room:
+            self._room -= frame.height
             return frame
         path = self.folder / f"spool-{next(self._files)}"
         frame.write_ipc(path)
@@ -41,14 +48,16 @@ class Spool:
             [pl.scan_ipc(one, glob=False) if isinstance(one, Path) else one.lazy() for one in kept]
         )
 
-    @staticmethod
-    def take(kept: list[pl.DataFrame | Path]) -> Iterator[pl.DataFrame]:
-        """Yield frames and forget them."""
-        for one in kept:
+    def take(self, kept: list[pl.DataFrame | Path]) -> Iterator[pl.DataFrame]:
+        """Yield frames and forget them; the list is empty afterwards."""
+        kept.reverse()
+        while kept:
+            one = kept.pop()
             if isinstance(one, Path):
                 yield pl.read_ipc(one)
                 one.unlink()
             else:
+                self._room += one.height
                 yield one
 
     def clear(self) -> None:
@@ -77,16 +86,13 @@ class AddressBook:
 
     def take(self, parsed: pl.DataFrame) -> pl.Series:
         """Take parsed cells (frames.PARSED); returns the entry of each."""
-        places, firsts, rows = _distinct(
-            parsed["address"], pl.repeat(1, parsed.height, dtype=pl.UInt32, eager=True)
-        )
-        entry = _range(len(firsts)).alias("entry") + self._entries
-        entries = parsed[firsts].with_columns(rows.alias("rows"), entry)
+        places, entries = _entries_of(parsed)
+        entries = entries.with_columns(_range(entries.height).alias("entry") + self._entries)
         part = pl.col("domain").hash() % len(self._parts)
-        for number, some in _parted(entries, part):
+        for number, some in _parted(entries, part) if len(self._parts) > 1 else [(0, entries)]:
             self._parts[number].append(self._spool.keep(some))
             self._sizes[number] += some.height
-        first, self._entries = self._entries, self._entries + len(firsts)
+        first, self._entries = self._entries, self._entries + entries.height
         return places + first
 
     def number(self) -> tuple[pl.Series, list[pl.DataFrame | Path]]:
@@ -101,22 +107,35 @@ class AddressBook:
         first, kept = 0, []
         for part in self._gathered():
             places, firsts, rows = _distinct(part["address"], part["rows"])
-            order = _by_domain(part["domain"].gather(firsts))
+            order = self._order(part["domain"].gather(firsts))
             mine = _range(len(order)) + first
             numbers = numbers.scatter(part["entry"], _placed(order, mine).gather(places))
-            addresses = part[firsts.gather(order)].with_columns(
+            addresses = part.select(list(PARSED))[firsts.gather(order)].with_columns(
                 mine.alias("n"), rows.gather(order).alias("rows")
             )
             kept.append(self._spool.keep(addresses.select(list(ADDRESSES))))
             first += len(order)
         return numbers, kept
 
+    def _order(self, domains: pl.Series) -> pl.Series:
+        """Return the order in which addresses with these domains are numbered."""
+        order, again = _runs(domains)
+        return order if self._spool.folder else order.gather(_alphabetical(domains.gather(order), again))
+
     def _gathered(self) -> Iterator[pl.DataFrame]:
-        """Yield the entries; equal addresses are in one frame, in the list's order."""
+        """Yield the entries; equal addresses are in one frame, in the list's order.
+
+        Small parts come together, for each frame costs something by itself.
+        """
+        frames: list[pl.DataFrame] = []
         for kept, size in zip(self._parts, self._sizes, strict=True):
             for some in self._smaller(kept, size):
-                if some:
-                    yield pl.concat(Spool.take(some), rechunk=True)  # fast to gather from
+                if frames and sum(frame.height for frame in frames) >= self._together // _SMALL:
+                    yield pl.concat(frames, rechunk=True)  # fast to gather from
+                    frames = []
+                frames += self._spool.take(some)
+        if frames:
+            yield pl.concat(frames, rechunk=True)
 
     def _smaller(self, kept: list[pl.DataFrame | Path], size: int) -> list[list[pl.DataFrame | Path]]:
         """Part what is too much to be sorted together by domain again, and a domain that is by address."""
@@ -130,7 +149,7 @@ class AddressBook:
         of_large = place * parts + pl.col("address").hash() % parts
         part = pl.when(place.is_null()).then(len(large) * parts + domain.hash(1) % parts).otherwise(of_large)
         smaller: list[list[pl.DataFrame | Path]] = [[] for _ in range((len(large) + 1) * parts)]
-        for frame in Spool.take(kept):
+        for frame in self._spool.take(kept):
             for number, some in _parted(frame, part if large else domain.hash(1) % parts):
                 smaller[number].append(self._spool.keep(some))
         return smaller
@@ -144,10 +163,11 @@ def number_addresses(raw: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
         within a domain they keep the list's order.
     """
     sizes = BatchSizes()
-    book = AddressBook(Spool(None), together=sizes.addresses)
+    spool = Spool(None)
+    book = AddressBook(spool, together=sizes.addresses)
     entries = [book.take(parse_column(cells.to_series())) for cells in raw.to_frame().iter_slices(sizes.rows)]
     numbers, kept = book.number()
-    return numbers.gather(pl.concat(entries)), pl.concat(Spool.take(kept))
+    return numbers.gather(pl.concat(entries)), pl.concat(spool.take(kept))
 
 
 def _parted(frame: pl.DataFrame, part: pl.Expr) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -158,6 +178,18 @@ def _parted(frame: pl.DataFrame, part: pl.Expr) -> Iterator[tuple[int, pl.DataFr
         yield int(number), some
 
 
+def _entries_of(parsed: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
+    """Return the entry of each cell of a batch, and the entries with the number of their `rows`.
+
+    Where few cells repeat another one each is an entry: equal ones meet when all are numbered.
+    """
+    once = pl.repeat(1, parsed.height, dtype=pl.UInt32, eager=True).alias("rows")
+    if parsed["address"].hash().n_unique() * _REPEATED > parsed.height:
+        return _range(parsed.height), parsed.with_columns(once)
+    places, firsts, rows = _distinct(parsed["address"], once)
+    return places, parsed[firsts].with_columns(rows.alias("rows"))
+
+
 def _distinct(texts: pl.Series, rows: pl.Series) -> tuple[pl.Series, pl.Series, pl.Series]:
     """Find the distinct texts, in the order in which they are first seen.
 
@@ -165,55 +197,60 @@ def _distinct(texts: pl.Series, rows: pl.Series) -> tuple[pl.Series, pl.Series, 
         For each text its place among them, where each of them is first, and the sum of the `rows` of all that
         are equal to it.
     """
-    codes, bearers = _codes(texts)
-    if len(bearers) == len(texts):
-        return _range(len(texts)), _range(len(texts)), rows
-    firsts = bearers.sort()
-    places = _placed(codes.gather(firsts), _range(len(firsts))).gather(codes)
-    again = (firsts.gather(places) != _range(len(texts))).arg_true()
-    repeats = pl.DataFrame({"place": places.gather(again), "rows": rows.gather(again)})
-    more = repeats.group_by("place").agg(pl.col("rows").sum())
+    here = _range(len(texts))
+    order, again = _runs(texts)
+    repeats = order.filter(again)
+    if repeats.is_empty():
+        return here, here, rows
+    leads = order.filter(~again).gather(_numbered(again).filter(again))
+    is_first = pl.repeat(value=True, n=len(texts), eager=True).scatter(repeats, values=False)
+    places = (is_first.cum_sum() - 1).cast(pl.UInt32)
+    firsts = is_first.arg_true()
+    more = pl.DataFrame({"place": places.gather(leads), "rows": rows.gather(repeats)})
+    more = more.group_by("place").agg(pl.col("rows").sum())
     sums = rows.gather(firsts)
-    return places, firsts, sums.scatter(more["place"], sums.gather(more["place"]) + more["rows"])
+    sums = sums.scatter(more["place"], sums.gather(more["place"]) + more["rows"])
+    return places.scatter(repeats, places.gather(leads)), firsts, sums
 
 
-def _by_domain(domains: pl.Series) -> pl.Series:
-    """Return the order of the domains' alphabet; equal ones keep theirs."""
-    ranks = _alphabetical(domains).to_frame("rank")
-    return ranks.select(pl.arg_sort_by("rank", maintain_order=True)).to_series()
+def _runs(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return an order in which equal texts follow one another as they did, and where one is as that before.
 
-
-def _codes(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Give equal texts equal codes, dense from 0 in no order; return them and the first row of each code.
-
-    Ranking hashes is several times faster than grouping texts. The rows that repeat a hash are compared with
-    its first; should two differ (once in some ten million lists of a million), another seed is tried.
+    Sorting hashes is several times faster than sorting or grouping texts. Those that share a hash are
+    compared; should two differ (once in some ten million lists of a million), another seed is tried.
     """
-    rows = _range(len(texts))
     for seed in count():
-        codes = (texts.hash(seed).rank("dense") - 1).cast(pl.UInt32)
-        firsts = _placed(codes.reverse(), rows.reverse())[: _greatest(codes) + 1]
-        again = (firsts.gather(codes) != rows).arg_true()
-        if (texts.gather(again) == texts.gather(firsts.gather(codes.gather(again)))).all():
-            return codes, firsts
+        hashes = texts.hash(seed).alias("hash")
+        order = hashes.to_frame().select(pl.arg_sort_by("hash", maintain_order=True)).to_series()
+        again = _as_before(hashes.gather(order))
+        alike = texts.gather(order).gather(again.arg_true())
+        before = texts.gather(order.shift(1).filter(again))
+        if (alike == before).all():
+            return order, again
     raise AssertionError  # count() never ends
 
 
-def _alphabetical(texts: pl.Series) -> pl.Series:
-    """Rank equal texts equally, dense from 0 in alphabetical order, by sorting only the distinct ones."""
-    codes, firsts = _codes(texts)
-    order = texts.gather(firsts).arg_sort()
-    return _placed(order, _range(len(order))).gather(codes)
+def _as_before(values: pl.Series) -> pl.Series:
+    """Say which values are the one before them."""
+    return (values == values.shift(1)).fill_null(value=False)
+
+
+def _numbered(again: pl.Series) -> pl.Series:
+    """Number the runs; returns for each value the number of its run."""
+    return ((~again).cum_sum() - 1).cast(pl.UInt32)
+
+
+def _alphabetical(texts: pl.Series, again: pl.Series) -> pl.Series:
+    """Return the alphabetical order of texts that come in runs, by sorting only the distinct ones."""
+    order = texts.filter(~again).arg_sort()
+    ranks = _placed(order, _range(len(order))).gather(_numbered(again)).alias("rank")
+    return ranks.to_frame().select(pl.arg_sort_by("rank", maintain_order=True)).to_series()
 
 
 def _placed(places: pl.Series, values: pl.Series) -> pl.Series:
     """Return a series with each value at its place, the later value where places repeat."""
     blank = pl.zeros(len(places), dtype=pl.UInt32, eager=True)
     return blank.scatter(places, values)
-
-
-def _greatest(numbers: pl.Series) -> int:
-    return int(numbers.to_frame().select(pl.all().max()).item())
 
 
 def _range(length: int) -> pl.Series:

@@ -174,7 +174,7 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
     first, second = next(batches, None), next(batches, None)
     if first is None or not first.height:
         raise _no_rows()
-    spool = Spool(workdir if second is not None else None)
+    spool = Spool(workdir if second is not None else None, room=limits.batches.kept)
     column = _AddressColumn(AddressBook(spool, together=limits.batches.addresses), spool, options)
     for batch in chain((first,), () if second is None else (second,), batches):
         column.take(batch["cell"])

@@ -64,6 +64,8 @@ _BLOCK = 1 << 20
 _BOMB_BYTES = 64 * 2**20
 _BOMB_RATIO = 50
 _ZIP_ENTRIES = 10_000
+_BLANK_LINE = re.compile(rb"\n\r?\n")
+_LONE_RETURN = re.compile(rb"\r[^\n]")  # of one at the end nobody knows yet
 _ADDRESS_CELL = re.compile(r"[^\s@,;|]+@[^\s@,;|]+\.[^\s@,;|]+")
 
 
@@ -225,11 +227,8 @@ class TextScan:
     def _note(self, text: bytes) -> None:
         """Look for what needs care in a block, or in the four bytes around the seam of two."""
         self.quotes = self.quotes or b'"' in text
-        self.blanks = self.blanks or b"\n\n" in text
-        if b"\r" in text:
-            self.blanks = self.blanks or b"\n\r\n" in text
-            lone = text.count(b"\r") - text.count(b"\r\n") - text.endswith(b"\r")
-            self.lone_returns = self.lone_returns or lone > 0
+        self.blanks = self.blanks or bool(_BLANK_LINE.search(text))
+        self.lone_returns = self.lone_returns or bool(_LONE_RETURN.search(text))
 
     def _too_long(self, block: bytes) -> MailsiftError:
         columns = self._limits.columns

@@ -71,6 +71,8 @@ _LOCAL = re.compile(PLAIN_LOCAL)
 _REFUSED = re.compile(REFUSED_TLD)
 _MAILTO = re.compile(r"\A(?i:mailto):(?://)?")
 _BRACKETS = re.compile(r"\A<([^<>]*)>\Z")
+_CUT = ("<", "m", "M")
+"""How texts begin that one of these may shorten."""
 
 
 class SyntaxRule(StrEnum):
@@ -178,6 +180,8 @@ _WHOLE_RULES: tuple[tuple[SyntaxRule, Callable[[str], object]], ...] = (
     (SyntaxRule.DISPLAY_NAME, re.compile(r'\A[^"]*<[^"<>]*>\s*\Z').match),
     (SyntaxRule.QUOTED_UNTERMINATED, re.compile(r'\A"(?:[^"\\]|\\.)*\Z', re.DOTALL).match),
 )
+_ONE_AT = re.compile(r'[^\x00-\x1f\x7f-\x9f"<@]*@[^\x00-\x1f\x7f-\x9f"<@]*')
+"""What breaks none of these, unless it is too long."""
 
 
 _DECORATION = re.compile(r"\A(?:[^@\uff1a\u2192]{1,30}[\uff1a\u2192]|[^\w\x00-\x7f]+)\s+")
@@ -191,7 +195,11 @@ def parse_cell(cell: str) -> ParsedAddress:
     Args:
         cell: any text without lone surrogates.
     """
-    return parse_plain(cell) or parse_address(tidy(cell))
+    plain = parse_plain(cell)
+    if plain is not None:
+        return plain
+    text = tidy(cell)
+    return _parse_odd(text) if text == cell else parse_address(text)
 
 
 def tidy(cell: str) -> str:
@@ -201,7 +209,10 @@ def tidy(cell: str) -> str:
     """
     if not cell.isascii():
         cell = _DECORATION.sub("", cell)
-    text = _MAILTO.sub("", cell.strip(UNSEEN)).strip(UNSEEN)
+    text = cell.strip(UNSEEN)
+    if not text.startswith(_CUT):
+        return text
+    text = _MAILTO.sub("", text).strip(UNSEEN)
     text = _BRACKETS.sub(r"\1", text).strip(UNSEEN)
     return _MAILTO.sub("", text).strip(UNSEEN)
 
@@ -213,7 +224,12 @@ def parse_address(text: str) -> ParsedAddress:
     case in local parts, none in practice does, and without it every list has duplicates. It is in NFC
     (RFC 6532 section 3.1) and its domain is ASCII (IDNA 2008). Canonical forms are their own canonical form.
     """
-    return parse_plain(text) or _parse_international(text) or parse_exact(text)
+    return parse_plain(text) or _parse_odd(text)
+
+
+def _parse_odd(text: str) -> ParsedAddress:
+    """Do what parse_address does for a text that is no plain address."""
+    return _parse_international(text) or parse_exact(text)
 
 
 def parse_plain(text: str) -> ParsedAddress | None:
@@ -287,9 +303,10 @@ def validated(text: str) -> ValidatedEmail:
 
 def obvious_rule(text: str) -> SyntaxRule | None:
     """Return the rule a plainly bad text breaks; None leaves the judgement to the exact parser."""
-    whole = next((rule for rule, broken in _WHOLE_RULES if broken(text)), None)
-    if whole is not None or '"' in text:
-        return whole
+    if not _ONE_AT.fullmatch(text) or len(text) > LONGEST:
+        whole = next((rule for rule, broken in _WHOLE_RULES if broken(text)), None)
+        if whole is not None or '"' in text:
+            return whole
     local, _, domain = text.partition("@")
     rule = _search(_LOCAL_RULES, local) or _search(_DOMAIN_RULES, domain)
     if rule is None and len(text.encode()) > 254:  # RFC 5321 section 4.5.3.1.3, less the angle brackets
@@ -298,7 +315,10 @@ def obvious_rule(text: str) -> SyntaxRule | None:
 
 
 def _search(rules: _Rules, text: str) -> SyntaxRule | None:
-    return next((rule for rule, pattern in rules if pattern.search(text)), None)
+    for rule, pattern in rules:
+        if pattern.search(text):
+            return rule
+    return None
 
 
 def _rule_of(message: str) -> SyntaxRule:

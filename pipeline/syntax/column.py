@@ -59,7 +59,7 @@ def _in_order(is_first: pl.Series, first: pl.DataFrame, second: pl.DataFrame) ->
     """Put the rows of two frames back in the order they had before they were parted."""
     mine = pl.col("mine")
     row = pl.when(mine).then(mine.cum_sum() - 1).otherwise((~mine).cum_sum() - 1 + first.height)
-    return pl.concat([first, second])[is_first.alias("mine").to_frame().select(row)["mine"]]
+    return pl.concat([first, second], rechunk=True)[is_first.alias("mine").to_frame().select(row)["mine"]]
 
 
 def _split(texts: pl.DataFrame) -> pl.DataFrame:
@@ -79,7 +79,10 @@ def _split(texts: pl.DataFrame) -> pl.DataFrame:
 
 def _one_by_one(texts: pl.Series) -> pl.DataFrame:
     """Parse each distinct text once."""
-    rows = [(text, *parse_cell(text)) for text in texts.unique()]
-    table = pl.DataFrame(rows, schema={"text": pl.String, **PARSED}, orient="row")
+    distinct = texts.unique()
+    columns = zip(*map(parse_cell, distinct), strict=True)
+    table = pl.DataFrame(
+        {"text": distinct, **dict(zip(PARSED, columns, strict=True))}, schema_overrides=PARSED
+    )
     found = texts.alias("text").to_frame().join(table, on="text", how="left", maintain_order="left")
     return found.select(list(PARSED))

@@ -111,6 +111,18 @@ def move_in(path: Path, target: Path) -> bool:
     return True
 
 
+def link_in(path: Path, target: Path) -> bool:
+    """Give a file a second place, in a local store, as `move_in` does; neither may be written to any more."""
+    second_name = path.with_name(f"{path.name}.linked")
+    try:
+        os.link(path, second_name)
+        return move_in(second_name, target)
+    except OSError:
+        return False
+    finally:
+        second_name.unlink(missing_ok=True)
+
+
 def settle(*paths: Path) -> None:
     """Force new files and their names to disk: the database will point to them, after a power cut too."""
     for place in dict.fromkeys([*paths, *(path.parent for path in paths)]):

@@ -26,6 +26,7 @@ from mailsift.storage.blobs.local_files import (
     clear_abandoned,
     clear_old,
     guard,
+    link_in,
     move_in,
     prune,
     publish,
@@ -219,8 +220,15 @@ class Blobs:
                 await self.exists("probes/none")
 
     async def put_file(self, key: str, path: Path) -> None:
-        """Store a copy of the file; readers see all of it or nothing."""
-        await self._put(key, path)
+        """Store the file, to which nobody writes any more; readers see all of it or nothing.
+
+        A local store on the same disk has no copy of it, but the file itself.
+        """
+        _checked(key)
+        if self._root is not None and await asyncio.to_thread(self._link_in, self._root, path, key):
+            self.trouble = ""
+        else:
+            await self._put(key, path)
 
     async def put_bytes(self, key: str, data: bytes) -> None:
         """Store the bytes; readers see all of them or nothing."""
@@ -362,6 +370,10 @@ class Blobs:
         except MailsiftError as error:
             if error.code != "blob_not_found":
                 raise
+
+    def _link_in(self, root: Path, path: Path, key: str) -> bool:
+        self._check_there(root)
+        return link_in(path, root / key)
 
     def _move_in(self, root: Path, path: Path, key: str) -> bool:
         self._check_there(root)

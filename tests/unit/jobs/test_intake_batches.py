@@ -17,32 +17,35 @@ _LARGE = "large.example"
 
 
 def _cells(seed: int) -> list[str]:
-    """Make a list with repeats across batches, a domain that is most of it, mistakes and blanks."""
+    """Make a list with repeats in and across batches, a domain that is most of it, mistakes and blanks."""
     rng = random.Random(seed)
     domains = [_LARGE] * 12 + [f"d{n}.example" for n in range(9)]
     cells = [f"u{rng.randrange(80)}@{rng.choice(domains)}" for _ in range(300)]
-    return [*cells, "no address", "", "U1@Large.example", "<u2@d1.example>", "no address"]
+    crowd = [f"u{n % 3}@d1.example" for n in range(120)]
+    return [*cells, "no address", "", "U1@Large.example", "<u2@d1.example>", "no address", *crowd]
 
 
 def _take_in(
-    folder: Path, cells: list[str], *, rows: int = 10_000, together: int | None = None
+    folder: Path, cells: list[str], *, rows: int = 10_000, together: int | None = None, kept: int = 0
 ) -> tuple[Intake, pl.DataFrame, pl.DataFrame]:
     folder.mkdir()
     source = folder / "list.csv"
     source.write_text("n,email\n" + "".join(f"{n},{cell}\n" for n, cell in enumerate(cells)))
     options = IntakeOptions(chunk_addresses=37)
-    batches = BatchSizes(rows=50, addresses=together) if together else BatchSizes()
+    batches = BatchSizes(rows=50, addresses=together, kept=kept) if together else BatchSizes()
     taken = read_list(source, folder, options=options, limits=IntakeLimits(rows=rows, batches=batches))
     source.unlink()
     assert {path.name for path in folder.iterdir()} == {"rows.parquet", "addresses.parquet"}
     return taken, pl.read_parquet(folder / "rows.parquet"), pl.read_parquet(folder / "addresses.parquet")
 
 
-@pytest.mark.parametrize("together", [100_000, 40, 7])
-def test_batches_come_to_the_same_as_the_whole(tmp_path: Path, together: int) -> None:
+@pytest.mark.parametrize(
+    ("together", "kept"), [(100_000, 0), (100_000, 10_000), (40, 250), (7, 0), (7, 10_000)]
+)
+def test_batches_come_to_the_same_as_the_whole(tmp_path: Path, together: int, kept: int) -> None:
     cells = _cells(together)
     whole, rows, addresses = _take_in(tmp_path / "whole", cells)
-    taken, batched, parted = _take_in(tmp_path / "batched", cells, together=together)
+    taken, batched, parted = _take_in(tmp_path / "batched", cells, together=together, kept=kept)
 
     assert batched.drop(ADDRESS_N).equals(rows.drop(ADDRESS_N))
     same = ["address", "local", "domain", "rule", "rows"]
