@@ -62,9 +62,10 @@ ALIASES = frozenset(_ALIAS_DOMAINS.split())
 """Alias services: people receive mail there for years, so they are never called throw-away."""
 
 _PLUS = re.compile(r"\+.*\Z")
-_MARKS = "'`*"
-"""What spreadsheets put before a text, and writers before a point: an address may begin so, nobody's does."""
-_MARKED = rf"^[{_MARKS}]"
+_LEFTOVERS = r"^['`*]|%(?:20|22|27|2b|3c|3e|40)"
+"""Marks that spreadsheets put before a text, and writers before a point, and signs as URLs have them: a local
+part may have them, nobody's does."""
+_LEFT_OVER = re.compile(_LEFTOVERS)
 _TYPED = re.compile(r"@([^@]{1,64})\Z")
 
 
@@ -178,7 +179,7 @@ class Lists:
         """Return what was meant by addresses that break the syntax or have a local part that is not plain."""
         import polars as pl  # noqa: PLC0415 - see describe
 
-        plain = pl.col("local").str.contains(r"^[\x00-\x7f]*$") & ~pl.col("local").str.contains(_MARKED)
+        plain = pl.col("local").str.contains(r"^[\x00-\x7f]*$") & ~pl.col("local").str.contains(_LEFTOVERS)
         odd = (pl.col("rule") != "") | ~plain
         distinct = frame.filter(odd).select("address", "local", "domain", "rule").unique()
         described = [(row[0], *self._odd(ParsedAddress(*row))) for row in distinct.iter_rows()]
@@ -194,7 +195,7 @@ class Lists:
         known = self._look_up_again(typed)
         if not good:
             known = known._replace(free=False, disposable=False, unknown_suffix=False)
-        plain = good and parsed.local.isascii() and parsed.local[:1] not in _MARKS
+        plain = good and parsed.local.isascii() and not _LEFT_OVER.search(parsed.local)
         alike, meant = (False, "") if plain else self._odd(parsed)
         role = _PLUS.sub("", parsed.local) in self._roles
         return Described(role, known, alike or known.look_alike, meant)
@@ -204,13 +205,18 @@ class Lists:
         if parsed.rule:
             return False, " or ".join(self.meant(parsed.address))
         plain = read_as_plain(parsed.local) if mixes_scripts(parsed.local) else ""
-        local = plain or parsed.local.lstrip(_MARKS)
-        if local in {"", parsed.local}:
+        local = plain or self._meant_local(parsed)
+        if local == parsed.local:
             return False, ""
         known = self._look_up_again(parsed.domain)
         sure = known.look_alike or known.unknown_suffix  # else only DNS can tell whether a suggestion annoys
         domain = (known.suggested_domain if sure else "") or parsed.domain
         return bool(plain), f"{local}@{domain}"
+
+    def _meant_local(self, parsed: ParsedAddress) -> str:
+        """Return the local part without what a label, wide letters, ornaments and escapes have left in it."""
+        offers = self.meant(parsed.address)
+        return offers[0].rpartition("@")[0] if len(offers) == 1 else parsed.local
 
     def meant(self, text: str) -> tuple[str, ...]:
         """Return the addresses that a text which is none probably means (syntax.repair)."""
@@ -261,6 +267,8 @@ class Lists:
         if shown.isascii():
             return ""
         plain = read_as_plain(shown)
+        if plain and not suffix_exists(plain):
+            plain = suggest(plain)  # a letter that stands where another one is typed
         known = plain in self._free or any(map(mixes_scripts, shown.split(".")))
         return plain if plain and known else ""
 

@@ -1,7 +1,7 @@
-"""Reads bounce messages and complaints.
+"""Reads bounce messages, complaints and mail that unsubscribes.
 
 Bounces as DSN (RFC 3464, RFC 6533) and in the free text of servers that know no format; complaints as ARF
-(RFC 5965).
+(RFC 5965); what a List-Unsubscribe with an address brings (RFC 2369).
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _ACTIONS: Final = {
     "failed": OutcomeKind.BOUNCED,
     "delayed": OutcomeKind.DEFERRED,
     "delivered": OutcomeKind.DELIVERED,
-    "relayed": OutcomeKind.DELIVERED,
     "expanded": OutcomeKind.DELIVERED,
 }
+_HANDED_ON: Final = "relayed"
+"""The action (RFC 3464 section 2.3.3) of a system that will not hear what became of the message."""
 _STATUS_CLASSES: Final = {
     "2": OutcomeKind.DELIVERED,
     "4": OutcomeKind.DEFERRED,
@@ -106,7 +107,7 @@ def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
         return _complaints(message, Message(), parts)
     if original is not None and not _is_bounce(message) and _reports(original):
         return _report(original, _parts(original))
-    return _free_text(message, parts)
+    return _unsubscribed(message) or _free_text(message, parts)
 
 
 def _reports(message: Message) -> bool:
@@ -170,7 +171,7 @@ def _statuses(message: Message, recipients: Sequence[Message], parts: list[Messa
         action = str(group["Action"] or "").split("(")[0].strip().lower()
         kind = _ACTIONS.get(action) or _STATUS_CLASSES.get(status[:1])
         address = _sent_to(group, original, alone=alone)
-        if kind and address:
+        if kind and address and action != _HANDED_ON:
             yield Outcome(
                 address=address,
                 kind=kind,
@@ -252,7 +253,8 @@ def _complaints(message: Message, feedback: Message, parts: list[Message]) -> It
 def _complained_about(fields: Message, original: Message | None) -> list[str]:
     """Return whom the message had been sent to; a report may have it taken out of some of its fields."""
     named = [_recipient(value) for value in fields.get_all("Original-Rcpt-To", [])]
-    if not any(named) and (made := _VERP.search(_header(fields["Original-Mail-From"]))):
+    senders = [fields["Original-Mail-From"], original["Return-Path"] if original is not None else ""]
+    if not any(named) and (made := next(filter(None, map(_VERP.search, map(_header, senders))), None)):
         named = [f"{made['local']}@{made['domain']}"]
     if not any(named) and original is not None:
         lists = (original.get_all(name, []) for name in (_JUNKED_BY, "Delivered-To", "To"))
@@ -260,6 +262,34 @@ def _complained_about(fields: Message, original: Message | None) -> list[str]:
             ([_recipient(one) for one in values] for values in lists if any(map(_recipient, values))), []
         )
     return list(dict.fromkeys(filter(None, named)))
+
+
+# Mail to the address of a List-Unsubscribe.
+
+_UNSUBSCRIBE: Final = re.compile(
+    r"\s*(?:(?:re|aw|fwd?)\s*:\s*)?(?:please )?(?:unsubscribe|unsub|opt[- ]?out|remove(?: me)?|stop"
+    r"|abmeld\w*|abbestell\w*|austragen|désinscri\w+|désabonn\w+|desinscri\w+|desabonn\w+|baja|darme de baja"
+    r"|cancelar (?:la )?suscripción|disiscri\w+|cancellami|afmeld\w*|uitschrijven|descadastrar"
+    r"|cancelar inscrição|avregistrera|avmeld\w*|wypis\w*|odhlásit|отписаться|отписка|退订|配信停止|수신거부)"
+    rf"(?: me| us)?(?:\W+(?P<address>{_ADDRESS.pattern}))?(?:\W+[\w=+/.-]{{6,200}})?\W*",
+    re.IGNORECASE,
+)
+"""A subject that says so and nothing else but for whom, or a token of the sender's."""
+_TO_LEAVE = re.compile(r"^(?:list-?)?(?:unsubscribe|unsub|leave|opt-?out)(?:[-+._=]|@)", re.IGNORECASE)
+
+
+def _unsubscribed(message: Message) -> Iterator[Outcome] | None:
+    """Return who wants no more mail, where a person or his mail program says so; None for any other mail."""
+    subject, automatic = _header(message["Subject"]), _header(message["Auto-Submitted"]).strip().lower()
+    if _is_bounce(message) or message["X-Autoreply"] or automatic not in {"", "no"}:
+        return None
+    asked = _UNSUBSCRIBE.fullmatch(subject)
+    if not asked and (subject.strip() or not any(map(_TO_LEAVE.search, _addresses(message, "To")))):
+        return None
+    named = [asked["address"]] if asked and asked["address"] else []
+    writer = [*_returned_to(message), *named, *_addresses(message, "From")][:1]
+    date = _date(message["Date"])
+    return iter([Outcome(one, OutcomeKind.UNSUBSCRIBED, date, ACCEPTED, "unsubscribe") for one in writer])
 
 
 # What servers write that know no report format.

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.outcomes.history import GONE
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
 from mailsift.pipeline.outcomes.times import epoch
 
@@ -92,6 +93,9 @@ def _text(record: Json, *paths: str) -> str:
     )
 
 
+_FOR_GOOD: Final = 500  # replies with such codes (RFC 5321 section 4.2.1)
+
+
 def _outcome(  # noqa: PLR0913 - the fields of what is made
     sender: SenderKind,
     kind: OutcomeKind,
@@ -107,6 +111,8 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
         return
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
+    if diagnosis.smtp_code >= _FOR_GOOD and diagnosis.answer in GONE:
+        kind = OutcomeKind.BOUNCED  # a "soft" bounce by its sender: what the server said counts
     yield Outcome(shown, kind, epoch(when), diagnosis, sender.value, message_id.strip("<> ")[:255])
 
 

@@ -305,7 +305,7 @@ TURKISH = ReplyLanguage(
     ),
     blocked=r"(?:engellen\w+|bloke\w*|kilit\w+)",
     full=r"(?:dolu\w*|dolmus\w*|doldu)",
-    sender=r"\bgonderen\w*|\bgonderici\w*|\b\w+[iu]n[iu]z\w*",
+    sender=r"\bgonderen\w*|\bgonderici\w*|\b(?!edin|deney|bak|gonder|ulas|yaz|ara)\w+[iu]n[iu]z\w*",
     your=r"\bsizin",
     identity=r"\boturum ac|\bsifre|\bparola|\bkimlik dogrula",
     rule=(
@@ -594,7 +594,7 @@ class UnspacedLanguage:
 CHINESE = UnspacedLanguage(
     "Chinese",
     "chinese",
-    box=r"(?:用户|用戶|收件人|收件箱|收信人|收件者|邮箱|郵箱|信箱|帐号|账号|帐户|账户|帳號|帳戶|地址)",
+    box=r"(?:用户|用戶|使用者|收件人|收件箱|收信人|收件者|邮箱|郵箱|信箱|帐号|账号|帐户|账户|帳號|帳戶|地址)",
     absent=r"(?:不存在|未找到|找不到|不正确|不正確|错误|无效|無效|未注册|未註冊|未开通|查无|查無)",
     no=(
         r"(?:(?:查无|查無)(?:此人)?|无|無|没有|沒有|找不到|不存在|未知|无效|無效)"
@@ -611,7 +611,7 @@ CHINESE = UnspacedLanguage(
 JAPANESE = UnspacedLanguage(
     "Japanese",
     "japanese",
-    box=r"(?:ユーザー?|利用者|受信者|受取人|宛て?先|アドレス|メールボックス|アカウント|加入者|会員)",
+    box=r"(?:ユーザー?|利用者|受信者|受取人|宛て?先|アドレス|メールボックス|受信(?:箱|トレイ|ボックス)|アカウント|加入者|会員)",
     absent=(
         r"(?:存在しま?せ?んでした|存在しません|存在しない|存在せず|見つかりません|見つからない|見つけられません|不明"
         r"|ありません|登録されてい(?:ません|ない)|未登録|無効|いません)"
@@ -631,7 +631,7 @@ KOREAN = UnspacedLanguage(
     box=(r"(?:사용자|수신자|수신인|받는 ?사람|주소|계정|메일함|편지함|사서함|회원|아이디)"),
     absent=(r"(?:존재하지 ?않|찾을 ?수 ?없|없습니다|없음|등록되지 ?않|알 ?수 ?없|유효하지 ?않|아닙니다)"),
     no=(r"(?:존재하지 ?않는|없는|등록되지 ?않은|알 ?수 ?없는|유효하지 ?않은|잘못된)(?: ?메일| ?이메일)?"),
-    closed=r"(?:정지|휴면|비활성|해지|탈퇴|중지|잠긴|잠겼|폐쇄|만료)",
+    closed=r"(?:정지|휴면|비활성|해지|탈퇴|중지|잠긴|잠겼|폐쇄|만료)(?: ?상태의)?(?: ?메일)?",
     space=r"(?:용량|공간|할당량)",
     full=r"(?:초과|가득|부족|꽉)",
     sender=r"(?:발신|보내는|보낸|송신)",

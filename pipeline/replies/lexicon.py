@@ -61,11 +61,13 @@ WORDS: Final = {
         получател* адресат* пользовател* ящик* почтов* аккаунт* абонент* учетн* адрес адреса адресу
         notand* netfang* postholf*
         отримувач* одержувач* користувач* скриньк* обліков* кутия* потребител*
-        παραληπτ* χρηστ* λογαριασμ* γραμματοκιβωτι* διευθυνσ*
+        παραληπτ* χρηστ* λογαριασμ* γραμματοκιβωτι* θυριδ* διευθυνσ*
         alici* kullanici* hesa* posta kutu* adresi eposta uye*
         primatel* primaoc* korisnik* sanducic* nalog prejemnik* uporabnik* predal
         gavej* saņem* saneme* lietotaj* naudotoj* saaja* kasutaj* postkast*
         penerima pengguna peti akaun akun
+        erabiltzaile* hartzaile* postontzi* helbide* perdorues* marres* llogari*
+        उपयोगकर्ता* प्राप्तकर्ता* मेलबॉक्स खाता खाते
         הנמען נמען המשתמש משתמש התיבה תיבת תיבה החשבון חשבון הכתובת כתובת
         المستخدم مستخدم المستلم المستقبل صندوق الحساب حساب العنوان عنوان البريد
         """,
@@ -426,6 +428,16 @@ PHRASES: Final = {
         not (?:have|know) (?:any )?(?:that|this|such)(?: an?)? (?:person|user|box|man|woman|colleague)\b
         (?:have|know) (?:no|nobody|no one|none) (?:\w+ )?(?:such|(?:of|by) that name|called|named|like that)\b
         (?:but|only) not this one\b
+        (?:not|never) (?:ring|rings) (?:a|any|our) bells?\b
+        never (?:been|had) (?:an? )?(?:such )?(?:user|account|mailbox|person|address)\b
+        none of (?:them|us|these) (?:knows?|has|recogni[sz]es?)\b
+        nu (?:avem|exista) niciun\w* (?:\w+ ){0,3}?(?:cu|la) (?:aceasta|acest) (?:adresa|nume)
+        pas de \w+ (?:chez nous|ici)\b
+        (?:not|never) (?:host|keep|handle|take|accept)s? (?:\w+ )?for (?:that|this) (?:person|user|name)
+        (?:not|never|nobody|no one) (?:\w+ )?heard of (?:them|him|her|that|this|anybody|anyone|such)\b
+        (?:kein\w*|nie) (?:\w+ )?von (?:ihm|ihr|dieser person) gehort\b
+        कोई ऐसा (?:\S+ )?नहीं
+        ऐसा कोई (?:\S+ )?नहीं
         (?:nothing|nobody|no one|none) (?:is |lives )?(?:at|under|behind|by|with) (?:this|that|theaddress)\b
         (?:she|he|they) (?:has |have )?(?:retired|resigned|departed)\b
         (?:she|he|they) (?:has |have )?left(?: us\b| here\b| in \d| on \d| ?[.,;)]| ?$)
@@ -442,6 +454,12 @@ PHRASES: Final = {
         такого (?:у нас )?(?:нет|нету|не знаем|не значится)\b
     """,
     Word.GONE: r"""
+        (?:not|never) (?:in|on|among) (?:our|the|any) (?:books?|files?|records?|rolls?|roster|payroll)\b
+        er ekki (?:til|skrad\w*)\b
+        nuk (?:ekziston|gjendet|njihet)\b
+        ez da (?:existitzen|aurkitu|ezagutzen)\b
+        मौजूद नहीं
+        नहीं मिला
         no longer (?:with|here|there|a |an |part|works?|employed|exists?|on|at|in our)
         moved (?:away|on)
         (?:points?|leads?|goes|resolves?|maps?) (?:to )?(?:nothing|nowhere|nobody)
@@ -491,6 +509,7 @@ PHRASES: Final = {
     Word.FULL: r"""
         100 ?%
         over quota
+        uber (?:de[mnr] )?(?:kontingent|quota|limit)
         (?:mailbox|maildir|inbox) (?:is |has )?(?:over|past|at|exceed\w*|reached) (?:\w+ )?(?:limit|capacity)
         speicher\w* (?:\w+ ){0,2}?(?:uberschr\w+|ueberschr\w+|erschopft|ausgeschopft|verbraucht)
         no (?:more )?(?:room|space)

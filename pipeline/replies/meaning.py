@@ -15,6 +15,7 @@ from itertools import pairwise
 from operator import or_
 from typing import Final
 
+from mailsift.pipeline.replies.languages import fold
 from mailsift.pipeline.replies.lexicon import PHRASES, WORDS, Word
 
 
@@ -42,7 +43,7 @@ def _tables() -> tuple[dict[str, Word], dict[str, Word]]:
     whole: dict[str, Word] = {}
     begun: dict[str, Word] = {}
     for meaning, words in WORDS.items():
-        for word in words.split():
+        for word in fold(words).split():
             table, key = (begun, word[:-1]) if word.endswith("*") else (whole, word)
             table[key] = table.get(key, Word.NOTHING) | meaning
     return whole, begun
@@ -156,6 +157,7 @@ _OUR_MESSAGE: Final = re.compile(
 )
 """What is returned to us says nothing of us."""
 
+_LONGEST_NAME: Final = 3
 _ABOUT_THE_BOX: Final = frozenset({Meaning.ABSENT, Meaning.CLOSED})
 
 
@@ -167,8 +169,16 @@ def meanings(text: str) -> frozenset[Meaning]:
     """
     text = _A_CUSTOMER.sub(r"\1 abonne", text.replace("the-address", "theaddress"))
     text = _OUR_MESSAGE.sub("", text)
-    found = frozenset(meaning for sentence in _SENTENCES.split(text) for meaning in _meanings(sentence))
-    return found - _ABOUT_THE_BOX if Word.MINE in _said_anywhere(text) else found
+    sentences = [sentence for sentence in _SENTENCES.split(text) if not _is_signature(sentence)]
+    found = frozenset(meaning for sentence in sentences for meaning in _meanings(sentence))
+    spoken = reduce(or_, map(_said_anywhere, sentences), Word.NOTHING)
+    return found - _ABOUT_THE_BOX if Word.MINE in spoken else found
+
+
+def _is_signature(sentence: str) -> bool:
+    """Say whether a sentence is but "your" and a name that means nothing to us: "Ihre Stadtwerke Ulm"."""
+    first, *names = _words(sentence) or [Word.NOTHING]
+    return Word.MINE in first and 0 < len(names) <= _LONGEST_NAME and not any(names)
 
 
 def _said_anywhere(text: str) -> Word:

@@ -21,20 +21,37 @@ _UNSEEN_INSIDE = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
 _QUOTES = re.compile(r"[\"`´‘’‚‛“”„‟«»‹›″‵]|''")
+_AT = (
+    "at|ät|@|arr?obas?e?|chiocciola|klammeraffe|apenstaartje|snabel-?a|alfakrøll|kukac|zavin[aá][cč]"
+    "|ma[lł]pa|собака"
+)
+_BIG = (
+    r"(?:gmail|googlemail|hotmail|outlook|yahoo|icloud|aol|gmx|web|t-online|freenet|libero|wanadoo|orange)"
+    r"\.[a-z]{2,3}(?:\.[a-z]{2})?"
+)
+"""Domains of so many people that somebody without an @ before them has lost it."""
 _OPEN, _CLOSE = r"[(\[{<]\s*", r"\s*[)\]}>]"
 _WRITTEN_OUT: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern, re.IGNORECASE), sign)
     for pattern, sign in (
-        (rf"\s*{_OPEN}(?:at|ät|a|@|arroba|chiocciola){_CLOSE}\s*", "@"),
+        (rf"\s*{_OPEN}(?:{_AT}|a){_CLOSE}\s*", "@"),
         (rf"\s*{_OPEN}(?:dot|punkt|punto|point|\.){_CLOSE}\s*", "."),
         (r"(?<=\w)(?:\s+-\s?at\s?-\s+|\s?\*\s?at\s?\*\s?)(?=[\w-]+\.\w)", "@"),
         (r"(?<=\w)\s+(?:at|arroba)\s+(?=(?!www\.)[\w-]+(?:\.| dot | punto )\w)", "@"),
         (r"(?<=\w)\s+at\s+(?=(?:gmail|yahoo|hotmail|outlook|icloud)\Z)", "@"),
         (r"(?<=\w)\s+(?:dot|punto)\s+(?=\w)", "."),
+        (r"(?<=[^\W_])_at_(?=[^\W_][\w.-]*(?:\.|_dot_)[a-z]+\Z)", "@"),
+        (r"(?<=[^\W_])_dot_(?=[a-z]+\Z)", "."),
+        (rf"\A([\w.+-]*[\d_.-][\w.+-]*(?<![\W_]))(?={_BIG}\Z)", r"\1@"),
+        (r"\([^()@]{1,40}\)", " "),
     )
 )
 """Signs written as words, against harvesters."""
-_BRACKET_OR_SPACE = re.compile(r"[\s(\[{<*]")  # without one, nothing is written out
+_BRACKET_OR_SPACE = re.compile(r"[\s(\[{<*]|\A[^@]*\Z")  # else nothing is written out
+_ESCAPED = re.compile(r"%(?:20|22|27|2b|3c|3e|40)", re.IGNORECASE)
+_NEXT_KEY = re.compile(rf"\A([\w.+-]+)[\"#§€](?={_BIG}\Z)", re.IGNORECASE)
+"""What a hand finds on other keyboards than its own where it looks for the @."""
+_SPACED = re.compile(r"\S(?:\s\S){7,}")
 
 _MARKUP = re.compile(r"<a\s[^>]*>|</a>|\]\(mailto:[^)]*\)", re.IGNORECASE)
 _GOES = re.compile(r"mailto:[^\s\"'()<>]+", re.IGNORECASE)
@@ -86,8 +103,10 @@ def _plain_signs(cell: str) -> str:
         text = _UNSEEN_INSIDE.sub("", unicodedata.normalize("NFKC", cell)).replace("。", ".")
         text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text)
         text = "".join(" " if _is_ornament(sign) else sign for sign in text)
+    text = _NEXT_KEY.sub(r"\1@", text)
     text = _QUOTES.sub(" ", _without_markup(unescape(text) if "&" in text else text)).replace("\\n", " ")
-    text = unquote(text) if "%40" in text or "%20" in text else text
+    text = re.sub(r"\s", "", text) if _SPACED.fullmatch(text.strip()) else text
+    text = unquote(text) if _ESCAPED.search(text) else text
     text = _SCHEME.sub("", _PAGE.sub("", text) if "/" in text or "www." in text else text)
     for pattern, sign in _WRITTEN_OUT if _BRACKET_OR_SPACE.search(text) else ():
         text = pattern.sub(sign, text)
@@ -118,7 +137,7 @@ def _local_part(before: str) -> str:
     """Return the word that ends at the @, "" where the words before it may be a part of it."""
     text = re.sub(r"(?<=[^\W\d]\.)\s+(?=[^\W\d])", "", re.sub(r"\s+(?=\.)", "", _LABEL.sub("", before)))
     words = [word for word in re.split(r"[\s<>()\[\]{}|;&]+", text.strip(_AROUND)) if word.strip(_AROUND)]
-    if not words or "," in (local := words[-1].strip(_AROUND)):
+    if not words or "," in (local := words[-1].rpartition(":")[2].strip(_AROUND)):
         return ""
     others = [word.strip(_AROUND).lower() for word in words[:-1]]
     parted = re.search(r"(?:[<>(\[{|:]|\s-)\s*\S+\Z", text)
@@ -127,8 +146,8 @@ def _local_part(before: str) -> str:
 
 
 def _words(others: list[str]) -> set[str]:
-    """Return the words that are not only numbers, as in a numbered list."""
-    return {word for word in others if not word.isdecimal()}
+    """Return the words that have letters: not the numbers of a list, or of a telephone."""
+    return {word for word in others if any(map(str.isalpha, word))}
 
 
 def _domain(after: str) -> str:

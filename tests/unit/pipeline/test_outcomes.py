@@ -77,10 +77,15 @@ CASES = [
     ),
     Case(
         "delivered, as was asked for",
+        _dsn("Final-Recipient: rfc822; jane@shop.example\nAction: delivered\nStatus: 2.0.0\n"),
+        [("jane@shop.example", _K.DELIVERED, _A.ACCEPTED)],
+    ),
+    Case(
+        "handed on: nobody knows what became of it (RFC 3464 section 2.3.3)",
         _dsn(
             "Final-Recipient: rfc822; jane@shop.example\nAction: relayed (to another system)\nStatus: 2.0.0\n"
         ),
-        [("jane@shop.example", _K.DELIVERED, _A.ACCEPTED)],
+        [],
     ),
     Case(
         "the time was up",
