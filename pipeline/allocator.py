@@ -10,9 +10,9 @@ FREE_AT_ONCE: Final[Mapping[str, str]] = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0
 
 LITTLE_AHEAD: Final[Mapping[str, str]] = {
     "POLARS_CSV_CHUNK_SIZE": str(2 << 20),  # bytes
-    "POLARS_IDEAL_MORSEL_SIZE": str(1 << 15),  # rows
+    "POLARS_IDEAL_MORSEL_SIZE": str(1 << 14),  # rows
     "POLARS_INFLIGHT_SINK_MORSEL_LIMIT": "2",
-    "POLARS_ROW_GROUP_PREFETCH_SIZE": "2",
+    "POLARS_ROW_GROUP_PREFETCH_SIZE": "1",
 }
 """The environment of processes that stream files from a disk: by itself polars has hundreds of megabytes of
 them in memory before anybody wants them, and is no faster for it."""

@@ -46,7 +46,7 @@ from mailsift.pipeline.zones import DEFAULT, is_zone
 
 _Type: TypeAlias = pl.DataType | DataTypeClass
 
-_ROW_GROUP = 65_536
+_ROW_GROUP = 32_768
 _FIRST_ROWS = 5  # of an inspection
 _ODD_CELLS = 50  # of an inspection
 _PLAIN_ADDRESS = r"^\s*[^\s@<>()\[\]\",;:]+@[\w.-]+\.[\w-]{2,}\s*$"

@@ -22,7 +22,7 @@ from mailsift.jobs.results.segments import scan_segments
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import SEGMENT, VERDICTS
 
-_ROW_GROUP = 65_536
+_ROW_GROUP = 32_768
 
 
 def join_results(
