@@ -13,8 +13,11 @@ from mailsift.pipeline.syntax.address import (
     PLAIN,
     REFUSED_TLD,
     UNSEEN,
-    parse_cell,
+    parse_address,
+    tidy,
 )
+
+_WRAPPED = (rf"^(?i:mailto):(?://)?({PLAIN})$", rf"^<({PLAIN})>$")
 
 
 def parse_column(cells: pl.Series) -> pl.DataFrame:
@@ -27,7 +30,12 @@ def parse_column(cells: pl.Series) -> pl.DataFrame:
         A frame with the columns frames.PARSED, one row for each cell, in order: what parse_cell makes of it.
     """
     texts = cells.cast(pl.String).fill_null("")
-    return _plain_or(texts, lambda rest: _plain_or(rest.str.strip_chars(UNSEEN), _one_by_one))
+    return _plain_or(
+        texts,
+        lambda rest: _plain_or(
+            rest.str.strip_chars(UNSEEN), lambda odd: _plain_or(_unwrapped(odd), _one_by_one)
+        ),
+    )
 
 
 def is_plain(text: pl.Expr) -> pl.Expr:
@@ -62,6 +70,13 @@ def _in_order(is_first: pl.Series, first: pl.DataFrame, second: pl.DataFrame) ->
     return pl.concat([first, second], rechunk=True)[is_first.alias("mine").to_frame().select(row)["mine"]]
 
 
+def _unwrapped(texts: pl.Series) -> pl.Series:
+    """Cut `mailto:` or angle brackets around plain addresses, as syntax.address.tidy does."""
+    text = pl.col("text")
+    bare = pl.coalesce(*(text.str.extract(pattern) for pattern in _WRAPPED), text)
+    return texts.alias("text").to_frame().select(bare).to_series()
+
+
 def _split(texts: pl.DataFrame) -> pl.DataFrame:
     """Cut plain addresses at the @; step by step, so that no step is computed twice."""
     address, at = pl.col("address"), pl.col("at")
@@ -78,9 +93,9 @@ def _split(texts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _one_by_one(texts: pl.Series) -> pl.DataFrame:
-    """Parse each distinct text once."""
+    """Parse each distinct text once; none is a plain address."""
     distinct = texts.unique()
-    columns = zip(*map(parse_cell, distinct), strict=True)
+    columns = zip(*(parse_address(tidy(text)) for text in distinct), strict=True)
     table = pl.DataFrame(
         {"text": distinct, **dict(zip(PARSED, columns, strict=True))}, schema_overrides=PARSED
     )
