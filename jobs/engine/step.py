@@ -132,6 +132,8 @@ class StepWorker:
         size = self._chunk_size(step)
         source = await self._list_of(step, options)
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
+        if not small:
+            await self._reader.rest()
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="intake-") as scratch:
             taken = await take_in(
                 source,

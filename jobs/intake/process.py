@@ -202,6 +202,11 @@ class StandingReader:
             return await ask_child(work, request, limits)
         return _unwrap(found)
 
+    async def rest(self) -> None:
+        """End the process until it is needed again, unless it is at work: a large list needs the memory."""
+        if not self._turn.locked():
+            await self.aclose()
+
     async def aclose(self) -> None:
         """End the process."""
         child, self._child, self._read = self._child, None, 0

@@ -69,6 +69,14 @@ async def test_one_process_reads_list_after_list_and_is_replaced_after_so_many(
     assert standing(reader) is None
 
 
+async def test_a_process_that_rests_is_gone_until_the_next_list(reader: StandingReader, lists: Lists) -> None:
+    assert isinstance(await lists.read(), Intake)
+    await reader.rest()
+    assert standing(reader) is None
+    assert isinstance(await lists.read(), Intake)
+    assert standing(reader) is not None
+
+
 async def test_bad_input_ends_with_its_code_and_the_next_list_is_read(tmp_path: Path) -> None:
     reader = StandingReader(lists=1_000)
     lists, before = Lists(reader, tmp_path), psutil.Process().memory_info().rss

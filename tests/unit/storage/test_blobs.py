@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import subprocess
@@ -40,6 +41,27 @@ async def test_what_is_put_can_be_fetched_listed_and_deleted(blobs: Blobs, tmp_p
     await blobs.delete_prefix("jobs/a")
     await blobs.delete_prefix("jobs/a")
     assert await blobs.list("jobs") == ("jobs/ab/other",)
+
+
+@pytest.mark.parametrize("fault", [None, OSError])
+async def test_a_file_is_shared_with_a_local_store_and_copied_where_it_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: type[OSError] | None
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    if fault is not None:
+        monkeypatch.setattr(os, "link", refuse)
+    blobs, file = Blobs((tmp_path / "store").as_uri(), tmp_path / "cache"), tmp_path / "file"
+    for text in ("old", "new"):
+        file.unlink(missing_ok=True)
+        file.write_text(text)
+        for _ in range(2):
+            await blobs.put_file("jobs/a", file)
+        stored = await blobs.fetch("jobs/a")
+        assert stored.read_text() == text
+        assert stored.samefile(file) is (fault is None)
+    assert not [path for path in files_below(tmp_path) if "linked" in path.name]
 
 
 async def test_a_blob_put_again_is_fetched_anew(blobs: Blobs) -> None:
