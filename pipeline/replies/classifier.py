@@ -281,9 +281,16 @@ _HIS = re.compile(
 """Whose account it is has just been said: "o utilizador existe mas a sua conta"."""
 
 
+_LOOKED_UP = re.compile(
+    r"^(?:recipient|rcpt|address)(?: address)? (?:verif\w+|check(?:ing)?|look-?up)(?: failed| error)?: "
+    r"(?=.*\b(?:account|mailbox|user|recipient|alias)\b)"
+)
+"""What a server did to find out; what it found stands behind that."""
+
+
 def _without_manners(text: str) -> str:
     """Return a simplified text without what is polite and says no reason."""
-    text = _ADVICE.sub("", _HIS.sub(r"\1 ", text))
+    text = _ADVICE.sub("", _HIS.sub(r"\1 ", _LOOKED_UP.sub("", text)))
     return _ASKED_TO_STOP.sub("", _SALUTATION.sub("", text).strip())
 
 

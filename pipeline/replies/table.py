@@ -219,6 +219,10 @@ RULES: Final = (
             words.absent_in(said), words.NOT_THE_BOX_ABROAD,
             f"The reply says in {said.name} that the mailbox does not exist.")
       for said in LANGUAGES),
+    _RULE("no-such-mailbox-5.7-languages", Answer.NOT_FOUND, "5", _RCPT, "",
+          words.any_of(*map(words.absent_in, LANGUAGES)),
+          words.any_of(words.NOT_ONLY_THE_MAILBOX, words.NOT_THE_BOX_ABROAD, words.A_SERVER),
+          "The same words with a policy code count where the reply says nothing else."),
     _RULE("no-such-mailbox-russian-latin", Answer.NOT_FOUND, "5", _RCPT, "", words.ABSENT_TRANSLITERATED, "",
           "The reply says in Russian, in Latin letters, that the mailbox does not exist."),
     *(_RULE(f"no-such-mailbox-{said.id}", Answer.NOT_FOUND, "5", _RCPT, "", words.absent_unspaced(said),
