@@ -171,12 +171,15 @@ class _Pool(TaskPool):
     @override
     def on_stop(self) -> None:
         hub, until = get_event_loop(), time.monotonic() + _ANSWER_SECONDS
-        turns = hub.create_loop() if hub is not None else iter(())
-        while state.reserved_requests and time.monotonic() < until:
-            next(turns)  # hears what the processes answer when they answer
-        self._pool.close()
-        self._pool.join()
-        self._pool = None
+        try:
+            if hub is not None and state.reserved_requests:
+                for _ in hub.create_loop():  # hears what the processes answer when they answer
+                    if not state.reserved_requests or time.monotonic() > until:
+                        break
+        finally:
+            self._pool.close()
+            self._pool.join()
+            self._pool = None
 
 
 class Tick(bootsteps.StartStopStep):
