@@ -281,6 +281,12 @@ _HIS = re.compile(
 """Whose account it is has just been said: "o utilizador existe mas a sua conta"."""
 
 
+_OTHERS_TASK = re.compile(
+    r"[,;:.]? ?\b(?:its |the |his |her )?(?:owner|holder|user|customer|student|sender)s?"
+    r" (?:must|has to|have to|needs? to|should) (?:first )?(?:re-?)?"
+    r"(?:(?:log|sign) ?(?:in|on)|activate|renew|contact|call|phone|ring|telephone)\b[^.;!?]*"
+)
+"""What somebody would have to do about it is no reason either."""
 _LOOKED_UP = re.compile(
     r"^(?:recipient|rcpt|address)(?: address)? (?:verif\w+|check(?:ing)?|look-?up)(?: failed| error)?: "
     r"(?=.*\b(?:account|mailbox|user|recipient|alias)\b)"
@@ -290,7 +296,8 @@ _LOOKED_UP = re.compile(
 
 def _without_manners(text: str) -> str:
     """Return a simplified text without what is polite and says no reason."""
-    text = _ADVICE.sub("", _HIS.sub(r"\1 ", _LOOKED_UP.sub("", text)))
+    text = _OTHERS_TASK.sub("", _LOOKED_UP.sub("", text))
+    text = _ADVICE.sub("", _HIS.sub(r"\1 ", text.replace("that login", "that user")))
     return _ASKED_TO_STOP.sub("", _SALUTATION.sub("", text).strip())
 
 
