@@ -105,15 +105,17 @@ async def insert_once(connection: Connection, new: NewJob, once: str, *, places:
     Raises:
         MailsiftError: `idempotency_key_reused` with another list or other options, `service_unavailable`.
     """
-    request = Request(new.account_id, once, _fingerprint(new, places)) if once else None
-    if request is not None:
-        # Looked for first, because most repetitions come long after; those that come at once meet at the key.
-        known = await idempotency.find(connection, request.account_id, request.key)
-        if known is not None:
-            return _again(request, known)
+    if not once:
+        await insert_stored(connection, new)
+        return Submitted(JobId(new.id))
+    request = Request(new.account_id, once, _fingerprint(new, places))
+    # Looked for first, because most repetitions come long after; those that come at once meet at the key.
+    known = await idempotency.find(connection, request.account_id, request.key)
+    if known is not None:
+        return _again(request, known)
     savepoint = await connection.begin_nested()
     await insert_stored(connection, new)
-    if request is not None and not await idempotency.claim(connection, request, new.id):
+    if not await idempotency.claim(connection, request, new.id):
         await savepoint.rollback()
         known = await idempotency.find(connection, request.account_id, request.key)
         if known is None:
