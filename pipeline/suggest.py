@@ -239,7 +239,7 @@ _REAL_DOMAINS = """
 gail.com grail.com gmaik.com cloud.com notmail.com yaboo.com yoohoo.com hotmall.com outlock.com fastmall.com
 fastmail.net icloud.co tiscali.net freenet.com freenet.net mailw.com comcast.com verizon.com laposte.fr
 mail.co email.co live.co web.co inbox.co zoho.co charter.com gmx.co onet.co msn.co aol.net att.com qq.co
-proton.ms
+proton.ms sezam.cz
 """
 _REAL = frozenset(_REAL_DOMAINS.split())
 
@@ -504,6 +504,7 @@ def _name_cost(typed: str, name: str, *, bold: bool) -> float | None:
     return cost if _is_sure(typed, name, cost) else None
 
 
+_VOWELS: Final = frozenset("aeiouy")
 _DOUBLES = re.compile(r"(.)\1+")
 
 
@@ -516,6 +517,14 @@ def _is_finger_slip(typed: str, name: str) -> bool:
     )
 
 
+def _is_another_name(typed: str, name: str) -> bool:
+    """Whether a letter differs that neither finger nor ear takes for the other: laporte is no laposte."""
+    wrong = [pair for pair in zip(typed, name, strict=False) if pair[0] != pair[1]]
+    if len(typed) != len(name) or len(wrong) != 1 or _known_domains().ranks[name] < _FAMOUS:
+        return False
+    return wrong[0] not in _NEIGHBOURS and not _VOWELS.issuperset(wrong[0])
+
+
 def _is_sure(typed: str, name: str, cost: float) -> bool:
     """Whether a slip is beyond doubt even if somebody may own the typed domain.
 
@@ -523,7 +532,7 @@ def _is_sure(typed: str, name: str, cost: float) -> bool:
     """
     if typed[:1] == name[0]:
         # One wrong letter is enough for any coined name; two only if each is of the kind that fingers make.
-        return cost <= (_SURE_LONG if len(name) >= _LONG else _SURE)
+        return cost <= (_SURE_LONG if len(name) >= _LONG else _SURE) and not _is_another_name(typed, name)
     if _known_domains().ranks[name] >= _FAMOUS:
         return False
     if typed[:2] == name[1::-1] and typed[2:] == name[2:]:
