@@ -540,7 +540,7 @@ def _is_sure(typed: str, name: str, cost: float) -> bool:
     if typed[1:] == name and (typed[0], name[0]) in _NEIGHBOURS:
         return True
     if len(name) < _MIDDLE:
-        return name == "yahoo" and (typed == name[1:] or (typed[1:] == name[1:] and typed[0] in "tu"))
+        return name == "yahoo" and (typed == name[1:] or (typed[1:] == name[1:] and typed[0] in "tuz"))
     return typed == name[1:] or ((typed[:1], name[0]) in _NEIGHBOURS and typed[1:] == name[1:])
 
 
