@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import socket
 import threading
 import warnings
 from collections.abc import Iterator
@@ -119,7 +120,9 @@ async def test_a_deadline_makes_risky_what_is_not_known_and_closing_ends_the_wai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MAILSIFT_DNS_CANARIES", ",")
-    with mailsift.Checker(resolvers=["127.0.0.1:9"]) as deaf:
+    silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    silent.bind(("127.0.0.1", 0))
+    with silent, mailsift.Checker(resolvers=[f"127.0.0.1:{silent.getsockname()[1]}"]) as deaf:
         assert str(deaf.check("a@example.com", deadline=0.1).result) == "dns_unavailable"
         waiting = asyncio.create_task(deaf.acheck_many(["b@example.com"]))
         await asyncio.sleep(0.05)
