@@ -253,6 +253,13 @@ _LOCAL_PART = re.compile(
 )
 """How an address' local part is called by those who do not know the word."""
 
+_IF_YOU = re.compile(
+    r"(?<=[.;!?] )if (?:you|he|she|they|it) "
+    r"(?![^.;!?]*(?:block|listed|listing|spam|sender|\bips?\b|server|abuse|relay|author))[^.;!?]*[.;!?]?"
+)
+"""What would be so under a condition is no reason, once a sentence has gone before it."""
+_PARTED = re.compile(r"\b(any|every|no|some) body\b")
+
 _SALUTATION = re.compile(
     r"^(?:dear|hello|liebe[rs]?|geehrte[rs]?|sehr geehrte[rs]?|chere?|estimad[oa]|prezad[oa]|car[oa]|gentile"
     r"|geachte|beste|szanown\w+|vazen\w+|mil[yae]|basta|kjaere|kaere|hyva|tisztelt|stimate?|уважаем\w+"
@@ -296,7 +303,7 @@ _LOOKED_UP = re.compile(
 
 def _without_manners(text: str) -> str:
     """Return a simplified text without what is polite and says no reason."""
-    text = _OTHERS_TASK.sub("", _LOOKED_UP.sub("", text))
+    text = _OTHERS_TASK.sub("", _IF_YOU.sub("", _LOOKED_UP.sub("", _PARTED.sub(r"\1body", text))))
     text = _ADVICE.sub("", _HIS.sub(r"\1 ", text.replace("that login", "that user")))
     return _ASKED_TO_STOP.sub("", _SALUTATION.sub("", text).strip())
 

@@ -40,7 +40,7 @@ WORDS: Final = {
     Word.BOX: """
         theaddress mailbox mbox inbox maildir mailstore maildrop mailfile user userid username recipient
         rcpt addressee* account alias address emailaddress mailaddress subscriber* customer
-        login mailid localpart homedir* mailnutzer pobox uid handle
+        login mailid localpart homedir* box mailnutzer pobox uid handle
         empfang* empfaeng* adressat* postfach* postfaech* mailkonto benutzer* nutzer* kennung
         mailadresse emailadresse posteingang* zieladresse adresse anschrift teilnehmer* mitglied kunde kundin
         destinataire* utilisateur* usager* abonne abonnee boite bal compte messagerie titulaire
@@ -61,11 +61,11 @@ WORDS: Final = {
         получател* адресат* пользовател* ящик* почтов* аккаунт* абонент* учетн* адрес адреса адресу
         notand* netfang* postholf*
         отримувач* одержувач* користувач* скриньк* обліков* кутия* потребител*
-        παραληπτ* χρηστ* λογαριασμ* γραμματοκιβωτι* θυριδ* διευθυνσ*
+        παραληπτ* paralipt* xrist* χρηστ* λογαριασμ* γραμματοκιβωτι* θυριδ* διευθυνσ*
         alici* kullanici* hesa* posta kutu* adresi eposta uye*
         primatel* primaoc* korisnik* sanducic* nalog prejemnik* uporabnik* predal
         gavej* saņem* saneme* lietotaj* naudotoj* saaja* kasutaj* postkast*
-        penerima pengguna peti akaun akun
+        penerima pengguna peti akaun akun alamat
         erabiltzaile* hartzaile* postontzi* helbide* perdorues* marres* llogari*
         उपयोगकर्ता* प्राप्तकर्ता* मेलबॉक्स खाता खाते
         הנמען נמען המשתמש משתמש התיבה תיבת תיבה החשבון חשבון הכתובת כתובת
@@ -82,7 +82,10 @@ WORDS: Final = {
         medarbejder* medarbeider* medarbetar* ansatt* anstall* ingen
         сотрудник* работник* человек* никто
         calisan* kimse kisi
-        somebody someone anyone everyone recipient human alumni alumnus
+        somebody someone anyone everyone recipient human alumni alumnus employee* pupil* resident* tenant*
+        schuler* schueler* studierende* eleve eleves etudiant* alumn* aluno* aluna* allievo studente leerling* elev elever
+        elevkonto opiskelij* oppilas* uczen uczni* zak* tanul* ogrenci* ученик* студент* учн* karyawan* pegawai*
+        lehrer* enseignant* profesor* professor* docente* leraar teacher* клиент*
         """,
     Word.GONE: """
         unknown* nonexist* non-exist* inexist* missing gone vanished invalid* wrong bogus
@@ -246,7 +249,7 @@ WORDS: Final = {
         """,
     Word.ROOM: """
         quota* storage space capacity room disk size bytes kb mb gb allowance allotment allocation
-        inode* volume kilobytes megabytes gigabytes used usage
+        inode* volume kilobytes megabytes gigabytes usage
         speicher* platz kapazitat* kapazitaet* kontingent* grosse groesse postfachgross* grenze limit*
         espace stockage capacite taille place
         espacio almacenamiento capacidad* cuota* tamano espaco armazenamento cota tamanho
@@ -265,7 +268,7 @@ WORDS: Final = {
         مساحة סעה מכסה מכסת מקום نطاق حصة
         """,
     Word.FULL: """
-        full filled overflow* overquota over-quota overfilled maxed brimming stuffed bursting
+        full fulled filled overflow* overquota over-quota overfilled maxed brimming stuffed bursting
         crammed exhausted
         voll volle voller uberfull* ueberfuell* uberquota uberlauf* ausgelastet
         plein pleine satur* rempli* debord*
@@ -417,7 +420,7 @@ WORDS: Final = {
     Word.AT: """
         on at in within among auf bei beim im unter sur dans chez en no na nel sul su presso op bij pa hos
         ved
-        w u ve v на в у под στο στον
+        w u ve v на в у под στο στον sto ston
         """,
 }
 """What words stand for; a word may stand for more than one thing."""
@@ -449,15 +452,21 @@ PHRASES: Final = {
         nessun\w* (?:\w+ ){0,6}?(?:si chiama cosi|con (?:questo|quel) nome)
         (?:niemand|geen) (?:\w+ ){0,6}?(?:heet zo|met (?:die|deze) naam)
         ingen (?:\w+ ){0,6}?(?:heter (?:sa|det)|hedder (?:sadan|det)|(?:med|av) dette? na\w+)
-        (?:nikoho|nikogo|никого|senkit|kimseyi|ketaan) (?:\w+ )?(?:tak\w+|ilyen|boyle|sellaista)\b
+        (?:nikoho|nikogo|никого|senkit|kimseyi|ketaan) (?:\w+ )?(?:tak\w+|ilyen|boyle|sellaista|nimis\w+)\b
         (?:nikoho|nikogo|никого|tak\w+) (?:\w+ ){0,2}?(?:nemame|nezname|nie mamy|nie znamy|не знаем)\b
-        такого (?:у нас )?(?:нет|нету|не знаем|не значится)\b
+        (?:такого|таких|такои) (?:(?:у|в) нас )?(?:нет|нету|нема\w*|не знаем|не значится)\b
+        (?:нет|нету|нема\w*) (?:у|в) нас так\w+
+        no idea who (?:that|this|he|she|they)\b
+        (?:is|are|thats) not one of (?:them|us|ours|my|our)\b
+        (?:ex|former)[- ](?:employee|student|colleague|member|staff|pupil|customer|user|worker)
+        (?:den|die|diese[nr]?|dezen?) kennen (?:wir|we|wij) (?:\w+ )?ni(?:ch|e)t\b
     """,
     Word.GONE: r"""
         (?:not|never) (?:in|on|among) (?:our|the|any) (?:books?|files?|records?|rolls?|roster|payroll)\b
         er ekki (?:til|skrad\w*)\b
         nuk (?:ekziston|gjendet|njihet)\b
         ez da (?:existitzen|aurkitu|ezagutzen)\b
+        den (?:yparx|yparch|iparx|iparch|vreth|brethi)\w+
         मौजूद नहीं
         नहीं मिला
         no longer (?:with|here|there|a |an |part|works?|employed|exists?|on|at|in our)
@@ -514,6 +523,7 @@ PHRASES: Final = {
         speicher\w* (?:\w+ ){0,2}?(?:uberschr\w+|ueberschr\w+|erschopft|ausgeschopft|verbraucht)
         no (?:more )?(?:room|space)
         out of (?:room|space|storage|quota|disk)
+        (?:mailbox|inbox|box|account) (?:is |has been )?used up
         (?:0|zero|no) (?:bytes?|kb|mb|free)
         (?:can not|will not|does not|unable to|no \w+(?: \w+)?) (?:hold|store|fit|keep)
         clean(?:ed)? (?:out|up)

@@ -157,6 +157,9 @@ _OUR_MESSAGE: Final = re.compile(
 )
 """What is returned to us says nothing of us."""
 
+_YOU_USED: Final = re.compile(r"\b(?:that |which )?you(?:ve| have)? (?:used|use|tried|typed|entered|gave|given)\b")
+"""Tells only which address is meant."""
+
 _LONGEST_NAME: Final = 3
 _ABOUT_THE_BOX: Final = frozenset({Meaning.ABSENT, Meaning.CLOSED})
 
@@ -168,7 +171,7 @@ def meanings(text: str) -> frozenset[Meaning]:
     A text that speaks of us, in whatever sentence, says nothing about the mailbox.
     """
     text = _A_CUSTOMER.sub(r"\1 abonne", text.replace("the-address", "theaddress"))
-    text = _OUR_MESSAGE.sub("", text)
+    text = _YOU_USED.sub("", _OUR_MESSAGE.sub("", text))
     sentences = [sentence for sentence in _SENTENCES.split(text) if not _is_signature(sentence)]
     found = frozenset(meaning for sentence in sentences for meaning in _meanings(sentence))
     spoken = reduce(or_, map(_said_anywhere, sentences), Word.NOTHING)

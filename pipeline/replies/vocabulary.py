@@ -17,7 +17,7 @@ def any_of(*alternatives: str) -> str:
 
 BOX = (
     r"(?:the-address|user|username|user ?id|recipient|rcpt|addressee|mail ?box|inbox|mail ?(?:drop|folder)"
-    r"|message box|alias|account"
+    r"|message box|alias|forwarder|account"
     r"|(?:mail)?address|(?:e-?)?mail ?id|subscriber|customer|person|employee|local[ -]?part)"
 )
 """A noun for the mailbox or its owner; never plural, for "unknown recipients" speaks of how we behave."""
@@ -199,7 +199,7 @@ A_SERVER = r"\b(?:servers?|hosts?|clients?)\b"
 """The words among them that other languages borrow for what is not the mailbox."""
 
 _ASKED = "".join(
-    f"(?<!{verb} )" for verb in ("try", "tried", "trying", "attempt", "attempted", "wanted", "unable")
+    f"(?<!{verb} )" for verb in ("try", "tried", "trying", "attempt", "attempted", "want", "wanted", "unable")
 )
 """Before "to send": then the sentence speaks of whom the mail is for."""
 
@@ -215,7 +215,7 @@ OURS = any_of(
     r"(?:(?:an?|any|this|that|your|it|the|mail|messages?|letters) ){0,2}(?:on|onwards?|along|through us)\b",
     r"\byour\b(?! (?:intended|e-?mails?\b(?! a)|mail\b(?! a)|messages?|recipients?|correspondents?"
     r"|contacts?|addressee|address book|delivery|request|typing|spelling|(?:mailing )?lists?|letter"
-    r"|directory|contacts"
+    r"|directory|contacts|records|files|database|customer data"
     r"|help ?desk|support"
     r"|(?:\w+ )?admin(?:istrator)?))",
 )
@@ -233,8 +233,15 @@ OTHER_MATTERS = (
 WARNING_LINK = r"\ba-warning-link\b"
 """Stands for a link to a page about block lists or spam (classifier.simplify)."""
 
-CONDITION = r"\brequires?\b|\bconfirm(?:ation|ed)\b|\bagreed\b|\bopt(?:ed)?[ -]in\b|\bconsent|\bapproved?\b"
-"""Tells what would have to be for the mail to be taken."""
+_NOT_TOLD = (
+    r"\bwhether\b|\b(?:valid|real|known) or (?:not|invalid|unknown)\b"
+    r"|\b(?:do|does|will|may|can) not (?:say|tell|disclose|reveal|discuss)\b"
+)
+CONDITION = any_of(
+    r"\brequires?\b|\bconfirm(?:ation|ed)\b|\bagreed\b|\bopt(?:ed)?[ -]in\b|\bconsent|\bapproved?\b",
+    _NOT_TOLD,
+)
+"""Tells what would have to be for the mail to be taken, or that nothing is told."""
 
 NOT_ONLY_THE_MAILBOX = any_of(US, OURS, POLICY, IP_LITERAL, OTHER_MATTERS, CONDITION, WARNING_LINK)
 NOT_THE_MAILBOX = any_of(NOT_ONLY_THE_MAILBOX, MACHINE)
@@ -335,6 +342,8 @@ ABSENT = any_of(
     r"(?<!host )(?<!domain )(?<!server )\bnot (?:unique or not )?(?:listed|found|registered|known) in "
     r"(?:\S+ ){0,5}?(?:directory|address ?book|phone ?book)\b",
     r"\b(?:0|zero|no) (?:\w+ )?(?:users|mailboxes|accounts|recipients) (?:match\w*|found|exist\w*)\b",
+    r"\b(?:0|zero|no) entries match\w*\b",
+    rf"^\W*(?:sorry )?not (?:in|on|among) (?:our|the|my) (?:\w+ )?(?:{_DIRECTORY}|file)\b",
     r"\ba-nosuchuser-link\b",
     rf"\b(?:do|does|did|can|could) not (?:recogni[sz]e|know|find|locate|have|identify)"
     rf"(?: (?:a|an|any|the|this|that|such|our|local|user|recipient))* {BOX}\b(?! {_NOUN}"
@@ -355,7 +364,7 @@ ABSENT = any_of(
     r"\b(?:unknown|invalid|nosuch)(?:user|recipient|mailbox|account|address)\b",
     rf"\bno (?!{DOMAIN_NOT_BOX}\b)\S+ in (?:the |our |this )?(?:\w+ )?directory\b",
     r"\bdestination address(?:es)? (?:is|are|was|were) (?:unknown|invalid|not found)\b",
-    rf"\bno (?:record|entry|trace|match) (?:of|for|in) (?:(?:the|this|that|an?|any|such"
+    rf"\bno (?:records?|entry|entries|trace|match|matches|results?|hits?) (?:of|for|in) (?:(?:the|this|that|an?|any|such"
     rf"|our) )*{BOX}\b(?! {_NOUN})",
     rf"\bnot an? (?:(?!{DOMAIN_NOT_BOX})\w+ ){{1,2}}"
     r"(?:user|mailbox|account|recipient|member|customer|subscriber|name|mail address)\b(?! names?\b)",
@@ -489,7 +498,7 @@ FULL = any_of(
     rf"\b{BOX}{_LINK}{{0,4}}:? (?:full|over (?:its |the |their )?(?:\w+ )?limit)\b",
     rf"\b{BOX} (?:disk )?space (?:is )?(?:full|exhausted)\b",
     rf"\b{BOX}{_LINK}{{0,4}} (?:reached|hit) (?:its |the )?(?:\w+ )?(?:size|capacity)\b",
-    rf"\bfull {BOX}\b",
+    rf"\bfull (?!(?:e-?mail |mail)?address|recipient address|user ?name){BOX}\b",
     rf"\b{BOX}{_LINK}{{0,4}}:? (?:too |completely |almost )?(?:full|filled(?: up)?|oversized|maxed out)\b",
     r"\b(?:over|exceed\w*|beyond|above) (?:\w+ ){0,3}(?:allowance|allotment|allocation)\b",
     r"\bcan not (?:hold|store|keep) (?:any ?)?more\b",
@@ -520,7 +529,7 @@ FULL_SOMEHOW = (
 """One sentence has the mailbox, its space, and that it is used up."""
 
 NOT_FULL_SOMEHOW = (
-    rf"\b(?:unknown|no such) {BOX}\b|"
+    rf"\b(?:unknown|no such) {BOX}\b|\bdatabase\b|\bnot found\b|"
     r"\b(?:messages?|mails?) (?:size|(?:is |was )?too|exceed\w*)\b|\btoo (?:large|big|long|many)\b"
     r"|\bsystem\b|\bserver\b|\btransaction\b|\battachments?\b"
     r"|\b(?:domain|user|address|local[ -]?part) (?:name )?(?:size|length)\b"
@@ -640,7 +649,7 @@ _WHOSE = (
 _HIS_BOX = r"(?:e-?mail )?(?:account|mailbox|inbox|box|user|recipient|customer|member|subscriber|e-?mail)"
 CLOSED_FOR_A_REASON = any_of(
     rf"\b(?:{_WHOSE}){_HIS_BOX} (?:is|was|has been|had to be|remains) (?:now |currently |permanently )?"
-    rf"{_BARRED} ?(?:$|[.,;:(]|(?:because|due|for|after|by|since|on|as|following)\b)"
+    rf"{_BARRED} ?(?:$|[.,;:(]|(?:because|due|for|after|by|since|on|as|following|per|under)\b)"
     r"(?! ?(?:sending|outbound))",
     rf"\b(?:{_WHOSE}){_HIS_BOX} may (?:sign|log) in no (?:more|longer)\b",
     r"\b(?:owner|user|customer|holder|heirs|family|administrator|management)\b[^.;!?]{0,30}? "
@@ -671,7 +680,8 @@ NOT_CLOSED_FOR_A_REASON = any_of(
     r"\btemporar(?:y|ily)\b",
     r"\byour\b",
     CLOSED_TO_SOME,
-    r"\b(?:until|till|tomorrow|today|again|only|members|policy|another|process|session|unknown|inconnus)\b",
+    r"\b(?:until|till|tomorrow|today|again|only|members|another|process|session|unknown|inconnus)\b",
+    r"(?<!\bper )(?<!\bunder )(?<!\bper our )(?<!\bunder our )\bpolicy\b",
     r"\boutbound|\brelay|\bspam|\bdomain (?:is|was|has)\b|\bby (?:another|you)\b",
     languages.YOURS,
 )
@@ -724,6 +734,7 @@ NOT_THE_BOX_ABROAD = any_of(
     r"\bhost ?name|\brechnername|\bnom d hote|\bnombre del? (?:host|equipo|servidor)",
     r"\bnome (?:\w+ )?host|\bdns\b",
     languages.YOURS,
+    _NOT_TOLD,
     RULE,
 )
 """Says that something else is not there, or speaks of what is ours or allowed."""
