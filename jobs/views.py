@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NewType
 from uuid import UUID
 
 from mailsift.jobs.eta import TimeLeft
-from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.facts import Mode, WaitReason
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.storage.database import Row, from_row
 from mailsift.storage.sql.chunks import Waiting
@@ -73,8 +73,9 @@ class JobOptions:
 class JobView:
     """A job as the command line and the API show it; counts are rows of the list, times are UTC.
 
-    `warning` is the code of what makes its verdicts poorer than they could be, so far `probe_unavailable`;
-    `time_left` is there while it may be worked on or waits to be read.
+    `warning` is the code of what makes its verdicts poorer than they could be (`probe_unavailable`), or of
+    the outage that it waits for the end of (`OUTAGES`); `time_left` is there while it may be worked on or
+    waits to be read.
     """
 
     id: JobId
@@ -202,13 +203,19 @@ def _step_waits(row: Row) -> Iterator[Waiting]:
         yield Waiting("", WAITS_FOR_STORAGE, row["addresses"], row["step_until"])
 
 
+OUTAGES: Final = {WaitReason.RESOLVER: "no_trusted_resolver", WaitReason.OUR_NETWORK: "no_way_out"}
+"""Warnings of jobs that wait for what nobody can say the end of, by why their addresses wait."""
+
+
 def view_of(row: Row, waiting: Sequence[Waiting] = (), *, time_left: TimeLeft | None = None) -> JobView:
     """Return what others may see of a job's row."""
+    outage = next((code for reason, code in OUTAGES.items() if any(w.reason == reason for w in waiting)), "")
     return from_row(
         JobView,
         row,
         state=JobState(row["state"]),
         waiting=(*_step_waits(row), *waiting),
         options=load_options(row["options"]),
-        time_left=time_left,
+        time_left=replace(time_left, seconds=None) if time_left and outage else time_left,
+        warning=outage or row["warning"],
     )

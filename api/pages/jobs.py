@@ -140,7 +140,7 @@ def job_on_page(view: JobView, request: Request) -> JobOnPage:
         doing=DOING[view.state],
         mode=MODES[view.mode][0],
         ended=ended,
-        stage=f"{view.state.value} with verdicts" if view.processed else view.state.value,
+        stage=f"{view.state.value}{' with verdicts' if view.processed else ''} {view.warning}".rstrip(),
         percent=percent(view.processed, view.total) if view.total else "",
         rate=_rate(snapshot.rate),
         eta=_eta(view, snapshot.eta_seconds),

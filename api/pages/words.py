@@ -27,6 +27,9 @@ MODES: Final[Mapping[Mode, tuple[str, str]]] = {
 
 WARNINGS: Final[Mapping[str, str]] = {
     "probe_unavailable": "This machine cannot reach mail servers on port 25, so no mailbox was looked up.",
+    "no_trusted_resolver": "No resolver can be trusted now, so addresses wait until one tells the truth."
+    " Nothing is lost.",
+    "no_way_out": "This machine reaches nobody now, so addresses wait for its network. Nothing is lost.",
 }
 
 REASON_OF: Final[Mapping[str, str]] = {

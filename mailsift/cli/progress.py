@@ -31,6 +31,9 @@ _COLOURS = {"valid": "green", "risky": "yellow", "invalid": "red"}
 _WARNINGS = {
     "probe_unavailable": "this machine cannot reach mail servers, so mailboxes were not looked up. "
     "Run mailsift doctor, and open outbound port 25.",
+    "no_trusted_resolver": "no resolver can be trusted now, so addresses wait; nothing is lost. "
+    "Run mailsift doctor, and set MAILSIFT_DNS_SERVERS to resolvers that tell the truth.",
+    "no_way_out": "this machine reaches nobody now, so addresses wait for its network; nothing is lost.",
 }
 
 

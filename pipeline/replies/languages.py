@@ -66,7 +66,8 @@ GERMAN = ReplyLanguage(
         r"(?:existier(?:t|en)(?: \S+){0,3}? nicht|unbekannt|ungue?ltig|gibt es(?: \S+){0,2}? nicht"
         r"|nicht (?:\w+ ){0,3}?(?:gefunden|ermittelt|bekannt|vorhanden|existent|gue?ltig|registriert"
         r"|eingerichtet|finden)|kennen wir nicht"
-        r"|nicht (?:mehr )?(?:im|in|auf) (?:der |unser\w* )?(?:\w+ )?(?:verzeichnis|adressbuch|liste|datenbank))"
+        r"|nicht (?:mehr )?(?:im|in|auf) (?:der |unser\w* )?(?:\w+ )?"
+        r"(?:verzeichnis|adressbuch|liste|datenbank))"
     ),
     no=(
         r"(?:(?:unbekannt|ungue?ltig|nicht existierend|nicht vorhanden)e[rsn]?"

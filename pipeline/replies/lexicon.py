@@ -83,8 +83,9 @@ WORDS: Final = {
         сотрудник* работник* человек* никто
         calisan* kimse kisi
         somebody someone anyone everyone recipient human alumni alumnus employee* pupil* resident* tenant*
-        schuler* schueler* studierende* eleve eleves etudiant* alumn* aluno* aluna* allievo studente leerling* elev elever
-        elevkonto opiskelij* oppilas* uczen uczni* zak* tanul* ogrenci* ученик* студент* учн* karyawan* pegawai*
+        schuler* schueler* studierende* eleve eleves etudiant* alumn* aluno* aluna* allievo studente leerling*
+        elev elever opiskelij* oppilas* uczen uczni* zak* tanul* ogrenci* ученик* студент* учн* karyawan*
+        pegawai*
         lehrer* enseignant* profesor* professor* docente* leraar teacher* клиент*
         """,
     Word.GONE: """

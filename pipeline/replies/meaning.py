@@ -157,7 +157,9 @@ _OUR_MESSAGE: Final = re.compile(
 )
 """What is returned to us says nothing of us."""
 
-_YOU_USED: Final = re.compile(r"\b(?:that |which )?you(?:ve| have)? (?:used|use|tried|typed|entered|gave|given)\b")
+_YOU_USED: Final = re.compile(
+    r"\b(?:that |which )?you(?:ve| have)? (?:used|use|tried|typed|entered|gave|given)\b"
+)
 """Tells only which address is meant."""
 
 _LONGEST_NAME: Final = 3

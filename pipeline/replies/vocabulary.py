@@ -364,8 +364,8 @@ ABSENT = any_of(
     r"\b(?:unknown|invalid|nosuch)(?:user|recipient|mailbox|account|address)\b",
     rf"\bno (?!{DOMAIN_NOT_BOX}\b)\S+ in (?:the |our |this )?(?:\w+ )?directory\b",
     r"\bdestination address(?:es)? (?:is|are|was|were) (?:unknown|invalid|not found)\b",
-    rf"\bno (?:records?|entry|entries|trace|match|matches|results?|hits?) (?:of|for|in) (?:(?:the|this|that|an?|any|such"
-    rf"|our) )*{BOX}\b(?! {_NOUN})",
+    rf"\bno (?:records?|entry|entries|trace|match|matches|results?|hits?) (?:of|for|in) "
+    rf"(?:(?:the|this|that|an?|any|such|our) )*{BOX}\b(?! {_NOUN})",
     rf"\bnot an? (?:(?!{DOMAIN_NOT_BOX})\w+ ){{1,2}}"
     r"(?:user|mailbox|account|recipient|member|customer|subscriber|name|mail address)\b(?! names?\b)",
     r"\bnot our (?:user|customer|subscriber|member)\b",

@@ -48,16 +48,18 @@ def test_a_job_waits_for_a_resolver_that_can_be_trusted(
 
     running = cli.start("run", source, "--output", out, "--json", "--mode", "medium")
     waits: list[str] = []
+    warning = ""
     began = time.monotonic()
     while "resolver" not in waits and time.monotonic() - began < 60:
         for line in cli.run("jobs", "list", "--json").out.splitlines():
             view = json.loads(cli.run("jobs", "show", json.loads(line)["job_id"], "--json").out)
-            waits = [wait["reason"] for wait in view["waiting"]]
-    assert waits == ["resolver"]
+            waits, warning = [wait["reason"] for wait in view["waiting"]], view["warning"]
+    assert (waits, warning) == (["resolver"], "no_trusted_resolver")
 
     liar.lies = False
     _, err = running.communicate(timeout=100)
     assert running.returncode == 0, err
+    assert "Warning: no_trusted_resolver: no resolver can be trusted now" in err
     truth = pl.read_csv(source.with_name("list.truth.csv"), infer_schema=False)
     rows = pl.read_csv(out, infer_schema=False).hstack(truth.select("medium"))
     wrong = rows.filter(pl.col("mailsift_status") != pl.col("medium"))

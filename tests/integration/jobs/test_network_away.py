@@ -10,7 +10,7 @@ import pytest
 from mailsift.container import open_service
 from mailsift.jobs.results.export import export, format_of
 from mailsift.jobs.service import JobService
-from mailsift.jobs.views import AccountId, JobId, JobOptions, JobView
+from mailsift.jobs.views import OUTAGES, AccountId, JobId, JobOptions, JobView
 from mailsift.pipeline.dns import canaries
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.probe import port25
@@ -76,7 +76,11 @@ async def test_what_vanishes_in_the_middle_costs_time_and_no_verdict(
             resolver.silent = dns
 
             async def says_for_what() -> bool:
-                waits = {wait.reason for wait in (await go_on()).waiting}
+                view = await go_on()
+                waits = {wait.reason for wait in view.waiting}
+                if said := {code for reason, code in OUTAGES.items() if reason in waits}:
+                    assert view.warning in said
+                    assert view.time_left is None or view.time_left.seconds is None
                 assert waits <= {"our_network", "resolver", "slow"}
                 return ("resolver" if dns else "our_network") in waits
 
