@@ -88,24 +88,29 @@ class DnsConfig:
 
 
 class _Batch:
-    """The facts one lookup waits for."""
+    """The facts one lookup waits for.
+
+    Attributes:
+        facts: those that are there.
+        open: the domains whose facts are not.
+    """
 
     def __init__(self, domains: Iterable[str]) -> None:
         self.facts: dict[str, DomainFact] = {}
-        self._open = set(domains)
+        self.open = set(domains)
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def add(self, fact: DomainFact) -> None:
         self.facts[fact.domain] = fact
-        self._open.discard(fact.domain)
-        if not self._open and not self._done.done():
+        self.open.discard(fact.domain)
+        if not self.open and not self._done.done():
             self._done.set_result(None)
 
     async def wait(self, seconds: float) -> bool:
         """Wait so long at most; returns whether all facts are there."""
-        if self._open:
+        if self.open:
             await asyncio.wait([self._done], timeout=seconds)
-        return not self._open
+        return not self.open
 
     def take(self, wanted: set[str]) -> list[DomainFact]:
         """Return the facts that are there of the wanted ones, which are wanted no longer."""
@@ -283,15 +288,18 @@ class DomainFacts:
         """Remember facts as they come, until all are there or none has come for `quiet_s` seconds.
 
         Nobody who waits for one of them has to wait for the slowest. Seconds in which our own loop got no
-        turn do not count, nor those in which questions of ours had not even been sent.
+        turn do not count, nor those in which questions of ours had not even been sent, as long as those are
+        answered that go before them.
         """
         patience = float("inf") if quiet_s is None else quiet_s
         clock = self._client.clock
-        known, heard_at, complete = 0, clock.now(), False
+        news, heard_at, complete = (0, 0), clock.now(), False
         while not complete and (left := heard_at + patience - clock.now()) > 0:
             complete = await batch.wait(min(_REMEMBER_SECONDS, left))
-            if len(batch.facts) != known or self._client.is_backed_up:
-                known, heard_at = len(batch.facts), clock.now()
+            known = news
+            news = (len(batch.facts), self._zones.answered_before(batch.open))
+            if news != known or self._client.is_backed_up:
+                heard_at = clock.now()
             await self._remember(batch.take(unstored))
 
     async def _remember(self, facts: Sequence[DomainFact]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -12,12 +12,13 @@ from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, RecordType
 from mailsift.pipeline.providers import public_suffixes
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Zone:
     """The names below one registrable domain that are being asked for, and those that wait for their turn."""
 
     name: str
     running: int = 0
+    answered: int = 0
     waiting: deque[str] = field(default_factory=deque)
     asked: bool = False  # the registrable domain itself has been asked for
     denied: DnsAnswer | None = None  # ... and does not exist
@@ -52,6 +53,7 @@ class ZoneLimiter:
         self._fail = fail
         self._zones: dict[str, _Zone] = {}
         self._inside: dict[str, _Zone] = {}
+        self._outside: dict[str, _Zone] = {}
 
     def enter(self, domain: str) -> None:
         """Start a name now, when its turn comes, or never."""
@@ -64,6 +66,7 @@ class ZoneLimiter:
             self._run(zone, domain)
             return
         zone.waiting.append(domain)
+        self._outside[domain] = zone
         if not zone.asked:
             zone.asked = True
             self._checker.ask(zone.name, RecordType.MX, partial(self._take_answer, zone))
@@ -74,11 +77,21 @@ class ZoneLimiter:
         if zone is None:
             return
         zone.running -= 1
+        zone.answered += 1
         if exists:
             zone.inhabited, zone.denied = True, None
         self._go_on(zone)
 
+    def answered_before(self, domains: Iterable[str]) -> int:
+        """Return how many names have been answered where some of these still wait for their turn.
+
+        As long as that changes, their turn comes nearer.
+        """
+        zones = {self._outside[domain] for domain in domains if domain in self._outside}
+        return sum(zone.answered for zone in zones)
+
     def _run(self, zone: _Zone, domain: str) -> None:
+        self._outside.pop(domain, None)
         zone.running += 1
         self._inside[domain] = zone
         self._start(domain)
@@ -95,7 +108,9 @@ class ZoneLimiter:
                 self._run(zone, zone.waiting.popleft())
         elif not zone.running:
             while zone.waiting:
-                self._fail(zone.waiting.popleft(), zone.denied)
+                domain = zone.waiting.popleft()
+                del self._outside[domain]
+                self._fail(domain, zone.denied)
         if not zone.running and not zone.waiting:
             self._zones.pop(zone.name, None)
 

@@ -278,3 +278,24 @@ async def test_what_has_not_been_asked_yet_is_not_silent() -> None:
         await asyncio.sleep(0)
         assert "good.test" in await facts.lookup(["good.test"], patience_s=0.4, final=False)
         assert (await first)["silent.test"].state is DomainState.UNAVAILABLE
+
+
+async def test_who_waits_behind_others_of_the_zone_is_not_silent_while_those_are_answered() -> None:
+    def slowly(_name: str, _kind: str) -> Says:
+        return Says(["10 mx.host.test."], delay=0.1)
+
+    async with serving(WORLD, slowly) as stub, domain_facts(stub, config=DnsConfig(names_a_zone=1)) as facts:
+        before = asyncio.create_task(facts.lookup([f"{n}.busy.co.uk" for n in range(15)]))
+        await asyncio.sleep(0)
+        assert list(await facts.lookup(["last.busy.co.uk"], patience_s=1.0)) == ["last.busy.co.uk"]
+        assert len(await before) == 15
+
+
+async def test_who_waits_behind_others_of_the_zone_that_are_silent_is_left_out() -> None:
+    config = DnsConfig(names_a_zone=1, timeout=2.0, tries=2)
+    async with serving({}, lambda _n, _k: SILENCE) as stub, domain_facts(stub, config=config) as facts:
+        before = asyncio.create_task(facts.lookup(["first.dead.co.uk"]))
+        await asyncio.sleep(0)
+        assert await facts.lookup(["last.dead.co.uk"], patience_s=0.3) == {}
+        assert not before.done()
+    await before
