@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from mailsift.pipeline.standing import NOTHING_HEARD, Heard
+from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ListTally
 
 
 class FactKind(StrEnum):
@@ -78,6 +79,7 @@ class Ask:
         address: destination IP.
         recipients: RCPT commands wanted in this session, at least 1.
         least: fewer are of no use where a provider counts unknown recipients (mailsift.pipeline.providers).
+        tally: counts what the list asks there; None: nothing stops it.
     """
 
     provider: str
@@ -85,6 +87,7 @@ class Ask:
     address: str
     recipients: int
     least: int = 1
+    tally: ListTally | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ class Grant:
         blocked: denied because the provider has refused us again and again, not for the sake of its limits.
         busy: denied or cut because of sessions that are open; `retry_after` is a guess, one may end before.
         refill_s: seconds in which the rate allows a full session again; 0 = as the provider's row says.
+        stopped: denied because too many of the list's recipients are unknown there.
     """
 
     recipients: int
@@ -106,6 +110,7 @@ class Grant:
     blocked: bool = False
     busy: bool = False
     refill_s: float = 0.0
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,7 @@ class Report:
         outcome: how it went.
         unused: granted RCPT commands that were never sent.
         heard: what the session's replies amount to.
+        asked: what they say of the list.
     """
 
     ask: Ask
@@ -124,6 +130,7 @@ class Report:
     outcome: SessionOutcome
     unused: int = 0
     heard: Heard = NOTHING_HEARD
+    asked: AskedCounts = NOBODY_ASKED
 
 
 class Throttle(Protocol):

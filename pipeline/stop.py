@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -24,6 +24,9 @@ class AskedCounts(NamedTuple):
     missing: int
 
 
+NOBODY_ASKED: Final = AskedCounts(0, 0)
+
+
 class StopPolicy(StrEnum):
     """What becomes of a list's other addresses at a provider that knows too few of them."""
 
@@ -40,19 +43,103 @@ class StopRule:
         least: recipients after which the share says something.
         seconds: how long the list then leaves the provider alone.
         policy: what becomes of the addresses that are left.
+        again: seconds after which those come back that were not asked for while the stop was not in the
+            database yet.
     """
 
     share: float = 0.3
     least: int = 200
     seconds: float = 3_600.0
     policy: StopPolicy = StopPolicy.LATER
+    again: float = 15.0
 
     def stops(self, seen: AskedCounts) -> bool:
         """Tell whether the list is to be left alone there."""
         return self.share > 0 and seen.asked >= self.least and seen.missing >= self.share * seen.asked
 
+    def waits(self, seen: AskedCounts, under_way: int) -> bool:
+        """Tell whether another session has to wait for those under way.
+
+        All their recipients may be unknown: so a list never asks for more than one session beyond its stop.
+        """
+        worst = AskedCounts(seen.asked + under_way, seen.missing + under_way)
+        return under_way > 0 and self.stops(worst)
+
 
 NO_STOP: Final = StopRule(share=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ListTally:
+    """What all workers together count of one list at one throttle key.
+
+    Attributes:
+        name: of the list, and of its stretch: it counts anew after each stop.
+        rule: when it stops.
+        before: what the database knew of when the chunk was claimed; counted from where nobody knows more.
+    """
+
+    name: str
+    rule: StopRule
+    before: AskedCounts = NOBODY_ASKED
+
+
+class AskedBefore(NamedTuple):
+    """What the database knows of a list at a throttle key.
+
+    Attributes:
+        counts: since its last stop there.
+        stops: how many there were.
+        seconds: for how many more it leaves the provider alone; 0 = it does not.
+    """
+
+    counts: AskedCounts
+    stops: int = 0
+    seconds: float = 0.0
+
+
+_NEVER_ASKED: Final = AskedBefore(NOBODY_ASKED)
+
+
+@dataclass(frozen=True, slots=True)
+class ListStop:
+    """What stops one list in time.
+
+    Attributes:
+        list_id: names the list.
+        rule: when it stops.
+        before: what it has asked; keys of which little is known may be missing.
+    """
+
+    list_id: str = ""
+    rule: StopRule = NO_STOP
+    before: Mapping[ThrottleKey, AskedBefore] = field(default_factory=dict)
+
+    def tally(self, place: ThrottleKey) -> ListTally | None:
+        """Return what is to be counted there; None for a list that never stops."""
+        if not self.rule.share:
+            return None
+        known = self.before.get(place, _NEVER_ASKED)
+        return ListTally(f"{self.list_id}:{known.stops}", self.rule, known.counts)
+
+    def stops(self, place: ThrottleKey) -> int:
+        """Return how often the list had stopped there."""
+        return self.before.get(place, _NEVER_ASKED).stops
+
+    def providers(self) -> frozenset[str]:
+        """Return where it has ever stopped."""
+        return frozenset(place.provider for place, known in self.before.items() if known.stops)
+
+    def rests(self) -> dict[str, float]:
+        """Return the providers that it leaves alone now, and for how many more seconds."""
+        rests: dict[str, float] = {}
+        for place, known in self.before.items():
+            if known.seconds > 0:
+                rests[place.provider] = max(known.seconds, rests.get(place.provider, 0.0))
+        return rests
+
+
+NEVER_STOPS: Final = ListStop()
 
 _DEFINITE: Final = frozenset({Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL})
 _MISSING: Final = frozenset({Answer.NOT_FOUND, Answer.DISABLED})

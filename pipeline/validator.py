@@ -33,7 +33,7 @@ from mailsift.pipeline.probe.prober import ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.probe.reading import OwnRule
 from mailsift.pipeline.providers import Providers
-from mailsift.pipeline.stop import AskedCounts, ThrottleKey
+from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, StopPolicy, ThrottleKey
 from mailsift.pipeline.suggest import TYPO_TRAPS
 
 
@@ -58,7 +58,7 @@ class ValidationRequest:
         sent: what messages that were really sent showed, by address; nobody is asked about these.
         unwanted: why the owner may not send there, by address; nobody is asked about these either.
         closed: identities of our sources that are not to be asked from while there are others.
-        stopped: providers that are not asked about this list any more.
+        stop: when the list is left alone at a provider, what it asked so far, and where it has stopped.
         domains_found: gets what DNS said as soon as that is known, for a caller who may not wait for the mail
             servers.
         mailboxes_found: gets what mail servers said, session by session, for a caller who shows progress.
@@ -79,7 +79,7 @@ class ValidationRequest:
     sent: Mapping[str, MailboxFact] = field(default_factory=dict)
     unwanted: Mapping[str, str] = field(default_factory=dict)
     closed: Collection[str] = ()
-    stopped: Collection[str] = ()
+    stop: ListStop = NEVER_STOPS
     domains_found: dict[str, DomainFact] = field(default_factory=dict, compare=False)
     mailboxes_found: dict[str, MailboxFact] | None = field(default=None, compare=False)
 
@@ -149,6 +149,7 @@ class MailboxWitness(Protocol):
         list_id: str = "",
         owner: str = "",
         closed: Collection[str] = (),
+        stop: ListStop = NEVER_STOPS,
         found: dict[str, MailboxFact] | None = None,
         look: Callable[[], Awaitable[object]] | None = None,
     ) -> ProbeResult:
@@ -307,10 +308,12 @@ class Validator:
     def _unasked(self, askable: pl.DataFrame, request: ValidationRequest) -> dict[str, MailboxFact]:
         """Return what those get who are not asked for: their domain opted out, or the list stopped there."""
         found = {}
+        never = request.stop.rule.policy is StopPolicy.NOT_ASKED
+        stopped = request.stop.providers() if never else frozenset()
         for address, domain, key in askable.select("address", "domain", "throttle_key").iter_rows():
             if self._opt_outs.covers(domain):
                 found[address] = MailboxFact(answer=Answer.OPTED_OUT)
-            elif key in request.stopped:
+            elif key in stopped:
                 found[address] = MailboxFact(answer=Answer.TOO_MANY_MISSING)
         return found
 
@@ -341,6 +344,7 @@ class Validator:
             list_id=request.list_id,
             owner=request.owner,
             closed=request.closed,
+            stop=request.stop,
             found=request.mailboxes_found,
             look=self._port25.is_still_open,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -23,7 +23,7 @@ from mailsift.pipeline.frames import SEGMENT, WAITING
 from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
 from mailsift.pipeline.smtp.config import PATIENT_SECONDS
 from mailsift.pipeline.smtp.identity import subnet_of
-from mailsift.pipeline.stop import NO_STOP, StopPolicy, StopRule
+from mailsift.pipeline.stop import NEVER_STOPS, NO_STOP, ListStop, StopRule
 from mailsift.pipeline.validator import ValidationRequest, ValidationResult, Validator
 from mailsift.pipeline.verdict import Result
 from mailsift.storage.blobs.store import Blobs, JobBlobs
@@ -32,6 +32,7 @@ from mailsift.storage.sql import job_asked
 from mailsift.storage.sql.chunks import (
     MAX_ATTEMPTS,
     MIXED_KEY,
+    SHARED_KEYS,
     SLOW_KEY,
     ClaimedChunk,
     LeaseTerms,
@@ -176,14 +177,15 @@ class ChunkWorker:
             FAILING_CHUNKS.labels("split").inc()
             return await self._commit(chunk, halves(chunk, self._plan.max_attempts))
         with watch.phase("sift"):
-            result = await self._validate(chunk, frame)
+            stop = await self._stop(chunk)
+            result = await self._validate(chunk, frame, stop)
         with watch.phase("store"):
             segment_key = await self._store_segment(chunk, result.finished)
             cut = self._plan.cut.for_mode(load_options(chunk.options).mode)
             groups = group_deferred(result.waiting, cut, sources=chunk.live_sources)
             deferred = await self._store_deferred(chunk, groups)
         with watch.phase("commit"):
-            closed = await self._commit(chunk, deferred, result, segment_key)
+            closed = await self._commit(chunk, deferred, result, segment_key, stop)
         if not chunk.test:
             count_verdicts(result.finished)
             count_waiting(result.waiting)
@@ -194,26 +196,24 @@ class ChunkWorker:
         source = await self._blobs.fetch(chunk.source_key)
         return await asyncio.to_thread(read_slice, source, chunk.source_offset, chunk.addresses)
 
-    async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame) -> ValidationResult:
+    async def _validate(self, chunk: ClaimedChunk, frame: pl.DataFrame, stop: ListStop) -> ValidationResult:
         options = load_options(chunk.options)
         validator = self._test_validator if chunk.test else self._validator
         known = await self._outcomes.remembered(chunk.account_id, frame["address"])
         if chunk.attempt > self._plan.max_attempts:
             FAILING_CHUNKS.labels("given_up").inc()
             return validator.give_up(frame, options.mode, sent=known.sent, unwanted=known.unwanted)
-        stopped = await self._stopped(chunk, options)
-        request = replace(
-            self._request(chunk, options), sent=known.sent, unwanted=known.unwanted, stopped=stopped
-        )
+        request = replace(self._request(chunk, options), sent=known.sent, unwanted=known.unwanted, stop=stop)
         return await validator.validate(frame, request)
 
-    async def _stopped(self, chunk: ClaimedChunk, options: JobOptions) -> Collection[str]:
-        """Return the providers at which the job's addresses end as not asked."""
+    async def _stop(self, chunk: ClaimedChunk) -> ListStop:
+        """Return where the job is to be stopped, and what the database knows of that."""
         rule = self._plan.stop
-        if options.mode is not Mode.DEEP or not rule.share or rule.policy is StopPolicy.LATER:
-            return ()
+        if load_options(chunk.options).mode is not Mode.DEEP or not rule.share:
+            return NEVER_STOPS
+        provider = "" if chunk.throttle_key in SHARED_KEYS else chunk.throttle_key
         async with self._database.begin() as connection:
-            return await job_asked.ever_stopped(connection, chunk.job_id)
+            return await job_asked.before(connection, chunk.job_id, rule, provider=provider)
 
     def _request(self, chunk: ClaimedChunk, options: JobOptions) -> ValidationRequest:
         return ValidationRequest(
@@ -260,6 +260,7 @@ class ChunkWorker:
         deferred: list[NewChunk],
         result: ValidationResult | None = None,
         segment_key: str | None = None,
+        stop: ListStop = NEVER_STOPS,
     ) -> Closed:
         counts, warning = VerdictCounts(), ""
         if result is not None:
@@ -277,7 +278,7 @@ class ChunkWorker:
                 rests={} if result is None else result.rests,
                 terms=self._terms,
                 asked={} if result is None else result.asked,
-                rule=self._plan.stop,
+                stop=stop,
             )
         )
 

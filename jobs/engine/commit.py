@@ -13,7 +13,7 @@ from mailsift.events.job_mail import JobMailKind
 from mailsift.events.payloads import JobEnd, envelope, job_event
 from mailsift.jobs.engine.small_list import SmallList
 from mailsift.pipeline.facts import WaitReason
-from mailsift.pipeline.stop import NO_STOP, AskedCounts, StopPolicy, StopRule, ThrottleKey
+from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, StopPolicy, ThrottleKey
 from mailsift.storage.database import Connection
 from mailsift.storage.sql import chunks, events, job_asked, job_mail, jobs, schedules, sources
 from mailsift.storage.sql.chunks import SHARED_KEYS, ClaimedChunk, LeaseTerms, NewChunk
@@ -54,7 +54,7 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
     rests: Mapping[tuple[str, str], float] | None = None,
     terms: LeaseTerms | None = None,
     asked: Mapping[ThrottleKey, AskedCounts] | None = None,
-    rule: StopRule = NO_STOP,
+    stop: ListStop = NEVER_STOPS,
 ) -> Closed:
     """Close a chunk: count its rows, point to its segment, insert what comes back later.
 
@@ -69,7 +69,7 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
         terms: on which the caller takes the finish of a small job at once, under the lease's token; None: it
             does not.
         asked: what was heard about real recipients, by provider and source.
-        rule: when the job leaves a provider alone.
+        stop: when the job leaves a provider alone, and what it had asked when the chunk was claimed.
 
     Returns:
         What is to be done next.
@@ -95,7 +95,7 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
                 waits_for=new.waits_for,
             )
     if asked or deferred:
-        await _stop(connection, chunk.job_id, asked or {}, rule)
+        await _stop(connection, chunk.job_id, asked or {}, stop)
     closed = await _close_job(connection, chunk, terms, still_open=still_open)
     await jobs.record_use(connection, chunk.job_id, counts)
     return closed
@@ -116,12 +116,13 @@ async def _close_job(
 
 
 async def _stop(
-    connection: Connection, job_id: UUID, asked: Mapping[ThrottleKey, AskedCounts], rule: StopRule
+    connection: Connection, job_id: UUID, asked: Mapping[ThrottleKey, AskedCounts], stop: ListStop
 ) -> None:
     """Let the job leave providers alone where too few of its addresses are known, in all its chunks."""
+    rule = stop.rule
     if not rule.share:
         return
-    for place in await job_asked.count(connection, job_id, asked, rule):
+    for place in await job_asked.count(connection, job_id, asked, stop):
         _log.warning("job.stopped", provider=place.provider, source=place.source, policy=rule.policy)
     if rule.policy is not StopPolicy.LATER:
         return

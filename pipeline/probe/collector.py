@@ -29,6 +29,7 @@ from mailsift.pipeline.probe.reading import (
     FinishedSession,
     OwnRule,
     ReplyReader,
+    asked_in,
     blanket_of,
     catch_all_of,
     fact_of,
@@ -44,6 +45,7 @@ from mailsift.pipeline.smtp.config import ProbeConfig
 from mailsift.pipeline.smtp.connection import Ending
 from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog, TimedReply, wants_one_domain
 from mailsift.pipeline.standing import NOTHING_HEARD, Heard
+from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts
 
 WAITS: Final = {
     Answer.GREYLISTED: WaitReason.GREYLISTED,
@@ -65,10 +67,11 @@ _BEFORE_MAIL: Final = frozenset({Stage.CONNECT, Stage.BANNER, Stage.EHLO})
 
 
 class SessionEnd(NamedTuple):
-    """What a session was: for the throttle how it went, for the ledger what was heard."""
+    """What a session was: for the throttle how it went, for the ledger what was heard, and of the list."""
 
     outcome: SessionOutcome
     heard: Heard
+    asked: AskedCounts = NOBODY_ASKED
 
 
 NOT_HELD: Final = SessionEnd(SessionOutcome.FAILED, NOTHING_HEARD)
@@ -202,7 +205,7 @@ class ResultCollector:
         self.put_back(plan.route, left, singly=plan.singly or step is NextStep.ASK_SINGLY)
         self._take_step(step, session)
         outcome = SessionOutcome.CLEAN if step is NextStep.FEWER_SESSIONS else outcome_of(session)
-        return NOT_HELD if is_foreign else SessionEnd(outcome, heard_in(session))
+        return NOT_HELD if is_foreign else SessionEnd(outcome, heard_in(session), asked_in(session))
 
     def close(self, route: RouteQueue, fact: MailboxFact, wait: Wait | None) -> None:
         """Give everything in the route, and all that comes back to it, the same fact."""
@@ -234,6 +237,11 @@ class ResultCollector:
         """Hand addresses back unasked whose provider refuses us; that is what they end with, too."""
         fact = fact_without_reply(Answer.REFUSED_US, OwnRule.BLOCKED, Stage.CONNECT, now=self.context.clock())
         self._record_all(addresses, fact, Wait(WaitReason.BLOCKED, delay))
+
+    def record_stopped(self, addresses: Iterable[str], delay: float) -> None:
+        """Hand addresses back unasked because too many of their list are unknown there."""
+        fact = MailboxFact(answer=Answer.TOO_MANY_MISSING)
+        self._record_all(addresses, fact, Wait(WaitReason.TOO_MANY_MISSING, delay))
 
     def retract_doubted(self) -> None:
         """Take back the refusals that are not to be believed: the addresses come back later."""

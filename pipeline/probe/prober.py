@@ -41,7 +41,7 @@ from mailsift.pipeline.smtp.config import (
     pick_source,
 )
 from mailsift.pipeline.smtp.session import ProbeSession
-from mailsift.pipeline.stop import AskedCounts, ThrottleKey, asked_of
+from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, ThrottleKey, asked_of
 
 _MAX_ASKS: Final = 200
 """Sessions asked for in one call to the throttle."""
@@ -137,6 +137,7 @@ class Prober:
         list_id: str = "",
         owner: str = "",
         closed: Collection[str] = (),
+        stop: ListStop = NEVER_STOPS,
         found: dict[str, MailboxFact] | None = None,
         look: Callable[[], Awaitable[object]] | None = None,
     ) -> ProbeResult:
@@ -153,6 +154,7 @@ class Prober:
             list_id: names the list the targets are of: a jump in refusals is a matter within one list.
             owner: who asks; answers about mailboxes are used again for the same owner only.
             closed: identities of sources that are not to be asked from while there are others.
+            stop: when the list is left alone at a provider, and where it is now.
             found: gets the facts session by session; some of them may be taken back at the end.
             look: has the greetings of well-known servers heard anew, where several others greet alike.
 
@@ -167,15 +169,20 @@ class Prober:
         collector.catch_alls.last_tries |= {target.domain for target in asked.values() if target.last_try}
         recalled = await self._cache.recall(asked, collector.catch_alls, max_age=max_age, owner=owner)
         asked_from = self._sources_for(asked, closed)
+        rests = stop.rests()
         for target in asked.values():
-            if target.address not in recalled.mailboxes:
+            if target.address in recalled.mailboxes:
+                continue
+            if target.fact.provider in rests:
+                collector.record_stopped([target.address], rests[target.fact.provider])
+            else:
                 self._admit(target, asked_from[target.address], rows[target.fact.provider], collector)
         for address in recalled.accepted:
             target = asked[address]
             row = rows[target.fact.provider]
             self._route(target, asked_from[address], row, collector).witness = address
         with FairDeadline(budget_s) as deadline:
-            await ProbeRun(collector, self._throttle, deadline, ends_at=ends_at).run()
+            await ProbeRun(collector, self._throttle, deadline, ends_at=ends_at, stop=stop).run()
         collector.retract_doubted()
         await self._examine_the_way(collector, look)
         count_replies((asked[who].fact.provider, fact.answer) for who, fact in collector.mailboxes.items())
@@ -273,10 +280,17 @@ class ProbeRun:
         throttle: grants the sessions.
         deadline: after it no session is opened; open ones may finish.
         ends_at: loop time at which open ones end, too.
+        stop: when the list is left alone at a provider.
     """
 
     def __init__(
-        self, collector: ResultCollector, throttle: Throttle, deadline: FairDeadline, *, ends_at: float
+        self,
+        collector: ResultCollector,
+        throttle: Throttle,
+        deadline: FairDeadline,
+        *,
+        ends_at: float,
+        stop: ListStop,
     ) -> None:
         self._context = collector.context
         self._collector = collector
@@ -284,6 +298,7 @@ class ProbeRun:
         self._throttle = throttle
         self._deadline = deadline
         self._ends_at = ends_at
+        self._stop = stop
         self._loop = asyncio.get_running_loop()
         self._session_over = asyncio.Event()
         self._sessions: set[asyncio.Task[None]] = set()
@@ -318,7 +333,7 @@ class ProbeRun:
     async def _ask_throttle(self, plans: Sequence[SessionPlan]) -> None:
         """Ask the throttle for all these sessions at once and start what it grants."""
         await self._send_reports()
-        asks = [plan.ask for plan in plans]
+        asks = [self._ask_of(plan) for plan in plans]
         grants = await self._throttle.grant(asks)
         count_grants([ask.provider for ask in asks], grants)
         for plan, ask, grant in zip(plans, asks, grants, strict=True):
@@ -326,6 +341,10 @@ class ProbeRun:
                 self._start(plan, ask, grant)
             else:
                 self._put_off(plan, ask, grant)
+
+    def _ask_of(self, plan: SessionPlan) -> Ask:
+        ask = plan.ask
+        return replace(ask, tally=self._stop.tally(ThrottleKey(ask.provider, ask.source)))
 
     def _start(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
         provider, room = plan.route.provider, grant.recipients
@@ -354,6 +373,8 @@ class ProbeRun:
         elif grant.blocked:
             self._rest(plan.route.provider, grant.retry_after)
             self._collector.record_blocked(self._queue.drain(plan.route.provider), grant.retry_after)
+        elif grant.stopped:
+            self._collector.record_stopped(self._queue.drain(plan.route.provider), grant.retry_after)
         else:
             plan.route.provider.busy = grant.busy
             self._rest_or_defer(plan.route.provider, max(grant.retry_after, _SHORT_REST))
@@ -398,7 +419,7 @@ class ProbeRun:
         finally:
             context.busy -= 1
             unused = max(0, granted - session.log.sent)
-            self._reports.append(Report(ask, grant.lease, end.outcome, unused, end.heard))
+            self._reports.append(Report(ask, grant.lease, end.outcome, unused, end.heard, end.asked))
 
     def _session_ended(self, session: asyncio.Task[None]) -> None:
         self._sessions.discard(session)

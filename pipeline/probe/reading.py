@@ -19,6 +19,7 @@ from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp.connection import Ending
 from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog, TimedReply, is_session_limit
 from mailsift.pipeline.standing import Heard, LedgerKind, refusal_kind
+from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ThrottleKey, asked_of
 
 _SOMEBODY: Final = "somebody@recipient.invalid"
 """Stands in for the asked address, so that the same refusal of two mailboxes is read once and is equal."""
@@ -250,6 +251,14 @@ def heard_in(session: FinishedSession) -> Heard:
         **dict.fromkeys(about, 1),
     }
     return Heard({kind: count for kind, count in counts.items() if count})
+
+
+def asked_in(session: FinishedSession) -> AskedCounts:
+    """Return what a session says of the list its real recipients are from."""
+    randoms = {name for group in session.plan.groups for name in (group.random, group.confirm)}
+    place = ThrottleKey(session.plan.throttle_key, session.plan.route.source.identity)
+    real = ((place, one.reading.answer) for who, one in session.replies.items() if who not in randoms)
+    return asked_of(real).get(place, NOBODY_ASKED)
 
 
 def fact_of(

@@ -1,7 +1,7 @@
 -- Answers asks for sessions: one call however many asks there are.
 --
 -- Keys: since  string: since when this server knows what is asked
--- then six per ask (storage/redis/connection.py lists them all):
+-- then seven per ask (storage/redis/connection.py lists them all):
 --   state     hash  of provider x source:
 --               paid_until     GCRA's theoretical arrival time: recipients are sold until then
 --               paid_rate      recipients a second that this was reckoned with
@@ -17,16 +17,21 @@
 --   asked     hash, twice: of provider x source, and of the destination's network x source, where the provider
 --             blocks who asks for too many unknown recipients: lease -> "begun|until|known|unknown". While the
 --             session is open all its recipients count as unknown; known ones count for a while after `begun`.
+--   tally     hash  of list x provider x source: "asked" and "missing" recipients, and those under way:
+--             lease -> "until|recipients". A list that too few know of there is not asked for any more.
 -- All times are seconds since the epoch by this server's clock.
 --
 -- ARGV: now ("" = this server's clock), lease seconds, busy seconds, slowest rate, name of the first lease,
---       seconds no session outlasts, seconds an unknown recipient counts, seconds a known one does;
---       then ten per ask: recipients wanted, sessions, rate, burst, lease number,
+--       seconds no session outlasts, seconds an unknown recipient counts, seconds a known one does,
+--       seconds a tally is kept;
+--       then fifteen per ask: recipients wanted, sessions, rate, burst, lease number,
 --       the address's sessions, rate, burst,
---       unknown recipients for which the provider blocks (0 = it does not), fewest recipients of use there
+--       unknown recipients for which the provider blocks (0 = it does not), fewest recipients of use there,
+--       the share of missing ones at which the list stops (0 = it does not), after how many that were asked,
+--       and what the database knows of: asked, missing; seconds after which one that is stopped comes back
 -- Returns three integers per ask: recipients granted, milliseconds until asking again makes sense,
 -- 0 or why: 1 when the provider is left alone because it refuses us, 2 when more is possible once a session
--- has ended.
+-- has ended, 3 when the list stops there.
 
 local now = tonumber(ARGV[1])
 if not now then
@@ -35,6 +40,7 @@ if not now then
 end
 local lease_seconds, busy, slowest, name = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local longest, unknown_seconds, known_seconds = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local kept_seconds = tonumber(ARGV[9])
 local DAY = 86400000
 
 local function stamp(time)
@@ -89,17 +95,39 @@ local function room(key, most)
   return math.max(most - 1 - unknown, known - unknown - 1), (opens or now) - now, running
 end
 
+-- What a list has asked for: answered, missing, and in sessions under way. Whoever knows more is right: the
+-- database after this server lost its memory, else this server.
+local function tallied(key, asked, missing)
+  local entries, counts, under_way = redis.call('HGETALL', key), {asked = 0, missing = 0}, 0
+  for i = 1, #entries, 2 do
+    if counts[entries[i]] then
+      counts[entries[i]] = tonumber(entries[i + 1])
+    else
+      local till, recipients = string.match(entries[i + 1], '^([^|]+)|([^|]+)$')
+      if tonumber(till) > now then
+        under_way = under_way + recipients
+      else
+        redis.call('HDEL', key, entries[i])
+      end
+    end
+  end
+  if counts.asked < asked then
+    return asked, missing, under_way
+  end
+  return counts.asked, counts.missing, under_way
+end
+
 -- Milliseconds after which forgetting a clock changes nothing.
 local function pause(paid_until)
   return math.ceil((paid_until - now) * 1000) + 1000
 end
 
 local function answer(ask)
-  local place = 1 + ask * 6
+  local place = 1 + ask * 7
   local state, sessions, address, pace = KEYS[place + 1], KEYS[place + 2], KEYS[place + 3], KEYS[place + 4]
-  local first = 8 + ask * 10
+  local first = 9 + ask * 15
   local arg = {}
-  for i = 1, 10 do
+  for i = 1, 15 do
     arg[i] = tonumber(ARGV[first + i])
   end
   local wanted = arg[1]
@@ -114,6 +142,17 @@ local function answer(ask)
   local allowed = (known[3] or known[5]) and 1 or arg[2]
   if full(sessions, allowed) or full(address, arg[6]) then
     return 0, busy, 2
+  end
+  local listed, asked, missing, under_way = arg[11] > 0
+  if listed then
+    asked, missing, under_way = tallied(KEYS[place + 7], arg[13], arg[14])
+    if asked >= arg[12] and missing >= arg[11] * asked then
+      return 0, arg[15], 3
+    end
+    local worst = asked + under_way
+    if under_way > 0 and worst >= arg[12] and missing + under_way >= arg[11] * worst then
+      return 0, busy, 2
+    end
   end
   local watched, fits, cut = arg[9] > 0, wanted, 0
   if watched then
@@ -170,11 +209,16 @@ local function answer(ask)
       redis.call('PEXPIRE', KEYS[place + number], pause(till))
     end
   end
+  if listed then
+    redis.call('HSET', KEYS[place + 7], 'asked', asked, 'missing', missing,
+      lease, stamp(now + longest) .. '|' .. count)
+    redis.call('PEXPIRE', KEYS[place + 7], math.ceil(kept_seconds * 1000))
+  end
   return count, 0, count == fits and cut or 0
 end
 
 local answers = {}
-for ask = 0, math.floor(#KEYS / 6) - 1 do
+for ask = 0, math.floor(#KEYS / 7) - 1 do
   local count, wait, held = answer(ask)
   answers[#answers + 1] = count
   answers[#answers + 1] = math.ceil(wait * 1000)

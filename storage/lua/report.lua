@@ -2,13 +2,16 @@
 --
 -- Keys: seen  zset  of the providers x sources with the most sessions: name -> sessions
 --       mix   hash  of the same: "<name>|<outcome>" -> sessions, and when counting began: "since"
---       then five per report: state, sessions, address, asked, asked; grant.lua says what they hold.
+--       then six per report: state, sessions, address, asked, asked, tally; grant.lua says what they hold.
 -- ARGV: now ("" = this server's clock), seconds a lesson is remembered, slowest rate,
 --       first penalty in seconds, longest penalty, refused sessions in a row that begin a hold, its seconds,
---       how many names are counted and for how many seconds, seconds an unknown recipient counts;
---       then seven per report: lease, outcome (clean, rate, blocked; others teach nothing), base rate,
+--       how many names are counted and for how many seconds, seconds an unknown recipient counts,
+--       seconds a tally is kept;
+--       then eleven per report: lease, outcome (clean, rate, blocked; others teach nothing), base rate,
 --       factor >= 1 for the penalty, name of provider x source,
---       recipients known and unknown there ("" = it does not matter, or nobody can say)
+--       recipients known and unknown there ("" = it does not matter, or nobody can say),
+--       what the list asked for in it and what of that is missing ("" = it is not counted), and what the
+--       database knew of both before
 -- Returns the places of the reports with which a hold began, from 0 on.
 
 local RECOVERY = 0.05 / 60 -- of the base rate, a second of clean success
@@ -23,6 +26,7 @@ local remember, slowest = tonumber(ARGV[2]), tonumber(ARGV[3])
 local penalty, longest = tonumber(ARGV[4]), tonumber(ARGV[5])
 local most_blocks, hold = tonumber(ARGV[6]), tonumber(ARGV[7])
 local kept, mix_seconds, unknown_seconds = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local kept_seconds = tonumber(ARGV[11])
 local OUTCOMES = {'clean', 'rate', 'blocked', 'failed'}
 
 local function learn(state, share, strikes, blocked_until)
@@ -117,9 +121,20 @@ local function remember_asked(key, lease, known, unknown)
   end
 end
 
+-- What a list asked for; where that was lost, from what the database knows on.
+local function tally(key, lease, asked, missing, before, before_missing)
+  redis.call('HDEL', key, lease)
+  if redis.call('EXISTS', key) == 0 then
+    redis.call('HSET', key, 'asked', before, 'missing', before_missing)
+  end
+  redis.call('HINCRBY', key, 'asked', asked)
+  redis.call('HINCRBY', key, 'missing', missing)
+  redis.call('PEXPIRE', key, math.ceil(kept_seconds * 1000))
+end
+
 local holds = {}
-for report = 0, math.floor(#KEYS / 5) - 1 do
-  local place, first = 2 + report * 5, 10 + report * 7
+for report = 0, math.floor(#KEYS / 6) - 1 do
+  local place, first = 2 + report * 6, 11 + report * 11
   local state, lease, outcome = KEYS[place + 1], ARGV[first + 1], ARGV[first + 2]
   redis.call('ZREM', KEYS[place + 2], lease)
   redis.call('ZREM', KEYS[place + 3], lease)
@@ -127,6 +142,9 @@ for report = 0, math.floor(#KEYS / 5) - 1 do
     for number = 4, 5 do
       remember_asked(KEYS[place + number], lease, tonumber(ARGV[first + 6]), tonumber(ARGV[first + 7]))
     end
+  end
+  if ARGV[first + 8] ~= '' then
+    tally(KEYS[place + 6], lease, unpack(ARGV, first + 8, first + 11))
   end
   count(KEYS[1], KEYS[2], ARGV[first + 5], outcome)
   if outcome == 'rate' then

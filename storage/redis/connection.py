@@ -11,6 +11,7 @@
 | ms:throttle:pace:<ip>:<source>           | string | rate clock of destination x source    | pause         |
 | ms:throttle:asked:<provider>:<source>    | hash   | what counts as harvesting there       | some minutes  |
 | ms:throttle:asked:<network>:<source>     | hash   | the same of a /24 or /48              | some minutes  |
+| ms:throttle:list:<job>:<n>:<provider>:<source> | hash | what a list asked there | five minutes |
 | ms:throttle:since                        | string | since when it knows what is asked     | a day         |
 | ms:throttle:seen                         | zset   | <provider>:<source> -> sessions, 200  | a day         |
 | ms:throttle:mix                          | hash   | outcomes of these, for people         | a day         |

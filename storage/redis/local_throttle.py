@@ -16,6 +16,7 @@ from typing_extensions import override
 from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS, AskingRoom, HarvestGuard
+from mailsift.storage.redis.list_tallies import ListTallies, MayAsk
 from mailsift.storage.sql.ledger import LedgerBook
 from mailsift.storage.sql.throttle_edits import HELD_SECONDS, EditBook
 
@@ -191,6 +192,7 @@ class LocalThrottle(Throttle):
         self._paces: dict[tuple[str, str], _Gate] = {}
         self._stands_in = stands_in
         self._harvest = HarvestGuard(config.session_seconds)
+        self._lists = ListTallies()
 
     @override
     async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
@@ -210,6 +212,7 @@ class LocalThrottle(Throttle):
         now = self._clock()
         for report in reports:
             self._harvest.end(report, now)
+            self._lists.end(report, now)
             gate = self._providers.get((report.ask.provider, report.ask.source))
             address = self._addresses.get(destination(report.ask))
             for known in (gate, address):
@@ -234,9 +237,12 @@ class LocalThrottle(Throttle):
         address = self._addresses.setdefault(destination(ask), _Gate())
         if provider.blocked_until > now:
             return Grant(0, retry_after=provider.blocked_until - now, blocked=provider.held)
+        may = self._lists.may_ask(ask, now)
+        if ask.tally is not None and may is MayAsk.STOPS:
+            return Grant(0, retry_after=ask.tally.rule.again, stopped=True)
         pace = self._paces.setdefault((destination(ask), ask.source), _Gate())
         mine, theirs = (one.share(self._config.processes) for one in (limits.provider, limits.address))
-        if provider.full(mine, now) or address.full(theirs, now):
+        if may is MayAsk.WAITS or provider.full(mine, now) or address.full(theirs, now):
             return Grant(0, retry_after=self._config.busy_seconds, busy=True)
         room = self._harvest_room(ask, limits, now)
         if limits.harvest and room.recipients < ask.least:
@@ -247,14 +253,20 @@ class LocalThrottle(Throttle):
         count = min(fits, *(gate.available(limit, now) for gate, limit in paces))
         if count < 1:
             return Grant(0, retry_after=max(gate.wait(limit, fits, now) for gate, limit in paces))
+        for gate, limit in paces:
+            gate.take(limit, count, now)
+        lease = self._open(ask, limits, count, now)
+        return Grant(count, lease, refill_s=limits.refill_s, busy=count == fits < limits.recipients)
+
+    def _open(self, ask: Ask, limits: Limits, count: int, now: float) -> str:
+        """Count a session that begins; returns its lease."""
         lease = f"{LEASE_PREFIX}{next(self._numbers)}"
         if limits.harvest:
             self._harvest.begin(ask, lease, count, now)
-        for gate, limit in paces:
-            gate.take(limit, count, now)
-        for gate in (provider, address):
+        self._lists.begin(ask, lease, count, now)
+        for gate in (self._providers[ask.provider, ask.source], self._addresses[destination(ask)]):
             gate.leases[lease] = now + self._config.session_seconds
-        return Grant(count, lease, refill_s=limits.refill_s, busy=count == fits < limits.recipients)
+        return lease
 
     def _harvest_room(self, ask: Ask, limits: Limits, now: float) -> AskingRoom:
         if not limits.harvest:

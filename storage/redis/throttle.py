@@ -17,6 +17,7 @@ from mailsift.pipeline.ports import Ask, Grant, Report, Throttle
 from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.connection import PREFIX, Lifeline
 from mailsift.storage.redis.harvest_guard import KNOWN_SECONDS, UNKNOWN_SECONDS, counted, places_of
+from mailsift.storage.redis.list_tallies import KEPT_SECONDS, place_of
 from mailsift.storage.redis.local_throttle import (
     HELD,
     HOLD_SECONDS,
@@ -39,7 +40,8 @@ __all__ = ["RedisThrottle", "ThrottleConfig"]
 
 STATE_KEY = f"{PREFIX}throttle:state:"
 SESSIONS_KEY = f"{PREFIX}throttle:sessions:"
-_HELD, _BUSY = 1, 2  # why lua/grant.lua denies
+_HELD, _BUSY, _STOPPED = 1, 2, 3  # why lua/grant.lua denies
+LIST_KEY = f"{PREFIX}throttle:list:"
 ASKED_KEY = f"{PREFIX}throttle:asked:"
 SINCE_KEY = f"{PREFIX}throttle:since"
 SEEN_KEY = f"{PREFIX}throttle:seen"
@@ -79,6 +81,9 @@ class RedisThrottle(Throttle):
 
     A provider that blocks harvesters is asked by all processes together so that it never has reason to
     (mailsift.storage.redis.harvest_guard); what a server that was emptied has not heard of counts as well.
+
+    What a list asks at a provider is counted as well (Ask.tally), sessions under way as if all their
+    recipients were unknown: it is stopped within one session, however many processes ask.
 
     While Redis is gone each process keeps to its share of the limits, and asks no provider that blocks
     harvesters: nobody knows what the others ask there. Nothing is ever raised to the prober.
@@ -124,12 +129,13 @@ class RedisThrottle(Throttle):
         limits = [limits_of(ask, self._row(ask.provider), self._config) for ask in asks]
         keys = [SINCE_KEY]
         for ask in asks:
-            keys.extend((*_provider_keys(ask), *_address_keys(ask), *_asked_keys(ask)))
+            keys.extend((*_provider_keys(ask), *_address_keys(ask), *_asked_keys(ask), _tally_key(ask)))
         config = self._config
         head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
         args: list[str | float] = [*head, config.session_seconds, UNKNOWN_SECONDS, KNOWN_SECONDS]
+        args.append(KEPT_SECONDS)
         for number, (ask, one) in enumerate(zip(asks, limits, strict=True)):
-            args.extend((*_terms(one, number), one.harvest, ask.least))
+            args.extend((*_terms(one, number), one.harvest, ask.least, *_stop_terms(ask)))
         answers = await self._lifeline.call(self._grant, keys=keys, args=args)
         if answers is None:
             return await self._local.grant(asks)
@@ -143,7 +149,9 @@ class RedisThrottle(Throttle):
         return [
             Grant(count, f"{name}{number}", refill_s=limits[number].refill_s, busy=why == _BUSY)
             if count
-            else Grant(0, retry_after=wait / 1000, blocked=why == _HELD, busy=why == _BUSY)
+            else Grant(
+                0, retry_after=wait / 1000, blocked=why == _HELD, busy=why == _BUSY, stopped=why == _STOPPED
+            )
             for number, (count, wait, why) in enumerate(terms)
         ]
 
@@ -155,9 +163,10 @@ class RedisThrottle(Throttle):
         keys = [SEEN_KEY, MIX_KEY]
         for report in reports:
             ask = report.ask
-            keys.extend((*_provider_keys(ask), _address_keys(ask)[0], *_asked_keys(ask)))
+            keys.extend((*_provider_keys(ask), _address_keys(ask)[0], *_asked_keys(ask), _tally_key(ask)))
         head = (self._now(), LEARNED_SECONDS, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
         args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, MIX_SECONDS, UNKNOWN_SECONDS]
+        args.append(KEPT_SECONDS)
         args.extend(value for report in reports for value in self._lesson(report))
         holds = await self._lifeline.call(self._report, keys=keys, args=args)
         for place in holds or ():
@@ -191,6 +200,7 @@ class RedisThrottle(Throttle):
         yield from (report.lease, report.outcome, row.rate, 1 + JITTER * self._random.random(), who(ask))
         session = self._running.pop(report.lease, None)
         yield from counted(report, session.recipients) if session and session.harvest else ("", "")
+        yield from (*report.asked, *ask.tally.before) if ask.tally else ("", "", "", "")
 
 
 def who(ask: Ask) -> str:
@@ -217,6 +227,18 @@ def _asked_keys(ask: Ask) -> tuple[str, str]:
     """Return the keys of what was asked of a provider that counts, and of the network it is in."""
     first, second = places_of(ask)
     return f"{ASKED_KEY}{first}", f"{ASKED_KEY}{second}"
+
+
+def _tally_key(ask: Ask) -> str:
+    """Return the key of what a list asks there; where it is not counted one that is never touched."""
+    return f"{LIST_KEY}{place_of(ask)}"
+
+
+def _stop_terms(ask: Ask) -> tuple[float, ...]:
+    if ask.tally is None:
+        return (0, 0, 0, 0, 0)
+    rule = ask.tally.rule
+    return (rule.share, rule.least, *ask.tally.before, rule.again)
 
 
 def _address_keys(ask: Ask) -> tuple[str, str]:
