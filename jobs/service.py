@@ -43,6 +43,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 from mailsift.storage.database import Connection, Database, Row
+from mailsift.storage.group_commits import GroupCommits
 from mailsift.storage.sql import accounts, chunks, jobs, leftovers, people, policies
 from mailsift.storage.sql.jobs import NewJob, owned
 from mailsift.storage.states import ENDED, JobState, JobTransition
@@ -121,6 +122,7 @@ class JobService:
         self._scratch = scratch
         self._forecasts = forecasts
         self._places = places
+        self._commits = GroupCommits(database)
         self._eraser = Eraser(database=database, blobs=blobs)
         self.browser = Browser(database=database, blobs=blobs)
 
@@ -227,7 +229,7 @@ class JobService:
                 await record_start(connection, new)
             return submitted
 
-        return await self._database.run(transaction)
+        return await self._commits.run(new.account_id, transaction)
 
     async def expect(
         self, account_id: AccountId, places: JobPlaces, options: JobOptions, *, parent: JobId | None = None
@@ -258,8 +260,10 @@ class JobService:
         The list is deleted when no job was inserted within a day.
         """
         job_id = JobId(uuid4())
-        async with self._database.begin() as connection:
-            await leftovers.expect(connection, job_id, seconds=LONGEST_UPLOAD_S)
+        await self._commits.run(
+            leftovers.expect,
+            lambda connection: leftovers.expect(connection, job_id, seconds=LONGEST_UPLOAD_S),
+        )
         stored = await store_list(self._blobs, JobBlobs(job_id).source, pieces, name=source_name)
         return new_job(job_id, account_id, options, stored, parent=parent)
 

@@ -69,15 +69,20 @@ def register_pull(app: Celery, drain: Callable[[], None]) -> None:
 
 
 class CeleryWaker(Waker):
-    """Sends wake-ups through the broker."""
+    """Sends wake-ups through the broker; those that are wanted while some are sent go together."""
 
     def __init__(self, app: Celery) -> None:
         self._app = app
+        self._wanted = 0
+        self._sending = asyncio.Lock()
 
     @override
     async def wake(self, count: int) -> None:
-        if count > 0:
-            await asyncio.to_thread(send_wake_ups, self._app, count)
+        self._wanted = max(self._wanted, count)
+        async with self._sending:
+            count, self._wanted = self._wanted, 0
+            if count > 0:
+                await asyncio.to_thread(send_wake_ups, self._app, count)
 
 
 def send_wake_ups(app: Celery, count: int) -> None:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import select
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import RowMapping, TextClause, text
-from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+import psycopg
+from sqlalchemy import RowMapping, TextClause, event, text
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import (
+    DBAPIError,
+    InvalidatePoolError,
+    OperationalError,
+    ProgrammingError,
+    SQLAlchemyError,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.states import SQL_LISTS
@@ -29,6 +40,9 @@ _MISSING_STATES = frozenset({"42P01", "42703"})  # undefined table, undefined co
 _DISK_FULL = "53100"
 _OUTAGES = ("53", "57P", "08")  # no means left, an operator stops the server, the connection broke
 _TRIES = 5
+_ALIVE_SECONDS: Final = 5.0
+"""A connection that was used so lately, and on which the server has said nothing since, is asked for no sign
+of life: a server that ends says so, and a question to it costs as much as most statements."""
 _before_commit: ContextVar[Callable[[AsyncConnection], Awaitable[None]] | None] = ContextVar(
     "before_commit", default=None
 )
@@ -61,6 +75,11 @@ def before_commit(do: Callable[[AsyncConnection], Awaitable[None]]) -> Iterator[
         _before_commit.reset(token)
 
 
+def commits_alone() -> bool:
+    """Say whether something is to be done at the end of every transaction here, which is nobody else's."""
+    return _before_commit.get() is not None
+
+
 _NOW = text("SELECT extract(epoch FROM clock_timestamp())::float8")
 
 
@@ -75,8 +94,9 @@ class Database:
     def __init__(self, url: str, *, pool_size: int = 4) -> None:
         # An overflow would be closed after each use, and to connect costs more than most transactions.
         self._engine = create_async_engine(
-            driver_url(url), pool_size=2 * pool_size, max_overflow=0, pool_pre_ping=True, pool_use_lifo=True
+            driver_url(url), pool_size=2 * pool_size, max_overflow=0, pool_use_lifo=True
         )
+        _check_connections(self._engine)
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[AsyncConnection]:
@@ -127,6 +147,34 @@ class Database:
     async def aclose(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+
+def _check_connections(engine: AsyncEngine) -> None:
+    """Let the pool forget its connections when the one that is to be used is dead."""
+    dialect = engine.sync_engine.dialect
+
+    @event.listens_for(engine.sync_engine, "checkin")
+    def remember(_: object, record: ConnectionPoolEntry) -> None:
+        record.info["used_at"] = time.monotonic()
+
+    @event.listens_for(engine.sync_engine, "checkout")
+    def check(connection: DBAPIConnection, record: ConnectionPoolEntry, _: object) -> None:
+        used_at = record.info.get("used_at", float("inf"))  # a new one is not there yet
+        if time.monotonic() - used_at < _ALIVE_SECONDS and not _has_spoken(record.driver_connection):
+            return
+        try:
+            dialect.do_ping(connection)
+        except psycopg.Error as error:
+            raise InvalidatePoolError from error
+
+
+def _has_spoken(connection: Any) -> bool:
+    """Say whether there is something to read on psycopg's connection, or it is gone."""
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _outage(error: DBAPIError) -> MailsiftError | None:

@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISREG
-from typing import IO
+from typing import IO, Final
 from uuid import uuid4
+
+_LITTLE: Final = 8192
+"""Bytes that take less to write than to hand to a thread."""
 
 
 class Incoming:
@@ -25,7 +28,10 @@ class Incoming:
 
     async def write(self, data: bytes) -> None:
         """Take the next bytes."""
-        await asyncio.to_thread(self._take, data)
+        if len(data) <= _LITTLE:
+            self._take(data)
+        else:
+            await asyncio.to_thread(self._take, data)
 
     @property
     def sha256(self) -> str:

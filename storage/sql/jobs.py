@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -272,7 +272,8 @@ _END = text("""
 
 async def insert(connection: Connection, new: NewJob) -> None:
     """Insert a job whose source lies ready for intake; an account that was idle starts beside the others."""
-    await connection.execute(_INSERT, asdict(new) | {"options": json.dumps(dict(new.options))})
+    values = {one.name: getattr(new, one.name) for one in fields(new)}
+    await connection.execute(_INSERT, values | {"options": json.dumps(dict(new.options))})
     await catch_up(connection, new.id)
 
 

@@ -40,3 +40,15 @@ async def test_a_connection_that_breaks_in_a_transaction_is_an_outage(database_u
     async with database.begin() as connection:
         assert (await connection.execute(text("SELECT 1"))).scalar_one() == 1
     await database.aclose()
+
+
+async def test_a_connection_that_the_server_ended_while_nobody_used_it_is_replaced(database_url: str) -> None:
+    database, operator = Database(database_url), Database(database_url)
+    async with database.begin() as connection:
+        pid = (await connection.execute(text("SELECT pg_backend_pid()"))).scalar_one()
+    async with operator.begin() as connection:
+        await connection.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+    async with database.begin() as connection:
+        assert (await connection.execute(text("SELECT pg_backend_pid()"))).scalar_one() != pid
+    await database.aclose()
+    await operator.aclose()
