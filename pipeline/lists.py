@@ -62,9 +62,9 @@ ALIASES = frozenset(_ALIAS_DOMAINS.split())
 """Alias services: people receive mail there for years, so they are never called throw-away."""
 
 _PLUS = re.compile(r"\+.*\Z")
-_LEFTOVERS = r"^['`*]|%(?:20|22|27|2b|3c|3e|40)"
-"""Marks that spreadsheets put before a text, and writers before a point, and signs as URLs have them: a local
-part may have them, nobody's does."""
+_LEFTOVERS = r"^['`*]|^(?:e-?mail|mail|smtp)=|^www\.|%(?:20|22|27|2b|3c|3e|40)"
+"""Marks that spreadsheets put before a text, and writers before a point, names of attributes, and signs as
+URLs have them: a local part may have them, nobody's does."""
 _LEFT_OVER = re.compile(_LEFTOVERS)
 _TYPED = re.compile(r"@([^@]{1,64})\Z")
 

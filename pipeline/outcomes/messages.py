@@ -11,7 +11,8 @@ import binascii
 import html
 import quopri
 import re
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from email import message_from_bytes, message_from_string
 from email.header import decode_header, make_header
 from email.message import Message
@@ -58,6 +59,8 @@ _FEEDBACK: Final = {
 """By Feedback-Type (RFC 5965 section 7.3, RFC 6430 and the opt-out types of older drafts); others tell of no
 complaint: "not-spam", "auth-failure", "dmarc"."""
 
+_DAEMON_NAME: Final = r"mailer[-_. ]?daemon|postmaster|mail delivery|mail[-_. ]?system|bounce|mdaemon"
+
 _NEVER_IN_ADDRESS: Final = r"\s<>\"(),:;@\[\]（）＜＞「」【】、。，：；“”《》"
 _ADDRESS = re.compile(
     rf"[^{_NEVER_IN_ADDRESS}'][^{_NEVER_IN_ADDRESS}]{{0,63}}"
@@ -89,9 +92,18 @@ def read_message(raw: bytes) -> tuple[Outcome, ...]:
 def _parsed(raw: bytes) -> Message:
     """Parse a message; headers in UTF-8 (RFC 6532) keep their letters."""
     try:
-        return message_from_string(raw.decode())
+        message = message_from_string(raw.decode())
     except UnicodeDecodeError:
-        return message_from_bytes(raw)
+        message = message_from_bytes(raw)
+    payload = message.get_payload()
+    used = _BOUNDARY.search(payload) if isinstance(payload, str) else None
+    if message.get_content_maintype() != "multipart" or used is None:
+        return message
+    message.set_boundary(used["boundary"])  # it was announced as another one
+    return message_from_string(message.as_string())
+
+
+_BOUNDARY = re.compile(r"^--(?P<boundary>\S{1,70})[ \t]*\r?\nContent-Type:", re.MULTILINE | re.IGNORECASE)
 
 
 def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
@@ -105,9 +117,21 @@ def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     original = _returned(parts)
     if original is not None and original[_JUNKED_BY]:
         return _complaints(message, Message(), parts)
-    if original is not None and not _is_bounce(message) and _reports(original):
-        return _report(original, _parts(original))
-    return _unsubscribed(message) or _free_text(message, parts)
+    if original is not None and _reports(original):
+        passed_on = tuple(_report(original, _parts(original)))
+        if passed_on or not _is_bounce(message):
+            return iter(passed_on)
+    read = next(
+        (part for part in parts if part.get_content_type() == "message/disposition-notification"), None
+    )
+    if read is not None:
+        return _opened(message, read)
+    return (
+        _passed_on(message, parts)
+        or _unsubscribed(message)
+        or _answered(message, parts)
+        or _free_text(message, parts)
+    )
 
 
 def _reports(message: Message) -> bool:
@@ -254,14 +278,114 @@ def _complained_about(fields: Message, original: Message | None) -> list[str]:
     """Return whom the message had been sent to; a report may have it taken out of some of its fields."""
     named = [_recipient(value) for value in fields.get_all("Original-Rcpt-To", [])]
     senders = [fields["Original-Mail-From"], original["Return-Path"] if original is not None else ""]
-    if not any(named) and (made := next(filter(None, map(_VERP.search, map(_header, senders))), None)):
-        named = [f"{made['local']}@{made['domain']}"]
+    if not any(named):
+        named = _made_for(map(_header, senders), _addresses(original, "To") if original is not None else [])
     if not any(named) and original is not None:
         lists = (original.get_all(name, []) for name in (_JUNKED_BY, "Delivered-To", "To"))
         named = next(
             ([_recipient(one) for one in values] for values in lists if any(map(_recipient, values))), []
         )
     return list(dict.fromkeys(filter(None, named)))
+
+
+# What people write.
+
+_FORWARDED_HEAD: Final = re.compile(
+    rf"^[> ]*(?:from|von|de|da|van|från|fra|od|от)\s*:.*(?:{_DAEMON_NAME}).*$", re.IGNORECASE | re.MULTILINE
+)
+
+
+def _passed_on(message: Message, parts: list[Message]) -> Iterator[Outcome] | None:
+    """Return what a bounce reports that somebody forwarded as text; None for any other mail."""
+    if not _is_by_a_person(message):
+        return None
+    text = _plain_lines("\n".join(_text(part) for part in parts if part.get_content_type() == "text/plain"))
+    head = _FORWARDED_HEAD.search(text)
+    if head is None:
+        return None
+    inner = HeaderParser().parsestr(re.sub(r"^[> ]+", "", text[head.start() :], flags=re.MULTILINE))
+    return _free_text(inner, [inner])
+
+
+_ANGRY: Final = re.compile(
+    r"\b(?:(?:this|it|that|your (?:e-?)?mail) is (?:just |pure )?(?:spam|junk)\b"
+    r"|reported? (?:this|it|you)\b.{0,30}?\bspam"
+    r"|never (?:signed up|subscribed|registered|asked for|consented|agreed|opted in)\b"
+    r"|(?:do not|don.t|stop) (?:\w+ )?(?:writ\w+|mail\w*|e-?mail\w*|contact\w*|spamm\w+|send\w*) (?:to )?me\b"
+    r"|(?:das|dies(?:er newsletter)?) ist spam"
+    r"|nie(?:mals)? (?:\w+ )?(?:angemeldet|bestellt|eingewilligt|zugestimmt)"
+    r"|c.est du (?:spam|pourriel)|jamais (?:été )?(?:inscrit|demandé|abonné|consenti)"
+    r"|esto es spam|nunca (?:me )?(?:suscrib\w+|registr\w+|ped\w+)|nunca me (?:cadastrei|inscrevi)"
+    r"|questo è spam|mai (?:stato )?iscritt\w+|dit is spam|nooit (?:\w+ )?aangemeld)",
+    re.IGNORECASE,
+)
+_WANTS_OUT: Final = re.compile(
+    r"\b(?:(?:remove|delete|take|drop|unsubscribe) (?:me|my (?:e-?mail |name|address)\w*)\b"
+    r"|(?:no|not) (?:longer )?(?:want|wish|like) (?:to (?:get|receive|be))\b.{0,40}?(?:mail|newsletter|list)"
+    r"|(?:nehmen|nimm|streichen|löschen|entfernen|tragen) (?:sie )?(?:mich|meine)\b"
+    r"|(?:retire[rz]|supprime[rz]|enleve[rz]|désabonne[rz]|désinscri\w+)[- ](?:moi|mon|mes)\b"
+    r"|me (?:retirer|désinscrire|désabonner)\b"
+    r"|(?:quit|borr|elimin|d)(?:e|ar|en)?me\b.{0,20}?(?:lista|baja|correo)|darme de baja"
+    r"|(?:me )?(?:remov|retir|descadastr|tir)\w+(?:-me)?\b.{0,20}?lista"
+    r"|(?:toglie|cancella|rimuove)(?:te)?(?:mi|temi)\b"
+    r"|(?:haal|verwijder|schrijf) (?:mij|me|mijn)\b|(?:ta bort|avregistrera|stryk) (?:mig|min)\b"
+    r"|(?:fjern|slett|meld) (?:meg|mig|min)\b|(?:wypisa\w+|usun\w+) mnie\b|удалите меня|отпишите меня)",
+    re.IGNORECASE,
+)
+_ANSWER: Final = re.compile(r"\s*(?:re|aw|antw|sv|vs|odp|ynt|rif|res?p?|ответ)\s*:", re.IGNORECASE)
+_DESK: Final = re.compile(r"^(?:abuse|fbl|feedback|complaints?|spam|postmaster)\b", re.IGNORECASE)
+_CALLED_SPAM: Final = re.compile(
+    r"\b(?:spam|abuse|complaints?|junk|unsolicited|beschwerde|plainte)\b", re.IGNORECASE
+)
+_QUOTED: Final = re.compile(
+    r"^(?:>.*|.{0,200}(?:wrote|schrieb|a écrit|escribió|escreveu|ha scritto|schreef) ?:.*)$", re.MULTILINE
+)
+
+
+def _answered(message: Message, parts: list[Message]) -> Iterator[Outcome] | None:
+    """Return who calls a message of ours spam or wants no more of them; None for any other mail."""
+    prose = _prose(parts)
+    if any(map(_DESK.search, _addresses(message, "From"))) and _CALLED_SPAM.search(
+        _header(message["Subject"])
+    ):
+        return _told_by_a_desk(message, f"{_header(message['Subject'])}\n{prose}")
+    answers = message["In-Reply-To"] or _ANSWER.match(_header(message["Subject"]))
+    if not answers or not _is_by_a_person(message):
+        return None
+    quoted = _QUOTED.search(prose)
+    said = " ".join(prose[: quoted.start() if quoted else None].split())
+    for asked, kind in ((_ANGRY, OutcomeKind.COMPLAINED), (_WANTS_OUT, OutcomeKind.UNSUBSCRIBED)):
+        if asked.search(said):
+            return _asked_by(message, kind, [], "reply")
+    return None
+
+
+def _told_by_a_desk(message: Message, text: str) -> Iterator[Outcome] | None:
+    """Return the one recipient that a provider's abuse desk names, in words instead of a report."""
+    ours = {*_addresses(message, "From", "To", "Cc", "Reply-To")}
+    customers = [one for one in dict.fromkeys(_ADDRESS.findall(text)) if one not in ours]
+    return _asked_by(message, OutcomeKind.COMPLAINED, customers[:1], "reply") if customers else None
+
+
+def _opened(message: Message, read: Message) -> Iterator[Outcome]:
+    """Yield the recipient whose mail program tells what became of a message in his mailbox (RFC 8098)."""
+    fields = next(iter(_field_groups(read)), Message())
+    address = _recipient(fields["Original-Recipient"]) or _recipient(fields["Final-Recipient"])
+    if address:
+        message_id = _header(fields["Original-Message-ID"]).strip(" <>")[:255]
+        yield Outcome(address, OutcomeKind.DELIVERED, _date(message["Date"]), ACCEPTED, "mdn", message_id)
+
+
+def _is_by_a_person(message: Message) -> bool:
+    automatic = _header(message["Auto-Submitted"]).strip().lower() not in {"", "no"}  # RFC 3834
+    return not automatic and not message["X-Autoreply"] and not _is_bounce(message)
+
+
+def _asked_by(message: Message, kind: OutcomeKind, named: list[str], origin: str) -> Iterator[Outcome]:
+    """Yield what the recipient of a message of ours asks for: whom it was made for, is named, or writes."""
+    writers = _addresses(message, "From")
+    for one in [*_returned_to(message, writers), *named, *writers][:1]:
+        yield Outcome(one, kind, _date(message["Date"]), ACCEPTED, origin)
 
 
 # Mail to the address of a List-Unsubscribe.
@@ -280,23 +404,19 @@ _TO_LEAVE = re.compile(r"^(?:list-?)?(?:unsubscribe|unsub|leave|opt-?out)(?:[-+.
 
 def _unsubscribed(message: Message) -> Iterator[Outcome] | None:
     """Return who wants no more mail, where a person or his mail program says so; None for any other mail."""
-    subject, automatic = _header(message["Subject"]), _header(message["Auto-Submitted"]).strip().lower()
-    if _is_bounce(message) or message["X-Autoreply"] or automatic not in {"", "no"}:
+    subject = _header(message["Subject"])
+    if not _is_by_a_person(message):
         return None
     asked = _UNSUBSCRIBE.fullmatch(subject)
     if not asked and (subject.strip() or not any(map(_TO_LEAVE.search, _addresses(message, "To")))):
         return None
     named = [asked["address"]] if asked and asked["address"] else []
-    writer = [*_returned_to(message), *named, *_addresses(message, "From")][:1]
-    date = _date(message["Date"])
-    return iter([Outcome(one, OutcomeKind.UNSUBSCRIBED, date, ACCEPTED, "unsubscribe") for one in writer])
+    return _asked_by(message, OutcomeKind.UNSUBSCRIBED, named, "unsubscribe")
 
 
 # What servers write that know no report format.
 
-_DAEMON = re.compile(
-    r"mailer[-_. ]?daemon|postmaster|mail delivery|mail[-_. ]?system|bounce|mdaemon", re.IGNORECASE
-)
+_DAEMON = re.compile(_DAEMON_NAME, re.IGNORECASE)
 _ABSENCE = re.compile(
     r"out of (?:the )?office|auto(?:matic|mated)?[ -]?(?:reply|response|antwort)|abwesen|absen[ct]|vacation"
     r"|on leave"
@@ -357,9 +477,9 @@ _COPY = re.compile(
 def _free_text(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     """Read a bounce in prose (qmail, Exim, older Sendmail and others)."""
     named = _ADDRESS.findall(" ".join(_header(value) for value in message.get_all("X-Failed-Recipients", [])))
-    if not named and not _is_bounce(message):
-        return
     prose = _prose(parts)
+    if not named and not _is_bounce(message) and not _speaks_of_failure(message, prose):
+        return
     still_trying = _STILL_TRYING.search(prose)
     failed = _FAILED.search(prose) or _FAILED.search(_header(message["Subject"]))
     if not (named or still_trying or failed or diagnose(prose).answer in _OF_THE_MAILBOX):
@@ -367,15 +487,26 @@ def _free_text(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     waits = still_trying and not _GIVEN_UP.search(prose)
     kind = OutcomeKind.DEFERRED if waits else OutcomeKind.BOUNCED
     original = _returned(parts)
-    blamed = list(dict.fromkeys(named or _blamed(message, prose)))
+    blamed = list(dict.fromkeys(named or _blamed(message, prose) or _written_to(original, prose)))
     for address in blamed:
         diagnosis = diagnose(_words_about(address, prose), permanent=kind is OutcomeKind.BOUNCED)
         if diagnosis.answer is Answer.UNCLEAR and not diagnosis.smtp_code and len(blamed) == 1:
             told = diagnose(prose, permanent=kind is OutcomeKind.BOUNCED)
             diagnosis = told if told.answer in _OF_THE_MAILBOX else diagnosis
-        sent_to = _forwarded_from(address, prose) or (_returned_to(message) if len(blamed) == 1 else [])
+        sent_to = _forwarded_from(address, prose) or (
+            _returned_to(message, [address]) if len(blamed) == 1 else []
+        )
         mailed = sent_to[0] if sent_to else address
         yield Outcome(mailed, kind, _date(message["Date"]), diagnosis, "bounce", _message_id(original))
+
+
+def _speaks_of_failure(message: Message, prose: str) -> bool:
+    """Say whether a message of nobody known as a mail server tells of a failure by its subject, and why."""
+    if message["List-Unsubscribe"] or message["List-Id"]:
+        return False
+    subject = _header(message["Subject"])
+    tells = _FAILED.search(subject) and not re.match(r"\s*(?:re|aw|fwd?|wg|sv|tr) ?:", subject, re.IGNORECASE)
+    return bool(tells) and diagnose(prose).answer is not Answer.UNCLEAR
 
 
 _FORWARDED = rf"[\s>]{{0,40}}\(?(?:generated|expanded|forwarded) from:?\s+<?(?P<address>{_ADDRESS.pattern})"
@@ -417,15 +548,39 @@ def _blamed(message: Message, prose: str) -> list[str]:
             if address.casefold().strip(".") not in ours and address
         ]
         or [address for address in anywhere if address.casefold() not in ours][:1]
-        or _returned_to(message)
+        or _returned_to(message, anywhere)
     )
 
 
-def _returned_to(message: Message) -> list[str]:
+def _written_to(original: Message | None, prose: str) -> list[str]:
+    """Return the recipient of the returned message that a text without addresses calls by the local part."""
+    written_to = _addresses(original, "To", "Cc") if original is not None else []
+    said = [
+        one for one in written_to if re.search(rf"\b{re.escape(one.split('@')[0])}\b", prose, re.IGNORECASE)
+    ]
+    return said or (written_to if len(written_to) == 1 else [])
+
+
+def _returned_to(message: Message, named: Sequence[str]) -> list[str]:
     """Return the recipient that the address a report came to was made for: jane=example.com (VERP)."""
-    values = (_header(value) for name in _CAME_TO for value in message.get_all(name, []))
-    found = (_VERP.search(value) for value in values)
-    return next(([f"{made['local']}@{made['domain']}"] for made in found if made), [])
+    return _made_for((_header(value) for name in _CAME_TO for value in message.get_all(name, [])), named)
+
+
+def _made_for(senders: Iterable[str], named: Sequence[str]) -> list[str]:
+    """Return the recipient in the first of these addresses that was made for one.
+
+    What stands before the local part, a number or the list's name, is told from it by the addresses that the
+    report names, a number by itself.
+    """
+    made = next(filter(None, map(_VERP.search, senders)), None)
+    if made is None:
+        return []
+    longest = f"{made['local']}@{made['domain']}"
+    known = [one for one in named if re.search(rf"(?:^|[-+_.]){re.escape(one)}$", longest, re.IGNORECASE)]
+    return known[:1] or [_NUMBERED.sub("", longest)]
+
+
+_NUMBERED = re.compile(r"^(?:\d+[-+_])+(?=[^@])")
 
 
 _CAME_TO: Final = ("Delivered-To", "X-Original-To", "Envelope-To", "To")
@@ -436,9 +591,9 @@ _VERP = re.compile(
 
 
 _LINE_ADDRESS = re.compile(
-    r"^[ \t*>-]{0,8}(?:(?:to|recipient|address|rcpt to|user|e-?mail)\s*:\s*)?"
+    r"^[ \t*>-]{0,8}(?:(?:to|recipient|address|rcpt to|user|e-?mail)\s*:\s*|\[smtp:)?"
     rf"<?(?P<address>{_ADDRESS.pattern})>?"
-    r"(?=[ \t]*(?:$|[:;,(.]|-{1,3}[ \t]))",
+    r"(?=[ \t]*(?:$|[:;,(.\]]|-{1,3}[ \t]))",
     re.MULTILINE | re.IGNORECASE,
 )
 
@@ -446,7 +601,7 @@ _LINE_ADDRESS = re.compile(
 _CODED = re.compile(
     r"(?<![\d.])[45]\d\d[\s\-](?:.|\n){0,1500}?"
     r"(?=\n.{0,60}(?:-->|<--|>>>|<<<)|\n[ \t]*(?:---|$|giving up on|(?:delivery )?last attempt)"
-    r"|\]\s*\n|\n[ \t]*[A-Z][\w -]{2,30}: |\Z)",
+    r"|\]\s*\n|\n[ \t]*(?-i:[A-Z])[\w -]{2,30}: |\Z)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A reply with its code, up to what the reporter adds: the next line of a transcript, another paragraph."""
@@ -481,12 +636,14 @@ def _prose(parts: list[Message]) -> str:
         pages = [_text(part) for part in parts if part.get_content_type() == "text/html"]
         texts = [html.unescape(_TAG.sub(lambda tag: _between(tag[0]), page)) for page in pages]
     prose = _plain_lines("\n".join(texts))[:_MOST_TEXT]
+    prose = _MESSAGE_ID.sub("", prose)
     prose = _UNDERSCORED.sub(lambda reply: reply[0].replace("_", " "), prose)
     copy = _COPY.search(prose)
     return prose[: copy.start()] if copy and copy.start() else prose
 
 
 _UNDERSCORED = re.compile(r"\b[245]\d\d_[\w.]+")  # "550_5.1.1_unknown_user"
+_MESSAGE_ID = re.compile(r"^[> \t]*message-id\s*:.*$", re.IGNORECASE | re.MULTILINE)
 _TAG = re.compile(
     r"<!--.*?-->|<(?:style|script)\b.*?</(?:style|script)>|</?[a-zA-Z][^<>]{0,2000}>", re.DOTALL
 )
@@ -529,8 +686,8 @@ def _returned(parts: list[Message]) -> Message | None:
     for part in parts:  # in prose, behind a line
         copy = _COPY.search(_plain_lines(_text(part)))
         if copy:
-            rest = _plain_lines(_text(part))[copy.start() :].partition("\n")[2].lstrip("\n-= \t")
-            return HeaderParser().parsestr(rest)
+            rest = _plain_lines(_text(part))[copy.start() :].partition("\n")[2].strip("\n-=")
+            return HeaderParser().parsestr(textwrap.dedent(rest).lstrip("\n-= \t"))
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from email.utils import parseaddr
 from enum import StrEnum
@@ -109,11 +110,27 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
     shown = parseaddr(address)[1] if "<" in address else address.strip()
     if "@" not in shown:
         return
+    kind = next((asked for asked, told in _ASKED_BEFORE.items() if told.search(words)), kind)
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
     if diagnosis.smtp_code >= _FOR_GOOD and diagnosis.answer in GONE:
         kind = OutcomeKind.BOUNCED  # a "soft" bounce by its sender: what the server said counts
     yield Outcome(shown, kind, epoch(when), diagnosis, sender.value, message_id.strip("<> ")[:255])
+
+
+_ASKED_BEFORE: Final = {
+    OutcomeKind.COMPLAINED: re.compile(
+        r"suppress-complaint|spam reporting address|(?:previously|has|who) complained"
+        r"|suppressed .{0,60}complain",
+        re.IGNORECASE,
+    ),
+    OutcomeKind.UNSUBSCRIBED: re.compile(
+        r"suppress-unsubscribe|unsubscribed (?:address|recipient|contact)|(?:previously|has|who) unsubscribed"
+        r"|suppressed .{0,60}unsubscri",
+        re.IGNORECASE,
+    ),
+}
+"""Why senders drop a message themselves: its recipient has said before that he wants none."""
 
 
 # Amazon SES, by event publishing and by identity notifications (its developer guide, "Event publishing").
@@ -248,6 +265,8 @@ def _mailgun(event: Json) -> Iterator[Outcome]:
     if kind:
         code = _text(data, "delivery-status.code")
         words = _text(data, "delivery-status.message", "delivery-status.description", "error", "reason")
+        if (reason := _text(data, "reason")).startswith("suppress-"):
+            words = f"{reason}: {words}"
         yield from _outcome(
             SenderKind.MAILGUN,
             kind,

@@ -301,8 +301,31 @@ _LOOKED_UP = re.compile(
 """What a server did to find out; what it found stands behind that."""
 
 
+_REJECTED = re.compile(
+    r"^(?:\d{3}[ -])?(?:the-address ?:? ?)?"
+    r"(?=[^:]*\b(?:alici|empf|destin|odbiorc|prijemc|ontvang|mottag|modtag|cimzett|получател))(?:\w+ ){1,4}"
+    r"(?:reddedil\w+|abgelehnt|zuruckgewiesen|verweigert|rejetee?|refusee?"
+    r"|rechazad[oa]|rejeitad[oa]|rifiutat[oa]|odrzucon\w+|odmitnut\w*|geweigerd|avvis\w+"
+    r"|отклонен\w*|visszautasit\w+)"
+    r" ?: (?=\S+ \S+)"
+)
+"""What a server did; why stands behind the colon: Postfix' "Recipient address rejected:", translated."""
+_RETURNED = re.compile(
+    r"\breturn(?:ed|ing)? (?:it |this |(?:the |your )?(?:message |e?-?mail ))?to (?:the |its )?sender\b"
+    r"|\b(?:an den|dem) absender zuruck\w*|\bzuruck an (?:den )?absender\b|\ba l expediteur\b"
+    r"|\b(?:devuelt[oa]|devolvid[oa]) (?:al?|ao|a su) re(?:mitente|metente)\b"
+    r"|\b(?:restituit|rispedit|rinviat|rimandat)[oa] al mittente\b"
+    r"|\b(?:teruggestuurd|geretourneerd|terug) (?:naar|aan) (?:de )?afzender\b"
+    r"|\b(?:zwrocon\w+|odeslan\w+) (?:do )?nadawc\w+|\bvracen\w* odesilatel\w*"
+    r"|\bвозвращ\w+ отправител\w+|\bgonderene (?:iade|geri)\w*|\bvisszakuld\w+ a feladonak\b"
+    r"|\b(?:tillbaka|retur\w*) (?:till|til) (?:avsandar|afsender|avsender)\w*"
+)
+"""To whom the message went back is no reason."""
+
+
 def _without_manners(text: str) -> str:
     """Return a simplified text without what is polite and says no reason."""
+    text = _RETURNED.sub("", _REJECTED.sub("", text))
     text = _OTHERS_TASK.sub("", _IF_YOU.sub("", _LOOKED_UP.sub("", _PARTED.sub(r"\1body", text))))
     text = _ADVICE.sub("", _HIS.sub(r"\1 ", text.replace("that login", "that user")))
     return _ASKED_TO_STOP.sub("", _SALUTATION.sub("", text).strip())

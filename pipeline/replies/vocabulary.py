@@ -179,6 +179,7 @@ POLICY = any_of(
     r"\bnot accept(?:ed|ing|s)? (?:e-?mail|mail|messages?|delivery|connections?)\b|\bwill not accept\b",
     r"(?<!mailbox )(?<!mailbox is )(?<!account )(?<!account is )(?<!user )(?<!user is )\bblocked\b",
     r"\brejected by\b|\b(?:mail|message) (?:is |was )?re(?:jected|fused|jete)\b(?! ?:)",
+    r"受信(?:が)?拒否|なりすまし|拒收|拒绝接收|拒絕接收|수신 ?거부",
     r"\bmay not connect\b|\bservice (?:is )?refused?\b|\bdelivery (?:is )?refused\b",
 )
 """A rule of the house, or a refusal without a reason."""

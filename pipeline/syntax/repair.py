@@ -25,6 +25,7 @@ _AT = (
     "at|ät|@|arr?obas?e?|chiocciola|klammeraffe|apenstaartje|snabel-?a|alfakrøll|kukac|zavin[aá][cč]"
     "|ma[lł]pa|собака"
 )
+_DOT = "(?:dot|punto|ponto|point|punkt|piste|kropka|tečka|точка)"
 _BIG = (
     r"(?:gmail|googlemail|hotmail|outlook|yahoo|icloud|aol|gmx|web|t-online|freenet|libero|wanadoo|orange)"
     r"\.[a-z]{2,3}(?:\.[a-z]{2})?"
@@ -37,9 +38,9 @@ _WRITTEN_OUT: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (rf"\s*{_OPEN}(?:{_AT}|a){_CLOSE}\s*", "@"),
         (rf"\s*{_OPEN}(?:dot|punkt|punto|point|\.){_CLOSE}\s*", "."),
         (r"(?<=\w)(?:\s+-\s?at\s?-\s+|\s?\*\s?at\s?\*\s?)(?=[\w-]+\.\w)", "@"),
-        (r"(?<=\w)\s+(?:at|arroba)\s+(?=(?!www\.)[\w-]+(?:\.| dot | punto )\w)", "@"),
+        (rf"(?<=\w)\s+(?:{_AT}|chez)\s+(?=(?!www\.)[\w-]+(?:\.| {_DOT} )\w)", "@"),
         (r"(?<=\w)\s+at\s+(?=(?:gmail|yahoo|hotmail|outlook|icloud)\Z)", "@"),
-        (r"(?<=\w)\s+(?:dot|punto)\s+(?=\w)", "."),
+        (rf"(?<=\w)\s+{_DOT}\s+(?=\w)", "."),
         (r"(?<=[^\W_])_at_(?=[^\W_][\w.-]*(?:\.|_dot_)[a-z]+\Z)", "@"),
         (r"(?<=[^\W_])_dot_(?=[a-z]+\Z)", "."),
         (rf"\A([\w.+-]*[\d_.-][\w.+-]*(?<![\W_]))(?={_BIG}\Z)", r"\1@"),
@@ -48,12 +49,23 @@ _WRITTEN_OUT: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
 )
 """Signs written as words, against harvesters."""
 _BRACKET_OR_SPACE = re.compile(r"[\s(\[{<*]|\A[^@]*\Z")  # else nothing is written out
+_QUOTED_PRINTABLE = re.compile(r"=([2-7][0-9A-Fa-f])")
+_BACKSLASHED = re.compile(r"\\([_*.@+~-])")
+_AGAINST_ROBOTS = re.compile(
+    r"[.-]?(?<![A-Za-z])(?:NO[-_.]?SPAM|ANTI[-_.]?SPAM|(?:REMOVE|DELETE)(?:[-_.]?(?:THIS|ME))?)(?:[-_.]|(?=[a-z@.]))"
+)
+"""What people write into their address in capitals, to be taken out again."""
+_TWICE = re.compile(r"\A([^\s@]+@[^\s@]+)\1\Z")
+_MISREAD = re.compile("[ÃÂ][\u0080-\u00bf]")
+"""UTF-8 that was read as Latin-1."""
 _ESCAPED = re.compile(r"%(?:20|22|27|2b|3c|3e|40)", re.IGNORECASE)
 _NEXT_KEY = re.compile(rf"\A([\w.+-]+)[\"#§€](?={_BIG}\Z)", re.IGNORECASE)
 """What a hand finds on other keyboards than its own where it looks for the @."""
 _SPACED = re.compile(r"\S(?:\s\S){7,}")
 
 _MARKUP = re.compile(r"<a\s[^>]*>|</a>|\]\(mailto:[^)]*\)", re.IGNORECASE)
+_LOOKS = re.compile(r"</?(?:span|b|i|u|em|strong|font|wbr|mark|small)(?:\s[^<>@]*)?/?>", re.IGNORECASE)
+"""Markup inside a word."""
 _GOES = re.compile(r"mailto:[^\s\"'()<>]+", re.IGNORECASE)
 _ORNAMENTS = frozenset({"So", "Sm", "Po"})
 """Categories of arrows, bullets and other signs that only decorate, beyond ASCII."""
@@ -64,6 +76,10 @@ _PAGE = re.compile(r"\b(?:https?://|www\.)[^\s@]*[/=?&](?=[^\s/=?&@]+@)", re.IGN
 """A page's address up to the mail address in it."""
 _QUERY = re.compile(r"(@[\w.-]+)[?&][\w%&=+.-]*")
 _LABEL = re.compile(r"\A[^@:]{1,30}:\s*")
+_KEY = re.compile(
+    r"\A(?:.*[,;\s])?(?:e-?mail(?:address)?|mail|smtp|upn|userprincipalname)\s*=\s*|\Awww\.", re.IGNORECASE
+)
+"""An attribute's name in a directory entry or a link: `cn=Jane Doe,mail=`."""
 _AROUND = " \t\r\n.,;:!?|/\\<>()[]{}*•·‣#=-–—'&"
 _BREAKS = re.compile(r"[\s,;|<>()\[\]{}&]+|(?<=\w)/(?=[^@]*@)")
 _LABELS = frozenset(
@@ -98,9 +114,13 @@ def meant_addresses(cell: str, *, domain_of: Callable[[str], str]) -> tuple[str,
 
 def _plain_signs(cell: str) -> str:
     """Return a cell with plain signs for signs that look or read like them, and without marks nobody sees."""
-    text = cell
+    text = _TWICE.sub(r"\1", cell)
+    if "=40" in text and "@" not in text:
+        text = _QUOTED_PRINTABLE.sub(lambda octet: chr(int(octet[1], 16)), text)
+    text = _AGAINST_ROBOTS.sub("", _BACKSLASHED.sub(r"\1", text))
     if not text.isascii():
-        text = _UNSEEN_INSIDE.sub("", unicodedata.normalize("NFKC", cell)).replace("。", ".")
+        text = _read_again(text) if _MISREAD.search(text) else text
+        text = _UNSEEN_INSIDE.sub("", unicodedata.normalize("NFKC", text)).replace("。", ".")
         text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text)
         text = "".join(" " if _is_ornament(sign) else sign for sign in text)
     text = _NEXT_KEY.sub(r"\1@", text)
@@ -113,13 +133,21 @@ def _plain_signs(cell: str) -> str:
     return re.sub(r"@(?:\s*@)+", "@", _QUERY.sub(r"\1", text))
 
 
+def _read_again(text: str) -> str:
+    """Return a text as UTF-8 that was taken for Windows-1252; as it is where it is none."""
+    try:
+        return text.encode("cp1252").decode()
+    except UnicodeError:
+        return text
+
+
 def _is_ornament(sign: str) -> bool:
     return not sign.isascii() and unicodedata.category(sign) in _ORNAMENTS
 
 
 def _without_markup(text: str) -> str:
     """Return what a link shows; where it goes, when it shows no address."""
-    shown = _MARKUP.sub(" ", text)
+    shown = _MARKUP.sub(" ", _LOOKS.sub("", text))
     goes = _GOES.search(text) if "@" not in shown else None
     return goes[0] if goes else shown
 
@@ -135,13 +163,16 @@ def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
 
 def _local_part(before: str) -> str:
     """Return the word that ends at the @, "" where the words before it may be a part of it."""
-    text = re.sub(r"(?<=[^\W\d]\.)\s+(?=[^\W\d])", "", re.sub(r"\s+(?=\.)", "", _LABEL.sub("", before)))
+    text = re.sub(
+        r"(?<=[^\W\d]\.)\s+(?=[^\W\d])", "", re.sub(r"\s+(?=\.)", "", _LABEL.sub("", _KEY.sub("", before)))
+    )
     words = [word for word in re.split(r"[\s<>()\[\]{}|;&]+", text.strip(_AROUND)) if word.strip(_AROUND)]
     if not words or "," in (local := words[-1].rpartition(":")[2].strip(_AROUND)):
         return ""
     others = [word.strip(_AROUND).lower() for word in words[:-1]]
     parted = re.search(r"(?:[<>(\[{|:]|\s-)\s*\S+\Z", text)
-    named = any(len(word) >= _SHORTEST_NAME and word in local.lower() for word in others)
+    foreign = local.isascii() and all(not re.search("[A-Za-z\u00c0-\u024f]", word) for word in _words(others))
+    named = foreign or any(len(word) >= _SHORTEST_NAME and word in local.lower() for word in others)
     return re.sub(r"\.{2,}", ".", local) if parted or named or _LABELS.issuperset(_words(others)) else ""
 
 

@@ -429,6 +429,111 @@ Hi
 """
 
 
+_NUMBERED = """From: postmaster@b.test
+To: bounces-421-zara=b.test@mail.sender.example
+Subject: Mail Error
+
+Sorry. The user you wrote to is not known here.
+"""
+_BY_LOCAL_PART = """From: Mailer-Daemon@mail.b.test
+To: news@sender.example
+Subject: Message status - undeliverable
+
+The message that you sent was undeliverable to the following:
+\tzara (The recipient's mailbox is full: disk space limit exceeded)
+
+Original message follows:
+
+ To: zara@b.test
+ From: news@sender.example
+"""
+_OTHER_BOUNDARY = """From: MAILER-DAEMON@b.test
+Subject: Undeliverable mail
+MIME-Version: 1.0
+Content-Type: multipart/report; report-type=delivery-status; boundary="AAA"
+
+--BBB
+Content-Type: message/delivery-status
+
+Reporting-MTA: dns; b.test
+
+Final-Recipient: rfc822; zara@b.test
+Action: failed
+Status: 5.1.1
+
+--BBB--
+"""
+_INSIDE = """From: mailman-bounces@sender.example
+To: list-owner@sender.example
+Subject: Bounce action notification
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="b"
+
+--b
+Content-Type: text/plain
+
+    Member:     zara@b.test
+    Action:     Subscription disabled.
+
+--b
+Content-Type: message/rfc822
+
+From: MAILER-DAEMON@b.test
+Subject: Undelivered Mail Returned to Sender
+
+<zara@b.test>: unknown user: "zara"
+--b--
+"""
+_FORWARDED = """From: Tim <tim@sender.example>
+To: it@sender.example
+Subject: Fwd: Undelivered Mail Returned to Sender
+
+Please take it out.
+
+---------- Forwarded message ---------
+From: Mail Delivery System <MAILER-DAEMON@sender.example>
+Subject: Undelivered Mail Returned to Sender
+
+<zara@b.test>: host mx.b.test[192.0.2.140] said: 550 5.1.1
+    User unknown (in reply to RCPT TO command)
+"""
+_WRITTEN = """From: Zara <zara@b.test>
+To: news@sender.example
+Subject: Re: Sale
+
+{text}
+
+> Get it while you can: this is spam
+"""
+_DESK = """From: Abuse Desk <abuse@b.test>
+To: abuse@sender.example
+Subject: [Spam report] complaint from our customer zara@b.test
+
+It came from 203.0.113.12.
+"""
+_OPENED = """From: zara@b.test
+To: news@sender.example
+Subject: Read: Sale
+MIME-Version: 1.0
+Content-Type: multipart/report; report-type=disposition-notification; boundary="b"
+
+--b
+Content-Type: message/disposition-notification
+
+Final-Recipient: rfc822; zara@b.test
+Disposition: manual-action/MDN-sent-manually; displayed
+
+--b--
+"""
+_GATEWAY = """From: "Mail Gateway" <no-reply@b.test>
+To: news@sender.example
+Subject: Your e-mail could not be delivered
+Content-Type: text/html
+
+<p>Your message to <b>zara@b.test</b></p><p>550 5.1.1 user unknown</p>
+"""
+
+
 @pytest.mark.parametrize(
     ("message", "told"),
     [
@@ -461,6 +566,19 @@ Hi
         (_HIDDEN, ("zara@b.test", _K.COMPLAINED, _A.ACCEPTED)),
         (_JUNK, ("zara@b.test", _K.COMPLAINED, _A.ACCEPTED)),
         (_UTF8, ("zürä@b.test", _K.BOUNCED, _A.NOT_FOUND)),
+        (_NUMBERED, ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND)),
+        (_BY_LOCAL_PART, ("zara@b.test", _K.BOUNCED, _A.FULL)),
+        (_OTHER_BOUNDARY, ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND)),
+        (_INSIDE, ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND)),
+        (_FORWARDED, ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND)),
+        (_GATEWAY, ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND)),
+        (_WRITTEN.format(text="I never signed up for this."), ("zara@b.test", _K.COMPLAINED, _A.ACCEPTED)),
+        (
+            _WRITTEN.format(text="Bitte nehmen Sie mich aus dem Verteiler."),
+            ("zara@b.test", _K.UNSUBSCRIBED, _A.ACCEPTED),
+        ),
+        (_DESK, ("zara@b.test", _K.COMPLAINED, _A.ACCEPTED)),
+        (_OPENED, ("zara@b.test", _K.DELIVERED, _A.ACCEPTED)),
     ],
 )
 def test_messages_of_servers_that_write_their_own_way(
@@ -468,3 +586,33 @@ def test_messages_of_servers_that_write_their_own_way(
 ) -> None:
     (found,) = read_message(message.encode())
     assert (found.address, found.kind, found.diagnosis.answer) == told
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        _WRITTEN.format(text="Thank you, I will order one."),
+        _GATEWAY.replace("Content-Type", "List-Unsubscribe: <https://b.test/u>\nContent-Type"),
+        _GATEWAY.replace("Subject: ", "Subject: Re: "),
+        _GATEWAY.replace("550 5.1.1 user unknown", "The parcel comes tomorrow."),
+    ],
+    ids=["an answer", "a newsletter on bounces", "an answer about one", "a parcel"],
+)
+def test_other_mail_reports_nothing(message: str) -> None:
+    assert read_message(message.encode()) == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("Spam Reporting Address", _K.COMPLAINED),
+        ("Unsubscribed Address", _K.UNSUBSCRIBED),
+        ("Bounced Address", _K.BOUNCED),
+    ],
+)
+def test_what_a_sender_drops_because_of_an_earlier_wish_tells_the_wish(
+    reason: str, kind: OutcomeKind
+) -> None:
+    event = {"event": "dropped", "email": "zara@b.test", "reason": reason, "timestamp": NOW}
+    (found,) = read_webhook(SenderKind.SENDGRID, json.dumps([event]).encode())
+    assert found.kind is kind
