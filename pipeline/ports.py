@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from mailsift.pipeline.standing import NOTHING_HEARD, Heard
 from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ListTally
@@ -69,6 +69,22 @@ class SessionOutcome(StrEnum):
     FAILED = "failed"  # connect failure, timeout, drop
 
 
+MANY_DOMAINS: Final = 10
+"""A server of so many domains is a hoster's, not the gateway of a company."""
+
+
+class Allowance(NamedTuple):
+    """How many recipients a session may send at a time where unknown ones are counted: the larger number.
+
+    Attributes:
+        unknown: so many more may be unknown, whoever else is known.
+        surplus: so many more were known than unknown, less one.
+    """
+
+    unknown: int
+    surplus: int
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A request to open one session.
@@ -80,6 +96,7 @@ class Ask:
         recipients: RCPT commands wanted in this session, at least 1.
         least: fewer are of no use where a provider counts unknown recipients (mailsift.pipeline.providers).
         tally: counts what the list asks there; None: nothing stops it.
+        domains: some of those that wait for the provider, to tell a company's server from a hoster's.
     """
 
     provider: str
@@ -88,6 +105,7 @@ class Ask:
     recipients: int
     least: int = 1
     tally: ListTally | None = None
+    domains: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +120,7 @@ class Grant:
         busy: denied or cut because of sessions that are open; `retry_after` is a guess, one may end before.
         refill_s: seconds in which the rate allows a full session again; 0 = as the provider's row says.
         stopped: denied because too many of the list's recipients are unknown there.
+        allowance: what the session may send at a time; None: all of it.
     """
 
     recipients: int
@@ -111,6 +130,7 @@ class Grant:
     busy: bool = False
     refill_s: float = 0.0
     stopped: bool = False
+    allowance: Allowance | None = None
 
 
 @dataclass(frozen=True, slots=True)

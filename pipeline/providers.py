@@ -32,6 +32,8 @@ class Provider:
             0 = it is always asked at its rate.
         harvest: unknown recipients of a minute at which it blocks a source for hours, where they are half of
             all; 0 = not known to (mailsift.storage.redis.harvest_guard).
+        careful: the same of one that nobody knows, until it is seen to serve many domains: it may be some
+            company's own gateway; 0 = it is taken for harmless.
         edge: its servers stand before those that know the mailboxes: a tenant that accepts everybody may
             still bounce the message.
         note: why the row is as it is; for people.
@@ -46,6 +48,7 @@ class Provider:
     recipients: int = 50
     ceiling: float = 0.0
     harvest: int = 0
+    careful: int = 0
     edge: bool = False
     note: str = ""
 
@@ -54,6 +57,7 @@ DEFAULT = Provider(
     "default",
     recipients=8,
     burst=40,
+    careful=5,
     note="everybody else, mostly Postfix: after 10 refused recipients in a session it makes every "
     "further one wait, after 20 it hangs up (smtpd_soft_error_limit, smtpd_hard_error_limit)",
 )
@@ -204,6 +208,7 @@ _LIMITS = {
         "0, or a number up to 1000000", lambda value: type(value) in {int, float} and 0 <= value <= 1e6
     ),
 }
+_NUMBER = _Check("a whole number up to 100000", lambda value: type(value) is int and 0 <= value <= 100_000)
 _FLAG = _Check("true or false", lambda value: isinstance(value, bool))
 _FIELDS = {
     "key": _WORD,
@@ -211,9 +216,8 @@ _FIELDS = {
     "informative": _FLAG,
     "edge": _FLAG,
     **_LIMITS,
-    "harvest": _Check(
-        "a whole number up to 100000", lambda value: type(value) is int and 0 <= value <= 100_000
-    ),
+    "harvest": _NUMBER,
+    "careful": _NUMBER,
     "note": _WORD,
 }
 
@@ -233,11 +237,11 @@ class Providers:
 
         `[[provider]]` changes the named fields of the row with that `key` (`default` is the row for everybody
         else) or adds a row; `[limits]` then sets `sessions`, `rate`, `burst`, `recipients`, `ceiling` of all
-        rows.
+        rows; these are taken at their word, and nobody is asked with care beside them.
 
         Args:
             overrides: the file.
-            ramp: sources may earn more than the rates; without it no row has a ceiling.
+            ramp: sources begin with care and may earn more than the rates; without it no row has a ceiling.
 
         Raises:
             MailsiftError: `bad_overrides`.
@@ -246,12 +250,14 @@ class Providers:
         limits = _checked(changes.limits, known=_LIMITS, where="[limits]")
         if not ramp:
             limits["ceiling"] = 0.0
+        if limits:
+            limits["careful"] = 0
         rows = {row.key: row for row in (DEFAULT, *PROVIDERS)}
         for raw in changes.providers:
             named = _checked(raw, known=_FIELDS, where="[[provider]]")
             if not named.get("key"):
                 raise bad_overrides("[[provider]] needs a `key`")
-            fresh = replace(rows[DEFAULT.key], suffixes=(), note="")
+            fresh = replace(rows[DEFAULT.key], suffixes=(), careful=0, note="")
             rows[named["key"]] = replace(rows.pop(named["key"], fresh), **named)  # last, so its suffixes win
         default = replace(rows.pop(DEFAULT.key), **limits)
         return cls([replace(row, **limits) for row in rows.values()], default)

@@ -110,6 +110,13 @@ PROVIDERS: tuple[SandboxProvider, ...] = (
         free=(("gateway.sandbox.test", 0),),
         rcpt=RecipientPolicy.GATEWAY,
     ),
+    SandboxProvider(  # the same in a company of its own, whom no table knows
+        "company-gateway.test",
+        ((10, "mx.company-gateway.test"),),
+        HostPolicy(mta="exchange", per_minute=30),
+        free=(("own-gateway.sandbox.test", 0),),
+        rcpt=RecipientPolicy.GATEWAY,
+    ),
     SandboxProvider(
         "mimecast",
         ((10, "eu-smtp-inbound-1.mimecast.com"), (10, "eu-smtp-inbound-2.mimecast.com")),

@@ -50,6 +50,6 @@ def read_statuses(path: Path, column: str) -> dict[str, str]:
         return {row["email"]: row[column] for row in csv.DictReader(given)}
 
 
-def gateway_addresses(rows: int) -> list[str]:
-    """Return addresses at the sandbox's watchful gateway; the first 30 % are unknown there: an old import."""
-    return [f"{'nobody' if n < 0.3 * rows else 'known'}{n}@gateway.sandbox.test" for n in range(rows)]
+def gateway_addresses(rows: int, domain: str = "gateway.sandbox.test") -> list[str]:
+    """Return addresses at a watchful gateway of the sandbox, the first 30 % unknown there: an old import."""
+    return [f"{'nobody' if n < 0.3 * rows else 'known'}{n}@{domain}" for n in range(rows)]

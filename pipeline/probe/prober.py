@@ -408,6 +408,8 @@ class ProbeRun:
             is_worth_asking=self._collector.is_worth_asking,
             singly=plan.singly,
             pick_witness=partial(self._collector.pick_witness, plan) if plan.may_need_witness else None,
+            allowance=grant.allowance,
+            has_witness=bool(route.witness),
         )
         try:
             one_each = context.learned.one_domain(plan.throttle_key)

@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import islice
 from typing import Final
 
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, MailboxFact, Wait
-from mailsift.pipeline.ports import Ask
+from mailsift.pipeline.ports import MANY_DOMAINS, Ask
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.smtp.config import Source
 from mailsift.pipeline.smtp.session import DomainRecipients, Peer
@@ -212,6 +213,11 @@ class RouteQueue:
         """Take the domain's addresses out."""
         return [*self._together.pop(domain, ()), *self._singly.pop(domain, ())]
 
+    def domains(self) -> Iterator[str]:
+        """Yield the domains that wait, some of them twice."""
+        yield from self._together
+        yield from self._singly
+
     def drain(self) -> Iterator[str]:
         """Take everything out."""
         for queue in (self._together, self._singly):
@@ -250,6 +256,10 @@ class ProviderQueue:
         if not route.listed:
             route.listed = True
             self._routes.append(route)
+
+    def waiting_domains(self) -> Iterator[str]:
+        """Yield some domains that wait here, as many as tell a hoster."""
+        return islice((name for route in self._routes for name in route.domains()), MANY_DOMAINS)
 
     def turns(self) -> Iterator[RouteQueue]:
         """Yield every route that has addresses once; who had its turn goes to the end."""
@@ -303,7 +313,16 @@ class SessionPlan:
         most = max(self.size, self.route.provider.row.recipients)
         wanted = min(self.size + self.may_need_witness, most)
         least = 1 + self.may_need_witness
-        return Ask(self.throttle_key, self.route.source.identity, self.peer.address, wanted, least)
+        provider = self.route.provider
+        domains = (*(group.domain for group in self.groups), *provider.waiting_domains())
+        return Ask(
+            self.throttle_key,
+            self.route.source.identity,
+            self.peer.address,
+            wanted,
+            least,
+            domains=tuple(dict.fromkeys(domains))[:MANY_DOMAINS] if provider.row.careful else (),
+        )
 
 
 class ProbeQueue:

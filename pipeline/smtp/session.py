@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mailsift.pipeline.fair_clock import FairTimeout
+from mailsift.pipeline.ports import Allowance
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp import wire
@@ -51,6 +52,9 @@ _POSITIVE: Final = {
 _GOODBYE: Final = 221
 _NO_GOODBYE: Final = frozenset({0, 421})
 """Instead of 221 to QUIT: hung up or silent, and shutting down."""
+
+_CAREFUL_SECONDS: Final = 25.0
+"""For so long what was known when a session began counts; who asks it slowly asks the rest in another one."""
 
 _ADDRESS: Final = re.compile(r"[^\s<>()\[\],;:\"']+@[\w.-]*\w")
 _HELO_ONLY: Final = frozenset({500, 502})  # RFC 5321 section 3.2: EHLO is not known here
@@ -158,6 +162,8 @@ class ProbeSession:
         singly: the session has one recipient, and is held with a silence before every command.
         pick_witness: names the mailbox to ask again at the end, "" for none, by what everybody was answered;
             None where there will be none.
+        allowance: how many recipients may be sent at a time; None: all. The rest is left unasked.
+        has_witness: somebody was accepted in an earlier session whom `pick_witness` may name.
     """
 
     def __init__(  # noqa: PLR0913 - whom to ask, from where, and what decides on the way
@@ -170,6 +176,8 @@ class ProbeSession:
         is_worth_asking: Callable[[str, SmtpReply], bool],
         singly: bool,
         pick_witness: PickWitness | None = None,
+        allowance: Allowance | None = None,
+        has_witness: bool = False,
     ) -> None:
         self.log = SessionLog()
         self._config = config
@@ -188,6 +196,10 @@ class ProbeSession:
         self._due = 0  # commands without a reply
         self._slowest = 0.0
         self._asked: frozenset[str] = frozenset()
+        self._randoms: frozenset[str] = frozenset()
+        self._allowance = allowance
+        self._has_witness = has_witness
+        self._careful_until = self._loop.time() + _CAREFUL_SECONDS
 
     async def run(self, transactions: Sequence[Sequence[DomainRecipients]], *, within: float) -> SessionLog:
         """Hold the conversation and return its log; trouble with the server is in the log, not raised.
@@ -201,6 +213,9 @@ class ProbeSession:
             for groups in transactions
             for group in groups
             for address in (group.random, group.confirm, *group.addresses)
+        )
+        self._randoms = frozenset(
+            random for groups in transactions for group in groups for random in (group.random, group.confirm)
         )
         try:
             self.log.ending = await self._converse(transactions, within)
@@ -315,7 +330,7 @@ class ProbeSession:
             self.log.witness = witness
             last.append(_Step(Stage.RCPT, wire.rcpt_to(witness), witness, again=True))
         steps = [step for rcpt in last for step in (*self._begin([rcpt.address], again=True), rcpt)]
-        await self._exchange(steps, final=True)
+        await self._exchange(steps, final=True, at_the_end=True)
 
     def _accepted_all(self, group: DomainRecipients) -> bool:
         answers = [self.log.answers.get(address) for address in group.addresses]
@@ -360,8 +375,31 @@ class ProbeSession:
         answer = self.log.answers.get(random)
         return answer is not None and self._is_worth_asking(random, answer.reply)
 
-    async def _exchange(self, steps: Sequence[_Step], *, final: bool) -> None:
-        """Send commands and record their replies; RFC 2920 lets QUIT end the last pipelined group."""
+    async def _exchange(self, steps: Sequence[_Step], *, final: bool, at_the_end: bool = False) -> None:
+        """Send commands and record their replies, as many at a time as are allowed; the rest is not sent.
+
+        One recipient is kept back for a witness.
+        """
+        while self._allowance is not None and steps:
+            now = _prefix(steps, self._room(self._allowance, at_the_end=at_the_end))
+            if not any(step.address for step in now):
+                return
+            await self._exchange_all(now, final=final and len(now) == len(steps))
+            steps = steps[len(now) :]
+        await self._exchange_all(steps, final=final)
+
+    def _room(self, allowance: Allowance, *, at_the_end: bool) -> int:
+        """Return how many recipients may be sent now; the first one of a session always."""
+        if not self.log.sent:
+            return max(1, *allowance)
+        if self._loop.time() >= self._careful_until:
+            return 0
+        accepted = any(answer.reply.code in _ACCEPTED for answer in self.log.answers.values())
+        keeps_one = self._pick_witness is not None and (self._has_witness or accepted) and not at_the_end
+        return max(allowance) - keeps_one
+
+    async def _exchange_all(self, steps: Sequence[_Step], *, final: bool) -> None:
+        """Do so at once; RFC 2920 lets QUIT end the last pipelined group."""
         if not steps:
             return
         if not self._pipelining:
@@ -383,6 +421,7 @@ class ProbeSession:
         if self._names_another(step.address, answer.text):
             raise SessionError(Ending.UNTIED)
         reply = SmtpReply(Stage.RCPT, answer.code, answer.enhanced, answer.text)
+        self._count(step.address, answer.code)
         if step.only_if_accepted and answer.code not in _ACCEPTED:
             return
         if step.again:
@@ -399,6 +438,12 @@ class ProbeSession:
         if answer.code == 421:  # RFC 5321 section 4.2.2: the server is about to hang up
             self.log.refusal = reply
             raise SessionError(Ending.DROPPED)
+
+    def _count(self, address: str, code: int) -> None:
+        """Remember what may be sent now, where unknown recipients are counted; a random one always is."""
+        if self._allowance is not None:
+            is_unknown = code >= 500 or address in self._randoms
+            self._allowance = _after(self._allowance, is_unknown=is_unknown)
 
     def _names_another(self, address: str, text: str) -> bool:
         """Tell whether a reply quotes another recipient of the session instead of its own."""
@@ -456,6 +501,22 @@ class ProbeSession:
             return 0
         except SessionError as end:
             return -1 if end.ending is Ending.UNTIED else 0
+
+
+def _after(allowance: Allowance, *, is_unknown: bool) -> Allowance:
+    """Return what is allowed once one more is known or unknown."""
+    unknown, surplus = allowance
+    return Allowance(unknown - 1, surplus - 1) if is_unknown else Allowance(unknown, surplus + 1)
+
+
+def _prefix(steps: Sequence[_Step], recipients: int) -> Sequence[_Step]:
+    """Return the first steps, up to the last one before there are more than so many recipients."""
+    for place, step in enumerate(steps):
+        if step.address:
+            recipients -= 1
+        if recipients < 0:
+            return steps[:place]
+    return steps
 
 
 def _rcpt(address: str) -> _Step:

@@ -1,7 +1,7 @@
 -- Answers asks for sessions: one call however many asks there are.
 --
 -- Keys: since  string: since when this server knows what is asked
--- then seven per ask (storage/redis/connection.py lists them all):
+-- then nine per ask (storage/redis/connection.py lists them all):
 --   state     hash  of provider x source:
 --               paid_until     GCRA's theoretical arrival time: recipients are sold until then
 --               paid_rate      recipients a second that this was reckoned with
@@ -17,21 +17,26 @@
 --   asked     hash, twice: of provider x source, and of the destination's network x source, where the provider
 --             blocks who asks for too many unknown recipients: lease -> "begun|until|known|unknown". While the
 --             session is open all its recipients count as unknown; known ones count for a while after `begun`.
+--             Where nobody knows whether it does: of provider x source, and of the destination x source.
+--   domains   set, twice: of the provider, and of the destination: some of the domains they serve, for an hour
 --   tally     hash  of list x provider x source: "asked" and "missing" recipients, and those under way:
 --             lease -> "until|recipients". A list that too few know of there is not asked for any more.
 -- All times are seconds since the epoch by this server's clock.
 --
 -- ARGV: now ("" = this server's clock), lease seconds, busy seconds, slowest rate, name of the first lease,
 --       seconds no session outlasts, seconds an unknown recipient counts, seconds a known one does,
---       seconds a tally is kept;
---       then fifteen per ask: recipients wanted, sessions, rate, burst, lease number,
+--       seconds a tally is kept, domains from which on a server is a hoster's;
+--       then seventeen per ask: recipients wanted, sessions, rate, burst, lease number,
 --       the address's sessions, rate, burst,
 --       unknown recipients for which the provider blocks (0 = it does not), fewest recipients of use there,
 --       the share of missing ones at which the list stops (0 = it does not), after how many that were asked,
---       and what the database knows of: asked, missing; seconds after which one that is stopped comes back
--- Returns three integers per ask: recipients granted, milliseconds until asking again makes sense,
+--       and what the database knows of: asked, missing; seconds after which one that is stopped comes back,
+--       unknown recipients for which it may block (0 = that is not minded), domains that wait, by blanks
+-- Returns six numbers per ask: recipients granted, milliseconds until asking again makes sense,
 -- 0 or why: 1 when the provider is left alone because it refuses us, 2 when more is possible once a session
--- has ended, 3 when the list stops there.
+-- has ended, 3 when the list stops there;
+-- 1 where unknown recipients count, else 0; how many more may be unknown, and how many more were known than
+-- unknown, less one: nil where that does not matter.
 
 local now = tonumber(ARGV[1])
 if not now then
@@ -40,7 +45,7 @@ if not now then
 end
 local lease_seconds, busy, slowest, name = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local longest, unknown_seconds, known_seconds = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local kept_seconds = tonumber(ARGV[9])
+local kept_seconds, many = tonumber(ARGV[9]), tonumber(ARGV[10])
 local DAY = 86400000
 
 local function stamp(time)
@@ -74,8 +79,8 @@ redis.call('SET', KEYS[1], stamp(now), 'NX', 'PX', DAY)
 redis.call('PEXPIRE', KEYS[1], DAY)
 local ignorant = tonumber(redis.call('GET', KEYS[1])) + unknown_seconds - now
 
--- How many recipients may be asked for if every single one may turn out to be unknown, seconds until the next
--- one of those that count is forgotten, and whether a session is under way.
+-- How many recipients may be asked for if every single one may turn out to be unknown, in either of two ways,
+-- seconds until the next one of those that count is forgotten, and whether a session is under way.
 local function room(key, most)
   local known, unknown, opens, running = 0, 0, nil, false
   local entries = redis.call('HGETALL', key)
@@ -92,7 +97,22 @@ local function room(key, most)
       running = running or till - unknown_seconds > now + 1e-3
     end
   end
-  return math.max(most - 1 - unknown, known - unknown - 1), (opens or now) - now, running
+  return most - 1 - unknown, known - unknown - 1, (opens or now) - now, running
+end
+
+-- Whether so many domains have been waiting for a server that it is a hoster's; these are waiting now.
+local function serves_many(key, domains)
+  if redis.call('SCARD', key) >= many then
+    return true
+  end
+  local added = 0
+  for domain in string.gmatch(domains, '%S+') do
+    added = added + redis.call('SADD', key, domain)
+  end
+  if added > 0 then
+    redis.call('PEXPIRE', key, 3600000)
+  end
+  return redis.call('SCARD', key) >= many
 end
 
 -- What a list has asked for: answered, missing, and in sessions under way. Whoever knows more is right: the
@@ -123,11 +143,11 @@ local function pause(paid_until)
 end
 
 local function answer(ask)
-  local place = 1 + ask * 7
+  local place = 1 + ask * 9
   local state, sessions, address, pace = KEYS[place + 1], KEYS[place + 2], KEYS[place + 3], KEYS[place + 4]
-  local first = 9 + ask * 15
+  local first = 10 + ask * 17
   local arg = {}
-  for i = 1, 15 do
+  for i = 1, 16 do
     arg[i] = tonumber(ARGV[first + i])
   end
   local wanted = arg[1]
@@ -154,17 +174,29 @@ local function answer(ask)
       return 0, busy, 2
     end
   end
-  local watched, fits, cut = arg[9] > 0, wanted, 0
+  local strict, careful, fits, cut, more, surplus = arg[9] > 0, arg[16] > 0, wanted, 0
+  if strict and ignorant > 0 then
+    return 0, ignorant, 0
+  end
+  if careful then
+    local domains = ARGV[first + 17]
+    local many_there = serves_many(KEYS[place + 8], domains)
+    local many_here = serves_many(KEYS[place + 9], domains)
+    -- Who has ever refused us, or called us too fast, is no harmless hoster.
+    careful = not (many_there or many_here) or known[2] or known[3] or known[6]
+  end
+  local watched = strict or careful
   if watched then
-    if ignorant > 0 then
-      return 0, ignorant, 0
-    end
     for number = 5, 6 do
-      local free, opens, running = room(KEYS[place + number], arg[9])
-      if free < arg[10] then
+      local free, gain, opens, running = room(KEYS[place + number], strict and arg[9] or arg[16])
+      local fit = math.max(free, gain)
+      if fit < arg[10] then
         return 0, running and busy or math.max(opens, 0.001), running and 2 or 0
-      elseif free < fits then
-        fits, cut = free, 2
+      elseif strict and fit < fits then
+        fits, cut = fit, 2
+      elseif not strict and fit < wanted then
+        -- The session finds out as it goes; what both places allow.
+        more, surplus = math.min(more or free, free), math.min(surplus or gain, gain)
       end
     end
   end
@@ -214,14 +246,17 @@ local function answer(ask)
       lease, stamp(now + longest) .. '|' .. count)
     redis.call('PEXPIRE', KEYS[place + 7], math.ceil(kept_seconds * 1000))
   end
-  return count, 0, count == fits and cut or 0
+  return count, 0, count == fits and cut or 0, watched, more, surplus
 end
 
 local answers = {}
-for ask = 0, math.floor(#KEYS / 7) - 1 do
-  local count, wait, held = answer(ask)
+for ask = 0, math.floor(#KEYS / 9) - 1 do
+  local count, wait, held, watched, more, surplus = answer(ask)
   answers[#answers + 1] = count
   answers[#answers + 1] = math.ceil(wait * 1000)
   answers[#answers + 1] = held
+  answers[#answers + 1] = watched and 1 or 0
+  answers[#answers + 1] = more or false
+  answers[#answers + 1] = surplus or false
 end
 return answers

@@ -10,7 +10,8 @@
 | ms:throttle:address:<ip>                 | zset   | lease -> its end, of one destination  | longest lease |
 | ms:throttle:pace:<ip>:<source>           | string | rate clock of destination x source    | pause         |
 | ms:throttle:asked:<provider>:<source>    | hash   | what counts as harvesting there       | some minutes  |
-| ms:throttle:asked:<network>:<source>     | hash   | the same of a /24 or /48              | some minutes  |
+| ms:throttle:asked:<network>:<source>     | hash   | the same of a /24 or /48, or a server | some minutes  |
+| ms:throttle:domains:<provider>, <ip>     | set    | ten of the domains they serve         | an hour       |
 | ms:throttle:list:<job>:<n>:<provider>:<source> | hash | what a list asked there | five minutes |
 | ms:throttle:since                        | string | since when it knows what is asked     | a day         |
 | ms:throttle:seen                         | zset   | <provider>:<source> -> sessions, 200  | a day         |

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Final, NamedTuple
 
-from mailsift.pipeline.ports import Ask, Report
+from mailsift.pipeline.ports import MANY_DOMAINS, Allowance, Ask, Report
 from mailsift.pipeline.standing import LedgerKind
 
 UNKNOWN_SECONDS: Final = 65.0
@@ -15,6 +16,8 @@ KNOWN_SECONDS: Final = 30.0
 """How long a known one does, from the begin of its session: never longer than it does for them."""
 
 _NETWORKS: Final = {4: 24, 6: 48}
+_SERVERS: Final = {4: 32, 6: 64}
+_KEPT_SERVERS: Final = 10_000
 
 
 class Counted(NamedTuple):
@@ -32,14 +35,25 @@ def counted(report: Report, granted: int) -> Counted:
     return Counted(max(0, sent - unknown), unknown)
 
 
-def places_of(ask: Ask) -> tuple[str, str]:
-    """Name whom a gateway's count may be of: the provider, and the network its address is in, at a source.
+def places_of(ask: Ask, *, known: bool) -> tuple[str, str]:
+    """Name whom a gateway's count may be of, at a source: the provider, and where its address is.
 
-    A gateway with a name of its own in every customer's domain is one gateway still.
+    A gateway with a name of its own in every customer's domain is one gateway still, so for one that is known
+    to count the network stands. Who nobody knows may be a hoster's neighbour: there it is the server alone.
     """
-    version = 6 if ":" in ask.address else 4
-    network = ip_network(f"{ask.address}/{_NETWORKS[version]}", strict=False)
+    network = _network(ask, _NETWORKS) if known else _network(ask, _SERVERS)
     return f"{ask.provider}:{ask.source}", f"{network}:{ask.source}"
+
+
+def servers_of(ask: Ask) -> tuple[str, str]:
+    """Name who may serve many domains: the provider, and the server."""
+    return ask.provider, _network(ask, _SERVERS)
+
+
+def _network(ask: Ask, sizes: Mapping[int, int]) -> str:
+    if ":" not in ask.address and sizes[4] == 32:
+        return ask.address
+    return str(ip_network(f"{ask.address}/{sizes[6 if ':' in ask.address else 4]}", strict=False))
 
 
 @dataclass(slots=True)
@@ -52,11 +66,15 @@ class _GatewaySession:
 
 @dataclass(slots=True)
 class AskingRoom:
-    """How many recipients fit, in how many seconds more will, or whether a session must end first."""
+    """How many recipients fit, in how many seconds more will, or whether a session must end first.
+
+    allowance: what makes that number up.
+    """
 
     recipients: int
     opens_in: float = 0.0
     running: bool = False
+    allowance: Allowance | None = None
 
 
 @dataclass(slots=True)
@@ -72,28 +90,43 @@ class HarvestGuard:
 
     longest: float
     _places: dict[str, dict[str, _GatewaySession]] = field(default_factory=dict)
+    _domains: dict[str, set[str]] = field(default_factory=dict)
 
-    def room(self, ask: Ask, *, most: int, now: float) -> AskingRoom:
+    def is_hoster(self, ask: Ask) -> bool:
+        """Tell whether so many domains have been waiting for the server that it is no company's own."""
+        if len(self._domains) > _KEPT_SERVERS:
+            self._domains.clear()
+        known = [self._domains.setdefault(server, set()) for server in servers_of(ask)]
+        for domains in known:
+            if len(domains) < MANY_DOMAINS:
+                domains.update(ask.domains)
+        return any(len(domains) >= MANY_DOMAINS for domains in known)
+
+    def room(self, ask: Ask, *, most: int, now: float, known: bool = True) -> AskingRoom:
         """Return how many recipients may be asked for now.
 
         Args:
             ask: whom, and from where.
             most: unknown recipients at which the provider blocks us.
             now: seconds of a clock that never jumps.
+            known: it is known to block.
         """
-        return min(
-            (self._room(place, most, now) for place in places_of(ask)), key=lambda room: room.recipients
-        )
+        rooms = [self._room(place, most, now) for place in places_of(ask, known=known)]
+        least = min(rooms, key=lambda room: room.recipients)
+        both = [one.allowance for one in rooms if one.allowance is not None]
+        least.allowance = Allowance(min(one.unknown for one in both), min(one.surplus for one in both))
+        return least
 
-    def begin(self, ask: Ask, lease: str, recipients: int, now: float) -> None:
+    def begin(self, ask: Ask, lease: str, recipients: int, now: float, *, known: bool = True) -> None:
         """Count a session that begins: each of its recipients may be unknown."""
-        for place in places_of(ask):
+        for place in places_of(ask, known=known):
             until = now + self.longest + UNKNOWN_SECONDS
             self._places.setdefault(place, {})[lease] = _GatewaySession(now, until, 0, recipients)
 
     def end(self, report: Report, now: float) -> None:
         """Count what became of it, where it was counted when it began."""
-        for sessions in (self._places.get(place, {}) for place in places_of(report.ask)):
+        places = dict.fromkeys((*places_of(report.ask, known=True), *places_of(report.ask, known=False)))
+        for sessions in (self._places.get(place, {}) for place in places):
             if session := sessions.pop(report.lease, None):
                 known, unknown = counted(report, session.unknown)
                 if known + unknown:
@@ -103,13 +136,11 @@ class HarvestGuard:
     def _room(self, place: str, most: int, now: float) -> AskingRoom:
         sessions = {name: one for name, one in self._places.pop(place, {}).items() if one.until > now}
         if not sessions:
-            return AskingRoom(most - 1)
+            return AskingRoom(most - 1, allowance=Allowance(most - 1, -1))
         self._places[place] = sessions
         known = sum(one.known for one in sessions.values() if one.begun + KNOWN_SECONDS > now)
         unknown = sum(one.unknown for one in sessions.values())
         ends = [one.until for one in sessions.values()]
-        return AskingRoom(
-            max(0, most - 1 - unknown, known - unknown - 1),
-            min(ends) - now,
-            running=max(ends) - UNKNOWN_SECONDS > now,
-        )
+        allowance = Allowance(most - 1 - unknown, known - unknown - 1)
+        running = max(ends) - UNKNOWN_SECONDS > now
+        return AskingRoom(max(0, *allowance), min(ends) - now, running=running, allowance=allowance)

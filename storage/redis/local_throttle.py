@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 from random import Random
 from typing import TypeVar
@@ -88,6 +88,7 @@ class Limits:
     address: Limit
     refill_s: float  # in which the provider's rate allows a full session again
     harvest: int = 0  # unknown recipients of a minute for which the provider blocks us; 0 = it does not
+    careful: int = 0  # the same of one that may
 
 
 def limits_of(ask: Ask, row: Provider, config: ThrottleConfig) -> Limits:
@@ -103,6 +104,7 @@ def limits_of(ask: Ask, row: Provider, config: ThrottleConfig) -> Limits:
         ),
         refill_s=row.recipients / row.rate,
         harvest=row.harvest,
+        careful=0 if row.harvest else row.careful,
     )
 
 
@@ -244,11 +246,12 @@ class LocalThrottle(Throttle):
         mine, theirs = (one.share(self._config.processes) for one in (limits.provider, limits.address))
         if may is MayAsk.WAITS or provider.full(mine, now) or address.full(theirs, now):
             return Grant(0, retry_after=self._config.busy_seconds, busy=True)
+        limits = self._with_care(ask, limits, provider)
         room = self._harvest_room(ask, limits, now)
-        if limits.harvest and room.recipients < ask.least:
+        if room.recipients < min(ask.least, limits.recipients):
             wait = self._config.busy_seconds if room.running else room.opens_in
             return Grant(0, retry_after=wait, busy=room.running)
-        fits = min(limits.recipients, room.recipients)
+        fits = min(limits.recipients, limits.recipients if limits.careful else room.recipients)
         paces = ((provider, mine), (pace, theirs))
         count = min(fits, *(gate.available(limit, now) for gate, limit in paces))
         if count < 1:
@@ -256,19 +259,30 @@ class LocalThrottle(Throttle):
         for gate, limit in paces:
             gate.take(limit, count, now)
         lease = self._open(ask, limits, count, now)
-        return Grant(count, lease, refill_s=limits.refill_s, busy=count == fits < limits.recipients)
+        allowance = room.allowance if limits.careful and room.recipients < limits.recipients else None
+        busy = count == fits < limits.recipients
+        return Grant(count, lease, refill_s=limits.refill_s, busy=busy, allowance=allowance)
+
+    def _with_care(self, ask: Ask, limits: Limits, gate: _Gate) -> Limits:
+        """Return the limits without care for a hoster's server that has never refused us."""
+        if limits.careful and self._harvest.is_hoster(ask) and not (gate.strikes or gate.blocks):
+            return replace(limits, careful=0)
+        return limits
 
     def _open(self, ask: Ask, limits: Limits, count: int, now: float) -> str:
         """Count a session that begins; returns its lease."""
         lease = f"{LEASE_PREFIX}{next(self._numbers)}"
-        if limits.harvest:
-            self._harvest.begin(ask, lease, count, now)
+        if limits.harvest or limits.careful:
+            self._harvest.begin(ask, lease, count, now, known=limits.harvest > 0)
         self._lists.begin(ask, lease, count, now)
         for gate in (self._providers[ask.provider, ask.source], self._addresses[destination(ask)]):
             gate.leases[lease] = now + self._config.session_seconds
         return lease
 
     def _harvest_room(self, ask: Ask, limits: Limits, now: float) -> AskingRoom:
+        if limits.careful:
+            most = 1 + max(1, (limits.careful - 1) // self._config.processes)
+            return self._harvest.room(ask, most=most, now=now, known=False)
         if not limits.harvest:
             return AskingRoom(limits.recipients)
         if self._stands_in:

@@ -13,10 +13,16 @@ from redis.asyncio import Redis
 from typing_extensions import override
 
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.ports import Ask, Grant, Report, Throttle
+from mailsift.pipeline.ports import MANY_DOMAINS, Allowance, Ask, Grant, Report, Throttle
 from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.connection import PREFIX, Lifeline
-from mailsift.storage.redis.harvest_guard import KNOWN_SECONDS, UNKNOWN_SECONDS, counted, places_of
+from mailsift.storage.redis.harvest_guard import (
+    KNOWN_SECONDS,
+    UNKNOWN_SECONDS,
+    counted,
+    places_of,
+    servers_of,
+)
 from mailsift.storage.redis.list_tallies import KEPT_SECONDS, place_of
 from mailsift.storage.redis.local_throttle import (
     HELD,
@@ -43,6 +49,7 @@ SESSIONS_KEY = f"{PREFIX}throttle:sessions:"
 _HELD, _BUSY, _STOPPED = 1, 2, 3  # why lua/grant.lua denies
 LIST_KEY = f"{PREFIX}throttle:list:"
 ASKED_KEY = f"{PREFIX}throttle:asked:"
+DOMAINS_KEY = f"{PREFIX}throttle:domains:"
 SINCE_KEY = f"{PREFIX}throttle:since"
 SEEN_KEY = f"{PREFIX}throttle:seen"
 MIX_KEY = f"{PREFIX}throttle:mix"
@@ -56,7 +63,7 @@ class _Session(NamedTuple):
     ask: Ask
     until: float
     recipients: int
-    harvest: int
+    is_counted: bool
 
 
 class RedisThrottle(Throttle):
@@ -129,30 +136,38 @@ class RedisThrottle(Throttle):
         limits = [limits_of(ask, self._row(ask.provider), self._config) for ask in asks]
         keys = [SINCE_KEY]
         for ask in asks:
-            keys.extend((*_provider_keys(ask), *_address_keys(ask), *_asked_keys(ask), _tally_key(ask)))
+            keys.extend((*_provider_keys(ask), *_address_keys(ask), *self._asked_keys(ask), _tally_key(ask)))
+            keys.extend(f"{DOMAINS_KEY}{server}" for server in servers_of(ask))
         config = self._config
         head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
         args: list[str | float] = [*head, config.session_seconds, UNKNOWN_SECONDS, KNOWN_SECONDS]
-        args.append(KEPT_SECONDS)
+        args.extend((KEPT_SECONDS, MANY_DOMAINS))
         for number, (ask, one) in enumerate(zip(asks, limits, strict=True)):
             args.extend((*_terms(one, number), one.harvest, ask.least, *_stop_terms(ask)))
+            args.extend((one.careful, " ".join(ask.domains)))
         answers = await self._lifeline.call(self._grant, keys=keys, args=args)
         if answers is None:
             return await self._local.grant(asks)
-        terms = list(zip(answers[::3], answers[1::3], answers[2::3], strict=True))
+        terms = list(zip(*(answers[place::6] for place in range(6)), strict=True))
         until = self._monotonic() + config.session_seconds
         self._running.update(
-            (f"{name}{number}", _Session(asks[number], until, count, limits[number].harvest))
-            for number, (count, *_) in enumerate(terms)
+            (f"{name}{number}", _Session(asks[number], until, count, bool(watched)))
+            for number, (count, _, _, watched, *_) in enumerate(terms)
             if count
         )
         return [
-            Grant(count, f"{name}{number}", refill_s=limits[number].refill_s, busy=why == _BUSY)
+            Grant(
+                count,
+                f"{name}{number}",
+                refill_s=limits[number].refill_s,
+                busy=why == _BUSY,
+                allowance=None if more is None else Allowance(more, surplus),
+            )
             if count
             else Grant(
                 0, retry_after=wait / 1000, blocked=why == _HELD, busy=why == _BUSY, stopped=why == _STOPPED
             )
-            for number, (count, wait, why) in enumerate(terms)
+            for number, (count, wait, why, _, more, surplus) in enumerate(terms)
         ]
 
     @override
@@ -163,7 +178,9 @@ class RedisThrottle(Throttle):
         keys = [SEEN_KEY, MIX_KEY]
         for report in reports:
             ask = report.ask
-            keys.extend((*_provider_keys(ask), _address_keys(ask)[0], *_asked_keys(ask), _tally_key(ask)))
+            keys.extend(
+                (*_provider_keys(ask), _address_keys(ask)[0], *self._asked_keys(ask), _tally_key(ask))
+            )
         head = (self._now(), LEARNED_SECONDS, SLOWEST_RATE, PENALTY_SECONDS, LONGEST_PENALTY)
         args: list[str | float] = [*head, MOST_BLOCKS, HOLD_SECONDS, KEPT_MIXES, MIX_SECONDS, UNKNOWN_SECONDS]
         args.append(KEPT_SECONDS)
@@ -187,9 +204,16 @@ class RedisThrottle(Throttle):
             args: list[str | float] = [self._now(), config.lease_seconds]
             args.append(config.session_seconds + UNKNOWN_SECONDS)
             for lease, one in self._running.items():
-                keys.extend((_provider_keys(one.ask)[1], _address_keys(one.ask)[0], *_asked_keys(one.ask)))
-                args.extend((lease, one.recipients if one.harvest else 0))
+                keys.extend(
+                    (_provider_keys(one.ask)[1], _address_keys(one.ask)[0], *self._asked_keys(one.ask))
+                )
+                args.extend((lease, one.recipients if one.is_counted else 0))
             await self._lifeline.call(self._renew, keys=keys, args=args)
+
+    def _asked_keys(self, ask: Ask) -> Iterator[str]:
+        """Yield the keys of what was asked where unknown recipients count."""
+        row = self._config.edits.row(self._row(ask.provider), ask)
+        return (f"{ASKED_KEY}{place}" for place in places_of(ask, known=row.harvest > 0))
 
     def _now(self) -> str:
         return "" if self._clock is None else f"{self._clock():.6f}"
@@ -199,7 +223,7 @@ class RedisThrottle(Throttle):
         row = self._config.edits.row(self._row(ask.provider), ask)
         yield from (report.lease, report.outcome, row.rate, 1 + JITTER * self._random.random(), who(ask))
         session = self._running.pop(report.lease, None)
-        yield from counted(report, session.recipients) if session and session.harvest else ("", "")
+        yield from counted(report, session.recipients) if session and session.is_counted else ("", "")
         yield from (*report.asked, *ask.tally.before) if ask.tally else ("", "", "", "")
 
 
@@ -221,12 +245,6 @@ def _script(name: str) -> str:
 def _provider_keys(ask: Ask) -> tuple[str, str]:
     """Return the keys of state and sessions of provider x source."""
     return f"{STATE_KEY}{who(ask)}", f"{SESSIONS_KEY}{who(ask)}"
-
-
-def _asked_keys(ask: Ask) -> tuple[str, str]:
-    """Return the keys of what was asked of a provider that counts, and of the network it is in."""
-    first, second = places_of(ask)
-    return f"{ASKED_KEY}{first}", f"{ASKED_KEY}{second}"
 
 
 def _tally_key(ask: Ask) -> str:

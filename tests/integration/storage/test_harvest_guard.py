@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
 
-from mailsift.pipeline.ports import Ask, Grant, Report, SessionOutcome, Throttle
+from mailsift.pipeline.ports import Allowance, Ask, Grant, Report, SessionOutcome, Throttle
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.standing import Heard, LedgerKind
 from mailsift.storage.redis.connection import connect
@@ -30,8 +30,20 @@ def row(key: str) -> Provider:
     return Provider(key, sessions=50, rate=100.0, burst=100, recipients=15, harvest=MOST)
 
 
-def ask(provider: str = "gateway", wanted: int = 15, *, address: str = "192.0.2.9", least: int = 1) -> Ask:
-    return Ask(provider, SOURCE, address, wanted, least)
+def unlisted(key: str) -> Provider:
+    return replace(row(key), harvest=0, careful=MOST)
+
+
+def ask(
+    provider: str = "gateway",
+    wanted: int = 15,
+    *,
+    address: str = "192.0.2.9",
+    least: int = 1,
+    domains: int = 1,
+) -> Ask:
+    names = tuple(f"{n}.example" for n in range(domains))
+    return Ask(provider, SOURCE, address, wanted, least, domains=names)
 
 
 async def one(throttle: Throttle, asked: Ask) -> Grant:
@@ -46,6 +58,17 @@ class OpenSession:
     grant: Grant
     ends: float
     heard: list[bool] = field(default_factory=list)
+
+    def may_send(self) -> int:
+        """How many recipients the session may send now (mailsift.pipeline.smtp.session)."""
+        left = self.grant.recipients - len(self.heard)
+        if self.grant.allowance is None:
+            return left
+        unknown = sum(self.heard)
+        known = len(self.heard) - unknown
+        return min(
+            left, max(self.grant.allowance.unknown - unknown, self.grant.allowance.surplus + known - unknown)
+        )
 
     async def report(self) -> None:
         counts = {LedgerKind.PROBES: len(self.heard), LedgerKind.UNKNOWN: sum(self.heard)}
@@ -70,22 +93,29 @@ class HarvestBlocker:
 
 
 async def besiege(
-    workers: Sequence[Throttle], gateway: HarvestBlocker, time: Time, random: Random, names: Sequence[str]
+    workers: Sequence[Throttle],
+    gateway: HarvestBlocker,
+    time: Time,
+    random: Random,
+    names: Sequence[str],
+    *,
+    one_server: bool = False,
 ) -> None:
     """Let workers ask and sessions go on in any order, each for some seconds, some to be cut off."""
     running: list[OpenSession] = []
     for step in range(250):
         time.now += random.random() * 4
-        asked = ask(random.choice(names), random.randint(1, 15), address=f"192.0.2.{random.randint(1, 250)}")
+        address = "192.0.2.9" if one_server else f"192.0.2.{random.randint(1, 250)}"
+        asked = ask(random.choice(names), random.randint(1, 15), address=address)
         worker = random.choice(workers)
         if (grant := await one(worker, asked)).recipients:
             running.append(OpenSession(worker, asked, grant, time.now + random.random() * 20))
         else:
             assert grant.retry_after > 0
         for session in list(running):
-            while len(session.heard) < session.grant.recipients and random.random() < 0.7:
-                session.heard.append(gateway.rcpt())
-            if time.now >= session.ends or len(session.heard) == session.grant.recipients:
+            while (sent := session.may_send()) > 0 and random.random() < 0.7:
+                session.heard += [gateway.rcpt() for _ in range(sent)]
+            if time.now >= session.ends or session.may_send() <= 0:
                 running.remove(session)
                 await session.report()
         for known in workers:
@@ -113,6 +143,52 @@ async def test_no_gateway_sees_five_unknown_that_are_half_of_a_minute(
             await clients[0].flushdb()
             await besiege(fleet, gateway, time, random, names)
     assert len(gateway.asked) > (100 if bad < 0.5 else 20)
+
+
+@pytest.mark.parametrize("bad", [0.1, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("kind", ["fleet", "vanity", "alone"])
+async def test_who_is_in_no_table_is_asked_with_the_same_care_from_the_first_moment(
+    redis_url: str, kind: str, bad: float
+) -> None:
+    time, random = Time(), Random(11)
+    names = [f"mx{n}.test" for n in range(5)] if kind == "vanity" else ["gateway"]
+    async with AsyncExitStack() as closing:
+        clients = [await closing.enter_async_context(connect(redis_url)) for _ in range(WORKERS)]
+        fleet: list[Throttle] = [
+            RedisThrottle(one, row=unlisted, config=CONFIG, clock=time) for one in clients
+        ]
+        if kind == "alone":
+            fleet = [LocalThrottle(unlisted, CONFIG, clock=time, random=random)]
+        gateway = HarvestBlocker(time, random, bad)
+        await besiege(fleet, gateway, time, random, names, one_server=kind == "vanity")
+    assert len(gateway.asked) > (100 if bad < 0.5 else 20)
+
+
+@pytest.mark.parametrize("kind", ["fleet", "alone"])
+async def test_a_hoster_is_asked_at_full_speed_and_slows_down_none_of_its_neighbours(
+    redis_url: str, kind: str
+) -> None:
+    time = Time()
+    async with connect(redis_url) as redis:
+        throttle: Throttle = RedisThrottle(redis, row=unlisted, config=CONFIG, clock=time)
+        if kind == "alone":
+            throttle = LocalThrottle(unlisted, CONFIG, clock=time, random=Random(1))
+        careful = await one(throttle, ask("company.test", domains=2))
+        assert (careful.recipients, careful.allowance) == (15, Allowance(MOST - 1, -1))
+        assert (await one(throttle, ask("company.test", domains=2))).busy
+        neighbour = await one(throttle, ask("other.test", address="192.0.2.10", domains=2))
+        assert neighbour.recipients == 15
+        at_once = [
+            await one(throttle, ask("hoster.test", address="192.0.2.11", domains=10)) for _ in range(3)
+        ]
+        assert [(grant.recipients, grant.allowance) for grant in at_once] == [(15, None)] * 3
+        assert (
+            await one(throttle, ask("hoster.test", address="192.0.2.12"))
+        ).allowance is None  # it is known
+        assert (await one(throttle, ask("customer.test", address="192.0.2.11"))).allowance is None
+        refused = ask("hoster.test", address="192.0.2.11")
+        await throttle.report([Report(refused, at_once[0].lease, SessionOutcome.BLOCKED)])
+        assert (await one(throttle, refused)).allowance == Allowance(MOST - 1, -1)
 
 
 async def test_what_is_open_or_unanswered_counts_as_unknown_until_it_is_forgotten(redis_url: str) -> None:

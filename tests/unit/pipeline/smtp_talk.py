@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from mailsift.pipeline.ports import Allowance
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
 from mailsift.pipeline.smtp.session import DomainRecipients, Peer, PickWitness, ProbeSession, SessionLog
@@ -25,6 +26,7 @@ async def talk(
     separate: bool = False,
     singly: bool = False,
     pick_witness: PickWitness | None = None,
+    allowance: Allowance | None = None,
     **settings: Any,
 ) -> SessionLog:
     config = ProbeConfig(helo_name="probe.test", port=port, **settings)
@@ -37,6 +39,7 @@ async def talk(
         is_worth_asking=refused,
         singly=singly,
         pick_witness=pick_witness,
+        allowance=allowance,
     )
     return await session.run([[group] for group in groups] if separate else [groups], within=within)
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from mailsift.pipeline.ports import Allowance
 from mailsift.pipeline.replies.classifier import SmtpReply
 from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp.config import ProbeConfig, parse_source
@@ -100,6 +101,48 @@ async def test_who_accepts_the_last_four_after_refusing_four_is_asked_for_the_ra
     assert mailer.recipients.count(PROBE) == asked
     assert mailer.verbs[0][-4:-1] == (["RSET", "MAIL", "RCPT"] if asked == 2 else ["RCPT"] * 3)
     assert codes(log) == dict.fromkeys([PROBE, *ghosts], 550) | dict.fromkeys(people, 250)
+
+
+@pytest.mark.parametrize("offers", [("PIPELINING",), ()])
+@pytest.mark.parametrize(
+    ("allowance", "people", "sent"),
+    [
+        (Allowance(4, -1), "nnnnnnnn", 4),  # the random one, and three that nobody knows
+        (Allowance(4, -1), "aaaaaaaa", 9),  # each that is known makes room for one more
+        (Allowance(4, -1), "annnnnnn", 5),
+        (Allowance(4, -1), "aaannnnn", 7),  # then four are unknown
+        (Allowance(1, -9), "aaaaaaaa", 1),
+        (Allowance(0, 20), "nnnnnnnn", 9),
+        (None, "nnnnnnnn", 9),
+    ],
+)
+async def test_where_unknown_ones_count_a_session_ends_before_they_are_too_many(
+    offers: tuple[str, ...], allowance: Allowance | None, people: str, sent: int
+) -> None:
+    mailer = Mailer(rcpt=lambda address: "250 ok" if address.startswith("a") else NOT_FOUND, offers=offers)
+    asked = tuple(f"{letter}{n}@a.test" for n, letter in enumerate(people))
+    async with mailing(mailer) as port:
+        log = await talk(port, DomainRecipients("a.test", PROBE, asked), allowance=allowance)
+    assert (log.ending, log.sent, len(log.answers)) == (Ending.DONE, sent, sent)
+    assert mailer.recipients == [PROBE, *asked][:sent]
+
+
+async def test_a_recipient_is_kept_back_for_the_witness_and_domains_beyond_the_allowance_are_left() -> None:
+    mailer = Mailer(rcpt=knows("ann"))
+    groups = [DomainRecipients(f"{n}.test", f"random@{n}.test", (f"ann@{n}.test",)) for n in range(4)]
+    async with mailing(mailer) as port:
+        log = await talk(
+            port, *groups, allowance=Allowance(4, -1), pick_witness=lambda _: "ann@0.test", separate=True
+        )
+    assert log.ending is Ending.DONE
+    assert list(log.answers) == [
+        "random@0.test",
+        "ann@0.test",
+        "random@1.test",
+        "ann@1.test",
+        "random@2.test",
+    ]
+    assert log.repeated is not None
 
 
 async def test_a_witness_is_asked_once_more_at_the_end_and_its_first_answer_stands() -> None:
