@@ -23,7 +23,14 @@ from mailsift.storage.database import Connection, Database
 from mailsift.storage.schema import migrate
 from mailsift.storage.sql import chunks, jobs
 from mailsift.storage.sql.chunks import CLAIM_COST, JOB_CAP, SHARED_KEYS, TRIAGE_KEY
-from mailsift.storage.sql.jobs import SMALL_BYTES, STEP_COST, STEP_PROCESSORS, UNIT_SECONDS
+from mailsift.storage.sql.jobs import (
+    CROWD,
+    CROWD_PRICE,
+    SMALL_BYTES,
+    STEP_COST,
+    STEP_PROCESSORS,
+    UNIT_SECONDS,
+)
 
 RUNS = 31
 ACCOUNTS = 100
@@ -69,6 +76,8 @@ _STEP = {
     "small_only": False,
     "reading": True,
     "cost": STEP_COST,
+    "crowd": CROWD,
+    "crowd_price": CROWD_PRICE,
     "unit_s": UNIT_SECONDS,
     "busy": STEP_PROCESSORS,
 }

@@ -27,10 +27,12 @@ from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.facts import Mode
 from mailsift.sandbox.client import SandboxProcess
+from mailsift.sandbox.world import SandboxWorld, WorldMix
 from mailsift.settings import Settings
 from mailsift.storage.states import ENDED, JobState
 
 WARM: Final = 20
+SEED: Final = 1
 _OPEN: Final = tuple(state for state in JobState if state not in ENDED)
 _AT_ONCE: Final = 16  # lists that one customer hands in
 
@@ -71,13 +73,13 @@ class Customer:
         return [(view.finished_at - view.created_at).total_seconds() for view in views if view.finished_at]
 
 
-def write_lists(folder: Path, rows: int) -> Lists:
-    """Write the files."""
+def write_lists(folder: Path, rows: int, domains: int) -> Lists:
+    """Write the files; each of the big ones has half of the domains."""
     lists = Lists(*(folder / f"{name}.csv" for name in ("small", "alone", "company")))
     lists.small.write_text("email\n" + "".join(f"known{n}@ordinary.sandbox.test\n" for n in range(3)))
-    for path in (lists.alone, lists.company):
-        domains = [f"{path.stem}{n}.flood.sandbox.test" for n in range(max(1, rows * 57 // 1000))]
-        addresses = (f"known{n}@{domains[n * 7919 % len(domains)]}\n" for n in range(rows))
+    ranked = SandboxWorld(seed=SEED, domains=domains, mix=WorldMix.CALM).ranked
+    for path, half in ((lists.alone, ranked[::2]), (lists.company, ranked[1::2])):
+        addresses = (f"known{n}@{half[n * 7919 % len(half)].name}\n" for n in range(rows))
         path.write_text("email\n" + "".join(addresses))
     return lists
 
@@ -109,15 +111,16 @@ def main() -> None:
     parser.add_argument("--lists", type=int, default=500)
     parser.add_argument("--mode", type=Mode, choices=[Mode.FAST, Mode.MEDIUM], default=Mode.MEDIUM)
     chosen = parser.parse_args()
+    domains = 2 * max(25, chosen.rows * 57 // 1000)
     with (
-        SandboxProcess(seed=1, domains=50) as sandbox,
+        SandboxProcess(seed=SEED, domains=domains, mix=WorldMix.CALM) as sandbox,
         tempfile.TemporaryDirectory(prefix="ms-small-") as name,
     ):
         folder = Path(name)
         environment = {**sandbox.env, "MAILSIFT_HOME": f"{folder}/home"}
         os.environ.update(environment)  # noqa: TID251 - the worker inherits them
         with working(Settings.from_env()) as (settings, _):
-            uvloop.run(time_all(settings, write_lists(folder, chosen.rows), chosen))
+            uvloop.run(time_all(settings, write_lists(folder, chosen.rows, domains), chosen))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,11 @@ SMALL_BYTES: Final = 256 * 1024
 STEP_COST: Final = 3_000
 """What a step costs an account beside the list's size, in addresses validated: about what it takes in all
 processes, the database's and the reading one's, too."""
+CROWD: Final = 100
+"""More unread lists of one account are a crowd: they wait for each other most of the time."""
+CROWD_PRICE: Final = 2
+"""What is paid for a small list of a crowd, in small lists. The last of them ends no later for it, and a big
+list beside them has two thirds of the machine, not half of it."""
 UNIT_SECONDS: Final = 40e-6
 """How long a step of a big job may take for each of what it costs, twice what it does alone: so long nobody
 who is ahead of its account has lists read beside it."""
@@ -186,7 +191,10 @@ CLAIM_STEP = statement("""
         UPDATE account SET vtime = account.vtime + CASE
             WHEN claimed.source_bytes > :small_bytes THEN :cost
                 + CASE claimed.state WHEN 'intake' THEN claimed.source_bytes / 100 ELSE claimed.total / 4 END
-            WHEN claimed.state = 'intake' THEN 2 * :cost + claimed.source_bytes / 25
+            WHEN claimed.state = 'intake' THEN (2 * :cost + claimed.source_bytes / 25)
+                * CASE WHEN (SELECT count(*) FROM (
+                    SELECT FROM job j WHERE j.account_id = claimed.account_id AND j.state IN {take_in}
+                    LIMIT :crowd) unread) < :crowd THEN 1 ELSE :crowd_price END
             ELSE 0 END
         FROM claimed WHERE account.id = claimed.account_id
     )
@@ -305,6 +313,8 @@ async def claim_step(
         "reading": reading,
         "in_turn": in_turn,
         "cost": STEP_COST,
+        "crowd": CROWD,
+        "crowd_price": CROWD_PRICE,
         "unit_s": UNIT_SECONDS,
         "busy": STEP_PROCESSORS,
     }

@@ -111,8 +111,8 @@ async def test_a_big_job_goes_on_while_another_account_sends_five_hundred_lists(
     gaps = [later - earlier for earlier, later in pairwise(places)]
     assert max(gaps) < 100  # three chunks at first, then one for each 20,000 addresses' worth of lists
     between = order[: places[-1]]
-    assert between.count("intake") > 20  # neither does the big job keep the lists from being read
-    assert between.count("chunk") > 20  # nor does reading keep them from being worked on
+    assert between.count("intake") > 10  # neither does the big job keep the lists from being read
+    assert between.count("chunk") > 10  # nor does reading keep them from being worked on
 
 
 async def test_reading_takes_no_more_than_half_of_the_slots_and_chunks_find_room(database: Database) -> None:
@@ -326,6 +326,19 @@ async def test_reading_and_finishing_cost_an_account_by_the_size_of_the_list(dat
                 vtimes = {row.name: row.vtime for row in found}
             assert vtimes.pop(account) == 100 + cost
             assert set(vtimes.values()) == {100}
+
+
+async def test_a_small_list_of_a_crowd_costs_more_than_one_of_a_few(database: Database) -> None:
+    for _ in range(jobs.CROWD):
+        await send_list(database, "many", size=250)
+    paid = []
+    for _ in range(2):
+        async with database.begin() as connection:
+            await connection.execute(text("UPDATE account SET vtime = 0"))
+            await jobs.claim_step(connection, owner="here:1:0", lease=60, small_only=False)
+            paid.append((await connection.execute(text("SELECT vtime FROM account"))).scalar_one())
+            await connection.execute(text("UPDATE job SET state = 'queued' WHERE state = 'intake'"))
+    assert paid == [jobs.CROWD_PRICE * 6_010, 6_010]
 
 
 async def test_a_job_is_found_behind_forty_whose_provider_is_being_served(database: Database) -> None:
