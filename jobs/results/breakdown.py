@@ -189,11 +189,18 @@ async def keep_breakdown(
     blobs: Blobs, job_id: JobId, addresses: Path | pl.DataFrame, so_far: SoFar
 ) -> Breakdown:
     """Count up a job that has all its verdicts and store what comes of it beside its results."""
-    breakdown, domains = await asyncio.to_thread(count_up, addresses, so_far)
+    return await _keep(blobs, job_id, *await asyncio.to_thread(_counted_up, addresses, so_far))
+
+
+async def _keep(blobs: Blobs, job_id: JobId, breakdown: Breakdown, domains: bytes) -> Breakdown:
     keys = JobBlobs(job_id)
-    table = await asyncio.to_thread(_parquet, domains)
-    await blobs.put_all({keys.domains: table, keys.breakdown: breakdown.to_json()})
+    await blobs.put_all({keys.domains: domains, keys.breakdown: breakdown.to_json()})
     return breakdown
+
+
+def _counted_up(addresses: Path | pl.DataFrame, so_far: SoFar) -> tuple[Breakdown, bytes]:
+    breakdown, domains = count_up(addresses, so_far)
+    return breakdown, _parquet(domains)
 
 
 async def breakdown_of_segments(blobs: Blobs, job_id: JobId, keys: Sequence[str]) -> Breakdown:
@@ -209,9 +216,13 @@ async def breakdown_of_verdicts(
     blobs: Blobs, job_id: JobId, addresses: pl.DataFrame, verdicts: pl.DataFrame
 ) -> Breakdown:
     """Do `keep_breakdown` for a small job whose addresses and verdicts (frames.SEGMENT) are at hand."""
-    so_far = SoFar(addresses.height)
-    await asyncio.to_thread(so_far.note, verdicts)
-    return await keep_breakdown(blobs, job_id, addresses, so_far)
+
+    def count() -> tuple[Breakdown, bytes]:
+        so_far = SoFar(addresses.height)
+        so_far.note(verdicts)
+        return _counted_up(addresses, so_far)
+
+    return await _keep(blobs, job_id, *await asyncio.to_thread(count))
 
 
 async def breakdown_of_results(blobs: Blobs, job_id: JobId) -> Breakdown:

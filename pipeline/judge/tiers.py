@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 import polars as pl
@@ -182,6 +183,7 @@ def reason_expression(policy: TierPolicy, prefix: str = "") -> pl.Expr:
     return _chain([(_holds(rule, policy, prefix), rule.name) for rule, _ in _by_strictness(policy)], "")
 
 
+@lru_cache(maxsize=256)  # to make it takes longer than to read a small list by it
 def tier_expression(policy: TierPolicy, prefix: str = "") -> pl.Expr:
     """Return `tier_of` for a frame whose columns are TIER_FIELDS behind a prefix."""
     rules = [(_holds(rule, policy, prefix), tier.value) for rule, tier in _by_strictness(policy)]
