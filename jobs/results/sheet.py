@@ -32,8 +32,9 @@ _TEXT, _KEPT, _END = (
     '<c t="inlineStr"><is><t xml:space="preserve">',
     "</t></is></c>",
 )
-_CAREFUL: Final = r"[&<>\x00-\x1F\x{FFFE}\x{FFFF}]|_x|^\s|\s$|\s\s"
-"""What cannot stand in the XML as it is; besides these, only texts that are too long."""
+_MARKS: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_CAREFUL: Final = r"[\x00-\x1F\x{FFFE}\x{FFFF}]|_x|^\s|\s$|\s\s"
+"""What cannot stand in the XML as it is, even without marks; besides these, only texts that are too long."""
 _NO_XML: Final = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
 
 _ROOT: Final = "http://schemas.openxmlformats.org/"
@@ -137,7 +138,7 @@ def _cells(column: pl.Series) -> _Cells:
     careful = column.str.contains(_CAREFUL) | (column.str.len_bytes() > MOST_CHARACTERS)
     if careful.any():
         return _careful_texts(column, careful.fill_null(value=False))
-    return _or_blank(column, _TEXT, _END)
+    return _or_blank(_unmarked(column), _TEXT, _END)
 
 
 def _numbers(column: pl.Series) -> _Cells:
@@ -150,9 +151,16 @@ def _numbers(column: pl.Series) -> _Cells:
 
 def _careful_texts(column: pl.Series, careful: pl.Series) -> _Cells:
     """Return texts some of which cannot stand in XML as they are."""
-    cells = _whole(_or_blank(column, _TEXT, _END))
+    cells = _whole(_or_blank(_unmarked(column), _TEXT, _END))
     written = [f"{_KEPT}{_escaped(text)}{_END}" for text in column.filter(careful)]
     return _Cells(cells.scatter(careful.arg_true(), written))
+
+
+def _unmarked(texts: pl.Series) -> pl.Series:
+    """Return texts with what XML takes for its own marks written as XML wants it."""
+    if not texts.str.contains("[&<>]").any():
+        return texts
+    return texts.str.replace_many(_MARKS)
 
 
 def _or_blank(texts: pl.Series, before: str, behind: str) -> _Cells:
