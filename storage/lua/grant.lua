@@ -17,8 +17,7 @@
 --   asked     hash, twice: of provider x source, and of the destination's network x source, where the provider
 --             blocks who asks for too many unknown recipients: lease -> "begun|until|known|unknown". While the
 --             session is open all its recipients count as unknown; known ones count for a while after `begun`.
---             Where nobody knows whether it does: of provider x source, and of the destination x source;
---             there "since" when it has been asked without a pause
+--             Where nobody knows whether it does: of provider x source, and of the destination x source.
 --   domains   set, twice: of the provider, and of the destination: some of the domains they serve, for an hour
 --   tally     hash  of list x provider x source: "asked" and "missing" recipients, and those under way:
 --             lease -> "until|recipients". A list that too few know of there is not asked for any more.
@@ -26,8 +25,7 @@
 --
 -- ARGV: now ("" = this server's clock), lease seconds, busy seconds, slowest rate, name of the first lease,
 --       seconds no session outlasts, seconds an unknown recipient counts, seconds a known one does,
---       seconds a tally is kept, domains from which on a server is a hoster's, recipients at first in the time
---       an unknown one counts, where nobody knows the server;
+--       seconds a tally is kept, domains from which on a server is a hoster's;
 --       then seventeen per ask: recipients wanted, sessions, rate, burst, lease number,
 --       the address's sessions, rate, burst,
 --       unknown recipients for which the provider blocks (0 = it does not), fewest recipients of use there,
@@ -47,7 +45,7 @@ if not now then
 end
 local lease_seconds, busy, slowest, name = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local longest, unknown_seconds, known_seconds = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local kept_seconds, many, few = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local kept_seconds, many = tonumber(ARGV[9]), tonumber(ARGV[10])
 local DAY = 86400000
 
 local function stamp(time)
@@ -82,28 +80,24 @@ redis.call('PEXPIRE', KEYS[1], DAY)
 local ignorant = tonumber(redis.call('GET', KEYS[1])) + unknown_seconds - now
 
 -- How many recipients may be asked for if every single one may turn out to be unknown, in either of two ways,
--- seconds until the next one of those that count is forgotten, whether a session is under way, and how many more
--- there may be where care grows: twice as many for every stretch it went well.
+-- seconds until the next one of those that count is forgotten, and whether a session is under way.
 local function room(key, most)
-  local known, unknown, opens, running, total, since = 0, 0, nil, false, 0, now
+  local known, unknown, opens, running = 0, 0, nil, false
   local entries = redis.call('HGETALL', key)
   for i = 1, #entries, 2 do
     local begun, till, good, bad = string.match(entries[i + 1], '^([^|]+)|([^|]+)|([^|]+)|([^|]+)$')
-    if not begun then
-      since = tonumber(entries[i + 1])
-    elseif tonumber(till) <= now then
+    if tonumber(till) <= now then
       redis.call('HDEL', key, entries[i])
     else
       if tonumber(begun) + known_seconds > now then
         known = known + good
       end
-      unknown, total = unknown + bad, total + good + bad
+      unknown = unknown + bad
       opens = math.min(opens or till, till)
       running = running or till - unknown_seconds > now + 1e-3
     end
   end
-  local grown = few * 2 ^ math.min(10, math.floor((now - since) / unknown_seconds))
-  return most - 1 - unknown, known - unknown - 1, (opens or now) - now, running, grown - total
+  return most - 1 - unknown, known - unknown - 1, (opens or now) - now, running
 end
 
 -- Whether so many domains have been waiting for a server that it is a hoster's; these are waiting now.
@@ -151,7 +145,7 @@ end
 local function answer(ask)
   local place = 1 + ask * 9
   local state, sessions, address, pace = KEYS[place + 1], KEYS[place + 2], KEYS[place + 3], KEYS[place + 4]
-  local first = 11 + ask * 17
+  local first = 10 + ask * 17
   local arg = {}
   for i = 1, 16 do
     arg[i] = tonumber(ARGV[first + i])
@@ -194,20 +188,15 @@ local function answer(ask)
   local watched = strict or careful
   if watched then
     for number = 5, 6 do
-      local free, gain, opens, running, left = room(KEYS[place + number], strict and arg[9] or arg[16])
+      local free, gain, opens, running = room(KEYS[place + number], strict and arg[9] or arg[16])
       local fit = math.max(free, gain)
-      if fit < arg[10] or (not strict and left < arg[10]) then
+      if fit < arg[10] then
         return 0, running and busy or math.max(opens, 0.001), running and 2 or 0
       elseif strict and fit < fits then
         fits, cut = fit, 2
-      elseif not strict then
-        if left < fits then
-          fits, cut = left, 2
-        end
-        if fit < wanted then
-          -- The session finds out as it goes; what both places allow.
-          more, surplus = math.min(more or free, free), math.min(surplus or gain, gain)
-        end
+      elseif not strict and fit < wanted then
+        -- The session finds out as it goes; what both places allow.
+        more, surplus = math.min(more or free, free), math.min(surplus or gain, gain)
       end
     end
   end
@@ -249,9 +238,6 @@ local function answer(ask)
     local till = now + longest + unknown_seconds
     for number = 5, 6 do
       redis.call('HSET', KEYS[place + number], lease, stamp(now) .. '|' .. stamp(till) .. '|0|' .. count)
-      if not strict then
-        redis.call('HSETNX', KEYS[place + number], 'since', stamp(now))
-      end
       redis.call('PEXPIRE', KEYS[place + number], pause(till))
     end
   end

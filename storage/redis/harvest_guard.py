@@ -14,9 +14,6 @@ UNKNOWN_SECONDS: Final = 65.0
 """How long an unknown recipient counts: a minute, and what their clock and the way there may differ by."""
 KNOWN_SECONDS: Final = 30.0
 """How long a known one does, from the begin of its session: never longer than it does for them."""
-FEW_RECIPIENTS: Final = 25
-"""So many may be asked for in UNKNOWN_SECONDS where nobody knows the server, then twice as many and so on."""
-_MOST_DOUBLINGS: Final = 10
 
 _NETWORKS: Final = {4: 24, 6: 48}
 _SERVERS: Final = {4: 32, 6: 64}
@@ -67,26 +64,17 @@ class _GatewaySession:
     unknown: int
 
 
-class _Stretch(NamedTuple):
-    """Since when a place is asked, and until when no pause ends that."""
-
-    since: float
-    until: float
-
-
 @dataclass(slots=True)
 class AskingRoom:
     """How many recipients fit, in how many seconds more will, or whether a session must end first.
 
     allowance: what makes that number up.
-    left: how many there may be where care grows.
     """
 
     recipients: int
     opens_in: float = 0.0
     running: bool = False
     allowance: Allowance | None = None
-    left: int = FEW_RECIPIENTS
 
 
 @dataclass(slots=True)
@@ -102,7 +90,6 @@ class HarvestGuard:
 
     longest: float
     _places: dict[str, dict[str, _GatewaySession]] = field(default_factory=dict)
-    _since: dict[str, _Stretch] = field(default_factory=dict)
     _domains: dict[str, set[str]] = field(default_factory=dict)
 
     def is_hoster(self, ask: Ask) -> bool:
@@ -125,8 +112,7 @@ class HarvestGuard:
             known: it is known to block.
         """
         rooms = [self._room(place, most, now) for place in places_of(ask, known=known)]
-        least = min(rooms, key=lambda room: min(room.recipients, room.recipients if known else room.left))
-        least.left = min(room.left for room in rooms)
+        least = min(rooms, key=lambda room: room.recipients)
         both = [one.allowance for one in rooms if one.allowance is not None]
         least.allowance = Allowance(min(one.unknown for one in both), min(one.surplus for one in both))
         return least
@@ -136,9 +122,6 @@ class HarvestGuard:
         for place in places_of(ask, known=known):
             until = now + self.longest + UNKNOWN_SECONDS
             self._places.setdefault(place, {})[lease] = _GatewaySession(now, until, 0, recipients)
-            self._since[place] = _Stretch(self._asked_since(place, now), until)
-        if len(self._since) > _KEPT_SERVERS:
-            self._since = {place: one for place, one in self._since.items() if one.until > now}
 
     def end(self, report: Report, now: float) -> None:
         """Count what became of it, where it was counted when it began."""
@@ -150,27 +133,14 @@ class HarvestGuard:
                     until = now + UNKNOWN_SECONDS
                     sessions[report.lease] = _GatewaySession(session.begun, until, known, unknown)
 
-    def _asked_since(self, place: str, now: float) -> float:
-        known = self._since.get(place)
-        return now if known is None or known.until <= now else known.since
-
-    def _grown(self, place: str, now: float) -> int:
-        """Return how many recipients there may be in UNKNOWN_SECONDS where nobody knows the server."""
-        stretches = int((now - self._asked_since(place, now)) // UNKNOWN_SECONDS)
-        return FEW_RECIPIENTS << min(_MOST_DOUBLINGS, stretches)
-
     def _room(self, place: str, most: int, now: float) -> AskingRoom:
         sessions = {name: one for name, one in self._places.pop(place, {}).items() if one.until > now}
         if not sessions:
-            return AskingRoom(most - 1, allowance=Allowance(most - 1, -1), left=self._grown(place, now))
+            return AskingRoom(most - 1, allowance=Allowance(most - 1, -1))
         self._places[place] = sessions
         known = sum(one.known for one in sessions.values() if one.begun + KNOWN_SECONDS > now)
         unknown = sum(one.unknown for one in sessions.values())
         ends = [one.until for one in sessions.values()]
         allowance = Allowance(most - 1 - unknown, known - unknown - 1)
         running = max(ends) - UNKNOWN_SECONDS > now
-        total = sum(one.known + one.unknown for one in sessions.values())
-        left = self._grown(place, now) - total
-        return AskingRoom(
-            max(0, *allowance), min(ends) - now, running=running, allowance=allowance, left=left
-        )
+        return AskingRoom(max(0, *allowance), min(ends) - now, running=running, allowance=allowance)

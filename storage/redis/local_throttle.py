@@ -248,10 +248,10 @@ class LocalThrottle(Throttle):
             return Grant(0, retry_after=self._config.busy_seconds, busy=True)
         limits = self._with_care(ask, limits, provider)
         room = self._harvest_room(ask, limits, now)
-        fits = min(limits.recipients, room.left if limits.careful else room.recipients)
-        if min(room.recipients, fits) < min(ask.least, limits.recipients):
+        if room.recipients < min(ask.least, limits.recipients):
             wait = self._config.busy_seconds if room.running else room.opens_in
             return Grant(0, retry_after=wait, busy=room.running)
+        fits = min(limits.recipients, limits.recipients if limits.careful else room.recipients)
         paces = ((provider, mine), (pace, theirs))
         count = min(fits, *(gate.available(limit, now) for gate, limit in paces))
         if count < 1:

@@ -17,7 +17,6 @@ from mailsift.pipeline.ports import MANY_DOMAINS, Allowance, Ask, Grant, Report,
 from mailsift.pipeline.providers import Provider
 from mailsift.storage.redis.connection import PREFIX, Lifeline
 from mailsift.storage.redis.harvest_guard import (
-    FEW_RECIPIENTS,
     KNOWN_SECONDS,
     UNKNOWN_SECONDS,
     counted,
@@ -142,7 +141,7 @@ class RedisThrottle(Throttle):
         config = self._config
         head = (self._now(), config.lease_seconds, config.busy_seconds, SLOWEST_RATE, name)
         args: list[str | float] = [*head, config.session_seconds, UNKNOWN_SECONDS, KNOWN_SECONDS]
-        args.extend((KEPT_SECONDS, MANY_DOMAINS, FEW_RECIPIENTS))
+        args.extend((KEPT_SECONDS, MANY_DOMAINS))
         for number, (ask, one) in enumerate(zip(asks, limits, strict=True)):
             args.extend((*_terms(one, number), one.harvest, ask.least, *_stop_terms(ask)))
             args.extend((one.careful, " ".join(ask.domains)))

@@ -13,7 +13,7 @@ from mailsift.pipeline.ports import Allowance, Ask, Grant, Report, SessionOutcom
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.standing import Heard, LedgerKind
 from mailsift.storage.redis.connection import connect
-from mailsift.storage.redis.harvest_guard import FEW_RECIPIENTS, UNKNOWN_SECONDS
+from mailsift.storage.redis.harvest_guard import UNKNOWN_SECONDS
 from mailsift.storage.redis.local_throttle import LocalThrottle
 from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
 from tests.support.servers import RedisServer
@@ -189,25 +189,6 @@ async def test_a_hoster_is_asked_at_full_speed_and_slows_down_none_of_its_neighb
         refused = ask("hoster.test", address="192.0.2.11")
         await throttle.report([Report(refused, at_once[0].lease, SessionOutcome.BLOCKED)])
         assert (await one(throttle, refused)).allowance == Allowance(MOST - 1, -1)
-
-
-@pytest.mark.parametrize("kind", ["fleet", "alone"])
-async def test_who_is_in_no_table_is_asked_more_in_each_minute_that_went_well(
-    redis_url: str, kind: str
-) -> None:
-    time, asked = Time(), []
-    async with connect(redis_url) as redis:
-        throttle: Throttle = RedisThrottle(redis, row=unlisted, config=CONFIG, clock=time)
-        if kind == "alone":
-            throttle = LocalThrottle(unlisted, CONFIG, clock=time, random=Random(1))
-        for _ in range(3):
-            asked.append(0)
-            while (grant := await one(throttle, ask())).recipients:
-                asked[-1] += grant.recipients
-                heard = Heard({LedgerKind.PROBES: grant.recipients})
-                await throttle.report([Report(ask(), grant.lease, SessionOutcome.CLEAN, 0, heard)])
-            time.now += grant.retry_after + 0.001
-    assert asked == [FEW_RECIPIENTS, 2 * FEW_RECIPIENTS, 4 * FEW_RECIPIENTS]
 
 
 async def test_what_is_open_or_unanswered_counts_as_unknown_until_it_is_forgotten(redis_url: str) -> None:
