@@ -71,6 +71,9 @@ class SessionOutcome(StrEnum):
 
 MANY_DOMAINS: Final = 10
 """A server of so many domains is a hoster's, not the gateway of a company."""
+MANY_ADDRESSES: Final = 20
+"""Fewer that wait for a server nobody knows are asked at once: to come back later costs more than to be
+refused there."""
 
 
 class Allowance(NamedTuple):
@@ -96,7 +99,8 @@ class Ask:
         recipients: RCPT commands wanted in this session, at least 1.
         least: fewer are of no use where a provider counts unknown recipients (mailsift.pipeline.providers).
         tally: counts what the list asks there; None: nothing stops it.
-        domains: some of those that wait for the provider, to tell a company's server from a hoster's.
+        domains: some of those that wait for the provider, to tell a company from a hoster; () where
+            too few addresses wait for care.
     """
 
     provider: str

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from mailsift.pipeline.facts import CatchAllFact, DomainFact, MailboxFact, Wait
-from mailsift.pipeline.ports import MANY_DOMAINS, Ask
+from mailsift.pipeline.ports import MANY_ADDRESSES, MANY_DOMAINS, Ask
 from mailsift.pipeline.providers import Provider
 from mailsift.pipeline.smtp.config import Source
 from mailsift.pipeline.smtp.session import DomainRecipients, Peer
@@ -224,6 +224,9 @@ class RouteQueue:
             while queue:
                 yield from queue.popitem()[1]
 
+    def __len__(self) -> int:
+        return sum(map(len, self._together.values())) + sum(map(len, self._singly.values()))
+
     def __bool__(self) -> bool:
         return bool(self._together or self._singly)
 
@@ -239,6 +242,7 @@ class ProviderQueue:
         busy: the denial was for want of a session: when one of ours ends, asking is of use again.
         denied_since: loop time of the first denial since the last grant; None when there was none.
         queued: has a place in the ProbeQueue.
+        many_waited: so many addresses have waited here at a time that a server nobody knows needs care.
     """
 
     def __init__(self, row: Provider, source: str) -> None:
@@ -249,6 +253,7 @@ class ProviderQueue:
         self.busy = False
         self.denied_since: float | None = None
         self.queued = False
+        self.many_waited = False
         self._routes: deque[RouteQueue] = deque()
 
     def enter(self, route: RouteQueue) -> None:
@@ -256,6 +261,8 @@ class ProviderQueue:
         if not route.listed:
             route.listed = True
             self._routes.append(route)
+        if not self.many_waited:
+            self.many_waited = sum(map(len, self._routes)) >= MANY_ADDRESSES
 
     def waiting_domains(self) -> Iterator[str]:
         """Yield some domains that wait here, as many as tell a hoster."""
@@ -315,13 +322,14 @@ class SessionPlan:
         least = 1 + self.may_need_witness
         provider = self.route.provider
         domains = (*(group.domain for group in self.groups), *provider.waiting_domains())
+        watched = provider.row.careful and provider.many_waited
         return Ask(
             self.throttle_key,
             self.route.source.identity,
             self.peer.address,
             wanted,
             least,
-            domains=tuple(dict.fromkeys(domains))[:MANY_DOMAINS] if provider.row.careful else (),
+            domains=tuple(dict.fromkeys(domains))[:MANY_DOMAINS] if watched else (),
         )
 
 

@@ -182,8 +182,8 @@ local function answer(ask)
     local domains = ARGV[first + 17]
     local many_there = serves_many(KEYS[place + 8], domains)
     local many_here = serves_many(KEYS[place + 9], domains)
-    -- Who has ever refused us, or called us too fast, is no harmless hoster.
-    careful = not (many_there or many_here) or known[2] or known[3] or known[6]
+    -- Who has ever refused us, or called us too fast, is no harmless hoster; nor harmless because few wait there.
+    careful = (domains ~= '' and not (many_there or many_here)) or known[2] or known[3] or known[6]
   end
   local watched = strict or careful
   if watched then

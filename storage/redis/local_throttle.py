@@ -264,8 +264,9 @@ class LocalThrottle(Throttle):
         return Grant(count, lease, refill_s=limits.refill_s, busy=busy, allowance=allowance)
 
     def _with_care(self, ask: Ask, limits: Limits, gate: _Gate) -> Limits:
-        """Return the limits without care for a hoster's server that has never refused us."""
-        if limits.careful and self._harvest.is_hoster(ask) and not (gate.strikes or gate.blocks):
+        """Return the limits without care where few addresses wait or a hoster does, who never refused us."""
+        needless = not ask.domains or self._harvest.is_hoster(ask)
+        if limits.careful and needless and not (gate.strikes or gate.blocks):
             return replace(limits, careful=0)
         return limits
 

@@ -176,6 +176,8 @@ async def test_a_hoster_is_asked_at_full_speed_and_slows_down_none_of_its_neighb
         careful = await one(throttle, ask("company.test", domains=2))
         assert (careful.recipients, careful.allowance) == (15, Allowance(MOST - 1, -1))
         assert (await one(throttle, ask("company.test", domains=2))).busy
+        few = [await one(throttle, ask("small.test", address="192.0.2.13", domains=0)) for _ in range(2)]
+        assert [(grant.recipients, grant.allowance) for grant in few] == [(15, None)] * 2
         neighbour = await one(throttle, ask("other.test", address="192.0.2.10", domains=2))
         assert neighbour.recipients == 15
         at_once = [

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from mailsift.pipeline.facts import Answer, CatchAllFact, Known, WaitReason
-from mailsift.pipeline.ports import SessionOutcome
+from mailsift.pipeline.ports import MANY_ADDRESSES, SessionOutcome
 from mailsift.pipeline.probe.breaker import COUNTED, REFUSALS, Breaker, RefusalWatch
 from mailsift.pipeline.probe.cache import DEFINITE
 from mailsift.pipeline.probe.collector import (
@@ -148,6 +148,26 @@ def test_a_route_that_a_refusal_closed_keeps_it_when_its_other_sessions_end() ->
     assert {fact.answer for fact in collector.mailboxes.values()} == {Answer.REFUSED_US}
     assert route.closed is not None
     assert route.closed[0].answer is Answer.REFUSED_US
+
+
+@pytest.mark.parametrize(("waiting", "told"), [(MANY_ADDRESSES - 1, ()), (MANY_ADDRESSES, ("a.test",))])
+def test_the_throttle_hears_of_domains_once_many_addresses_have_waited(
+    waiting: int, told: tuple[str, ...]
+) -> None:
+    catch_alls = CatchAllState(lambda: "token")
+    queue = ProbeQueue(catch_alls, LearnedLimits())
+    catch_alls.known["a.test"] = CatchAllFact("a.test", Known.NO)
+    route = queue.route(
+        ProbeTarget("", "", "", routed("a.test")),
+        parse_source("", helo_name="probe.test"),
+        Provider("p", careful=5),
+        lambda _: True,
+    )
+    queue.put(route, "a.test", [f"n{number}@a.test" for number in range(waiting)])
+    (plan,) = queue.next_sessions(1, 0.0)
+    for domain, addresses in queue.trim(plan, 3).items():  # what comes back has been there before
+        queue.put(route, domain, addresses)
+    assert plan.ask.domains == told
 
 
 def test_what_every_answer_leads_to() -> None:
