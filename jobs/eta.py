@@ -2,7 +2,8 @@
 
 The slowest decides. A provider takes what its rate leaves this job: from all sources of the fleet together,
 each from when it may be asked, one after the other, with those of other jobs in line. What nobody has looked
-at yet falls to providers as what was looked at did; what needs no provider goes at the measured rate.
+at yet falls to providers by its free-mail domains and otherwise as what was looked at did; what needs no
+provider goes at the measured rate.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class JobLoad:
         providers: what waits for each, and those that what nobody has looked at may fall to.
         triage: addresses nobody has looked at yet.
         triage_rate: how many of them a second are looked at.
-        mix: the share of looked-at addresses that fell to a provider, by key; the rest needed none.
+        arriving: how many of them will fall to a provider, by key; the rest need none.
         mixed: what waits for many small providers.
         mixed_rate: how many of these a second get their verdict.
         working: somebody is there to work.
@@ -91,7 +92,7 @@ class JobLoad:
     providers: Sequence[ProviderBacklog] = ()
     triage: float = 0.0
     triage_rate: float = 1.0
-    mix: Mapping[str, float] = field(default_factory=dict)
+    arriving: Mapping[str, float] = field(default_factory=dict)
     mixed: Sequence[Batch] = ()
     mixed_rate: float = 1.0
     working: bool = True
@@ -150,10 +151,7 @@ def time_left(load: JobLoad) -> TimeLeft:
         load: what waits, for whom and how fast that goes.
     """
     triage_s = load.triage / load.triage_rate if load.triage else 0.0
-    lines = [
-        _provider_line(queue, load.triage * load.mix.get(queue.key, 0.0), triage_s)
-        for queue in load.providers
-    ]
+    lines = [_provider_line(queue, load.arriving.get(queue.key, 0.0), triage_s) for queue in load.providers]
     if load.triage:
         lines.append(EtaLine(TRIAGE_LINE, round(load.triage), load.triage_rate, triage_s))
     if load.mixed:

@@ -21,7 +21,7 @@ from mailsift.storage.redis.throttle_view import ThrottleInspector
 from mailsift.storage.sql import ledger, sources, stats, throttle_edits
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
 from mailsift.storage.sql.stats import ProgressRow, QueueRow, Queues
-from mailsift.storage.states import CLAIMABLE, UNREAD, JobState
+from mailsift.storage.states import CLAIMABLE, UNREAD
 
 FRESH_S: Final = 2.0
 """How old the picture of the whole installation may be: many look at their jobs at the same time."""
@@ -122,10 +122,7 @@ _LARGEST: Final = 20
 async def _of_job(connection: Connection, row: Row, picture: Picture) -> TimeLeft:
     if row["state"] in UNREAD:
         return time_left(load_of_unread(row["source_bytes"], picture.queues, Mode(row["options"]["mode"])))
-    if row["state"] == JobState.QUEUED and not row["started_at"]:
-        progress: Sequence[ProgressRow] = ()
-    else:
-        progress = await stats.progress(connection, row["id"])
+    progress = await stats.progress(connection, row["id"])
     mode = Mode(row["options"]["mode"])
     return time_left(load_of(row["id"], picture.queues, picture.rates, progress, mode))
 
@@ -146,9 +143,9 @@ def load_of(
     mine = [row for row in queues.rows if row.job_id == job_id]
     if not mine:
         return JobLoad(working=queues.slots > 0)
-    mix = _mix(known)
-    keys = dict.fromkeys([*(row.throttle_key for row in mine), *mix])
     triage = sum(row.addresses for row in mine if row.throttle_key == TRIAGE_KEY)
+    arriving = {key: coming for key, coming in _arriving(known, triage).items() if rates.is_asked(key)}
+    keys = dict.fromkeys([*(row.throttle_key for row in mine), *arriving])
     mixed = [row for row in mine if row.throttle_key in SHARED_KEYS and row.throttle_key != TRIAGE_KEY]
     return JobLoad(
         providers=[
@@ -163,7 +160,7 @@ def load_of(
         ],
         triage=triage,
         triage_rate=_measured(known, (TRIAGE_KEY,)) or TRIAGE_RATES[mode],
-        mix=mix,
+        arriving=arriving,
         mixed=[Batch(row.addresses, row.ready_s) for row in mixed],
         mixed_rate=_measured(known, SHARED_KEYS[1:]) or MIXED_RATE_A_SLOT * max(1, queues.slots),
         working=queues.slots > 0,
@@ -185,16 +182,22 @@ def load_of_unread(source_bytes: int, queues: Queues, mode: Mode) -> JobLoad:
     )
 
 
-def _mix(known: dict[str, ProgressRow]) -> dict[str, float]:
-    """Return the share of the addresses triage looked at that each provider's are."""
+def _arriving(known: dict[str, ProgressRow], triage: int) -> dict[str, float]:
+    """Return how many of the addresses that nobody has looked at will be each provider's.
+
+    Lists are looked at in the order of their domains, so what was looked at says little about the free-mail
+    domains ahead: these are known by name, and the other addresses fall as the others did so far.
+    """
     looked_at = known[TRIAGE_KEY].worked if TRIAGE_KEY in known else 0
-    if not looked_at:
-        return {}
-    return {
-        key: row.from_triage / looked_at
+    others = max(0, looked_at - sum(row.named for row in known.values()))
+    others_ahead = max(0, triage - sum(row.named_ahead for row in known.values()))
+    share = others_ahead / max(1, others)
+    found = {
+        key: row.named_ahead + share * max(0, row.from_triage - row.named)
         for key, row in known.items()
-        if row.from_triage and key not in SHARED_KEYS
+        if key not in SHARED_KEYS
     }
+    return {key: coming for key, coming in found.items() if coming}
 
 
 def _measured(known: dict[str, ProgressRow], keys: Sequence[str]) -> float:

@@ -31,6 +31,7 @@ from mailsift.jobs.views import AccountId, JobId, JobView
 from mailsift.pipeline.dns.codec import decode_domain
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import DomainState, Mode
+from mailsift.pipeline.free_mail import provider_by_name
 from mailsift.pipeline.ports import FactCache, FactKind
 from mailsift.pipeline.providers import Providers
 from mailsift.storage.blobs.store import Blobs, JobBlobs
@@ -43,37 +44,6 @@ UNKNOWN_LINE: Final = ""
 _COUNTS_AT_ONCE: Final = 2
 _COUNT_SECONDS: Final = 60.0
 _OWN_QUEUE: Final = 50  # as mailsift.jobs.engine.chunk.ChunkSizes.own_chunk: fewer go with the small ones
-
-_BY_DOMAIN: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("gmail.com", "googlemail.com"), "google"),
-    **dict.fromkeys(("msn.com", "passport.com"), "outlook"),
-    **dict.fromkeys(("ymail.com", "rocketmail.com", "aol.com", "verizon.net", "sky.com"), "yahoo"),
-    **dict.fromkeys(("icloud.com", "me.com", "mac.com"), "icloud"),
-    **dict.fromkeys(("web.de", "mail.com"), "gmx"),
-    **dict.fromkeys(("proton.me", "protonmail.com", "pm.me"), "protonmail"),
-    **dict.fromkeys(("163.com", "126.com", "yeah.net"), "netease"),
-    **dict.fromkeys(("mail.ru", "bk.ru", "list.ru", "inbox.ru"), "mailru"),
-    **dict.fromkeys(("orange.fr", "wanadoo.fr"), "orange"),
-    **dict.fromkeys(("libero.it", "virgilio.it", "iol.it"), "libero"),
-    "yahoo.co.jp": "yahoo_japan",
-    "qq.com": "qq",
-    "naver.com": "naver",
-    "free.fr": "free",
-    "sfr.fr": "sfr",
-    "laposte.net": "laposte",
-    "t-online.de": "tonline",
-    "comcast.net": "comcast",
-    "cox.net": "cox",
-    "seznam.cz": "seznam",
-    "fastmail.com": "fastmail",
-}
-_BY_LABEL: Final = {
-    **dict.fromkeys(("hotmail", "outlook", "live"), "outlook"),
-    "yahoo": "yahoo",
-    "gmx": "gmx",
-    "yandex": "yandex",
-}
-"""Free-mail domains in many countries, by their first label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +182,10 @@ class Planner:
         for domain, addresses in counts.domains.items():
             fact = decode_domain(domain, facts[domain]) if domain in facts else None
             if fact is None or fact.state is DomainState.UNAVAILABLE:
-                probes[provider_by_name(domain)] += addresses
+                probes[provider_by_name(domain) or UNKNOWN_LINE] += addresses
             elif fact.state is DomainState.ROUTED:
                 probes[fact.provider] += addresses
         return merge_small(probes, self._providers)
-
-
-def provider_by_name(domain: str) -> str:
-    """Return the provider everybody knows a free-mail domain to be at, UNKNOWN_LINE for other domains."""
-    return _BY_DOMAIN.get(domain) or _BY_LABEL.get(domain.partition(".")[0], UNKNOWN_LINE)
 
 
 def merge_small(probes: Mapping[str, int], providers: Providers) -> dict[str, int]:

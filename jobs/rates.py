@@ -45,6 +45,10 @@ class ProviderRates:
         self._learned = {(one.provider, one.source): one for one in learned}
         self._now = now
 
+    def is_asked(self, provider: str) -> bool:
+        """Say whether mailboxes there are asked for: whose answers tell nothing is not."""
+        return self._providers.row(provider).informative
+
     def at_sources(self, provider: str, *, rested: bool = False) -> tuple[SourceRate, ...]:
         """Return the rate of a provider at each of our sources; `rested`: nobody has asked it for a while."""
         return tuple(self._at_source(Ask(provider, source, "", 1), rested=rested) for source in self._sources)

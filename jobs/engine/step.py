@@ -144,6 +144,7 @@ class StepWorker:
                     repair=options.repair,
                     overrides=self._overrides,
                     refuse_harvested=self._refuse_harvested and options.mode is Mode.DEEP,
+                    count_free_mail=options.mode is Mode.DEEP and not small,
                 ),
                 limits=self._limits,
                 reader=self._reader if small else None,
@@ -170,7 +171,9 @@ class StepWorker:
             small=taken.rows <= SMALL_ROWS,
         )
         key = JobBlobs(step.job_id).addresses
-        new = [NewChunk(piece.addresses, key, piece.offset) for piece in taken.chunks]
+        new = [
+            NewChunk(piece.addresses, key, piece.offset, free_mail=piece.free_mail) for piece in taken.chunks
+        ]
         first = await self._database.run(
             lambda connection: plan_job(
                 connection, step.job_id, planned, new, token=step.token, terms=self._terms

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 LIST_FAULTS: Final = (
@@ -38,6 +39,8 @@ class IntakeOptions:
         repair: judge the address that a cell clearly means which is none.
         overrides: the operator's lists (mailsift.pipeline.overrides), "" for none; repair minds them.
         refuse_harvested: refuse a list whose addresses at a domain look made up.
+        count_free_mail: count the addresses at free-mail domains in every chunk, so that one can tell how
+            long providers will take before DNS was asked.
     """
 
     column: str = ""
@@ -45,6 +48,7 @@ class IntakeOptions:
     repair: bool = False
     overrides: str = ""
     refuse_harvested: bool = False
+    count_free_mail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +97,16 @@ class IntakeLimits:
 
 @dataclass(frozen=True, slots=True)
 class ChunkSlice:
-    """One chunk of the addresses: numbers `offset` to `offset + addresses`, carried by `rows` rows."""
+    """One chunk of the addresses: numbers `offset` to `offset + addresses`, carried by `rows` rows.
+
+    Attributes:
+        free_mail: addresses at free-mail domains, by provider; {} when nobody asked for it.
+    """
 
     offset: int
     addresses: int
     rows: int
+    free_mail: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -39,6 +40,7 @@ from mailsift.jobs.intake.table import (
     choose_column,
 )
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.free_mail import provider_by_name
 from mailsift.pipeline.harvest import LEAST
 from mailsift.pipeline.syntax.address import UNSEEN
 from mailsift.pipeline.syntax.column import is_plain, parse_column
@@ -47,6 +49,7 @@ from mailsift.pipeline.zones import DEFAULT, is_zone
 _Type: TypeAlias = pl.DataType | DataTypeClass
 
 _ROW_GROUP = 32_768
+_MANY = 10  # addresses of a chunk at a domain: fewer make no difference to the time left
 _COMPRESSION: Final = "lz4"  # half as dear as zstd to write, and to read; half as large again
 _FIRST_ROWS = 5  # of an inspection
 _ODD_CELLS = 50  # of an inspection
@@ -182,7 +185,7 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
         if column.rows > limits.rows:
             raise too_many_rows(limits.rows)
     numbers, addresses = column.book.number()
-    chunks = _write_addresses(addresses, workdir, options.chunk_addresses)
+    chunks = _write_addresses(addresses, workdir, options)
     addresses.clear()
     distinct = sum(chunk.addresses for chunk in chunks)
     # The file is read a second time, in a stream: that takes less time than its rows take memory.
@@ -245,9 +248,11 @@ def first_rows(table: SourceTable) -> pl.DataFrame:
     return sample
 
 
-def _write_addresses(kept: list[pl.DataFrame | Path], workdir: Path, size: int) -> tuple[ChunkSlice, ...]:
+def _write_addresses(
+    kept: list[pl.DataFrame | Path], workdir: Path, options: IntakeOptions
+) -> tuple[ChunkSlice, ...]:
     """Write the addresses, a row group for each chunk, and return the chunks."""
-    addresses = Spool.scan(kept)
+    addresses, size = Spool.scan(kept), options.chunk_addresses
     addresses.sink_parquet(
         workdir / "addresses.parquet",
         row_group_size=size,
@@ -257,10 +262,21 @@ def _write_addresses(kept: list[pl.DataFrame | Path], workdir: Path, size: int) 
     )
     chunk = (pl.col("n") // size).alias("chunk")
     found = addresses.group_by(chunk).agg(pl.len(), pl.col("rows").sum())
+    free_mail = _free_mail(addresses.group_by(chunk, "domain").len()) if options.count_free_mail else {}
     return tuple(
-        ChunkSlice(int(number) * size, int(length), int(rows))
+        ChunkSlice(int(number) * size, int(length), int(rows), free_mail.get(number, {}))
         for number, length, rows in found.collect(engine="streaming").sort("chunk").iter_rows()
     )
+
+
+def _free_mail(domains: pl.LazyFrame) -> Mapping[int, Counter[str]]:
+    """Return for each chunk how many of its addresses are at free-mail domains, by provider."""
+    found: Mapping[int, Counter[str]] = defaultdict(Counter)
+    many = domains.filter(pl.col("len") >= _MANY).collect(engine="streaming")
+    for number, domain, addresses in many.iter_rows():
+        if provider := provider_by_name(domain):
+            found[number][provider] += addresses
+    return found
 
 
 def _repairs(options: IntakeOptions) -> Callable[[str], str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -42,6 +43,7 @@ class NewChunk:
         delay: seconds until it is ready.
         attempt: how often its addresses have already been given up by a worker.
         subnet: of the source that a greylisting server expects (pipeline.smtp.identity), "" for any.
+        free_mail: of addresses that nobody has looked at, those at free-mail domains, by provider.
     """
 
     addresses: int
@@ -52,6 +54,7 @@ class NewChunk:
     delay: float = 0.0
     attempt: int = 0
     subnet: str = ""
+    free_mail: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +105,13 @@ class Waiting:
 
 _INSERT = text("""
     INSERT INTO chunk (job_id, n, lane, waits_for, ready_at, attempt, addresses, source_key, source_offset,
-        subnet)
+        subnet, free_mail)
     SELECT :job_id, :n, :throttle_key, :waits_for,
            least(clock_timestamp() + make_interval(secs => :delay), deadline_at),
            :attempt, :addresses, :source_key, :source_offset,
            CASE WHEN deadline_at < clock_timestamp() + make_interval(secs => :delay) THEN ''
-                ELSE CAST(:subnet AS text) END
+                ELSE CAST(:subnet AS text) END,
+           nullif(CAST(:free_mail AS jsonb), '{}')
     FROM job WHERE id = :job_id
 """)
 
@@ -275,7 +279,10 @@ _LEASED = text("SELECT count(*) FROM chunk WHERE state = 'leased'")
 async def insert(connection: Connection, job_id: UUID, first: int, chunks: Sequence[NewChunk]) -> None:
     """Insert chunks numbered from `first`; none becomes ready later than the job's deadline."""
     if chunks:
-        rows = [asdict(new) | {"job_id": job_id, "n": n} for n, new in enumerate(chunks, first)]
+        rows = [
+            asdict(new) | {"free_mail": json.dumps(dict(new.free_mail)), "job_id": job_id, "n": n}
+            for n, new in enumerate(chunks, first)
+        ]
         await connection.execute(_INSERT, rows)
 
 

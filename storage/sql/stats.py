@@ -278,6 +278,8 @@ class ProgressRow:
         worked: addresses in its chunks that are done.
         from_triage: addresses that triage found to be this key's.
         recent: addresses that left the key in the last `recent_s` seconds, PROGRESS_WINDOW at most.
+        named, named_ahead: addresses at free-mail domains of this provider, in chunks that triage is done
+            with and in those it is not.
     """
 
     throttle_key: str
@@ -285,6 +287,8 @@ class ProgressRow:
     from_triage: int
     recent: int
     recent_s: float
+    named: int = 0
+    named_ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -536,7 +540,7 @@ _SLOTS = text("""
 # addresses that went back to the key they came from did not get on.
 _PROGRESS = text("""
     WITH mine AS (
-        SELECT n, lane, state = 'done' AS done, addresses, leased_at,
+        SELECT n, lane, state = 'done' AS done, addresses, leased_at, free_mail,
             substring(source_key from '/residual/([0-9]+)-')::int AS parent
         FROM chunk WHERE job_id = :job_id
     ), recent AS (
@@ -551,11 +555,16 @@ _PROGRESS = text("""
         FROM mine m JOIN mine p ON p.n = m.parent GROUP BY m.lane
     ), worked AS (
         SELECT lane, sum(addresses)::bigint AS addresses FROM mine WHERE done GROUP BY lane
+    ), named AS (
+        SELECT provider AS lane, coalesce(sum(count::bigint) FILTER (WHERE done), 0)::bigint AS seen,
+            coalesce(sum(count::bigint) FILTER (WHERE NOT done), 0)::bigint AS ahead
+        FROM mine CROSS JOIN LATERAL jsonb_each_text(free_mail) AS f(provider, count) GROUP BY provider
     )
     SELECT lane AS throttle_key, coalesce(w.addresses, 0) AS worked, coalesce(c.triage, 0) AS from_triage,
         greatest(0, coalesce(r.addresses, 0) - coalesce(c.back, 0)) AS recent,
-        coalesce(r.seconds, 0) AS recent_s
+        coalesce(r.seconds, 0) AS recent_s, coalesce(f.seen, 0) AS named, coalesce(f.ahead, 0) AS named_ahead
     FROM worked w FULL JOIN came_from c USING (lane) FULL JOIN recent r USING (lane)
+        FULL JOIN named f USING (lane)
 """)
 
 _STRIP = text("""

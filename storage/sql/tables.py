@@ -141,6 +141,7 @@ chunk = Table(
     Column("lease_until", _MOMENT),
     Column("last_error", Text, nullable=False, server_default=""),  # why a worker gave it up; no address
     Column("segment_key", Text),  # blob with the verdicts, once done
+    Column("free_mail", JSONB),  # its addresses at free-mail domains, by provider; NULL: not counted
     CheckConstraint(_one_of("state", ChunkState), name="chunk_state"),
     CheckConstraint("(state = 'leased') = (lease_token IS NOT NULL)", name="chunk_lease"),
     Index("chunk_ready", "job_id", "ready_at", "n", postgresql_where=text("state = 'ready'")),

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from mailsift.jobs.engine.commit import LeaseLostError, close_chunk, end_job
 from mailsift.storage.database import Database
-from mailsift.storage.sql import accounts, chunks, events, jobs, leases
+from mailsift.storage.sql import accounts, chunks, events, jobs, leases, stats
 from mailsift.storage.sql.chunks import ClaimedChunk, NewChunk
 from mailsift.storage.sql.jobs import NewJob, VerdictCounts
 from mailsift.storage.states import JobTransition
@@ -622,3 +622,19 @@ async def test_what_is_given_back_untried_counts_no_attempt(database_url: str) -
             assert chunk.attempt == attempt
             async with database.begin() as connection:
                 await chunks.release(connection, chunk, tried=tried)
+
+
+async def test_progress_tells_free_mail_that_was_looked_at_from_what_is_ahead(database_url: str) -> None:
+    slices = [NewChunk(10, "blob", n * 10, free_mail={"google": n, "yahoo": 1}) for n in (3, 4, 5)]
+    async with opened(database_url) as database:
+        job = await add_job(database, slices=slices)
+        first = await claim(database)
+        assert first is not None
+        await close(database, first, [NewChunk(5, "blob", 0, "google", "throttled", 600)])
+        async with database.begin() as connection:
+            rows = {row.throttle_key: row for row in await stats.progress(connection, job)}
+    assert {key: (row.named, row.named_ahead) for key, row in rows.items()} == {
+        "": (0, 0),
+        "google": (3, 9),
+        "yahoo": (1, 2),
+    }

@@ -95,15 +95,15 @@ def test_greylisted_addresses_are_asked_in_their_time() -> None:
     assert time_left(JobLoad((busy,))).seconds == 510.0
 
 
-def test_what_nobody_looked_at_falls_to_providers_as_before() -> None:
-    load = JobLoad((queue(100),), triage=1_000, triage_rate=50.0, mix={"google": 0.5})
+def test_what_nobody_looked_at_will_wait_for_providers_too() -> None:
+    load = JobLoad((queue(100),), triage=1_000, triage_rate=50.0, arriving={"google": 500})
     left = time_left(load)
     assert left.seconds == 300.0
     assert [(line.key, line.addresses) for line in left.lines] == [("google", 600), (TRIAGE_LINE, 1_000)]
 
 
 def test_nothing_ends_before_everything_was_looked_at() -> None:
-    assert seconds(queue(1), triage=1_000, triage_rate=10.0, mix={"google": 0.001}) == 100.0
+    assert seconds(queue(1), triage=1_000, triage_rate=10.0, arriving={"google": 1}) == 100.0
     assert seconds(triage=1_000, triage_rate=10.0) == 100.0
 
 

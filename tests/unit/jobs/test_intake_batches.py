@@ -75,3 +75,14 @@ def test_addresses_of_a_domain_keep_the_order_of_the_list(tmp_path: Path) -> Non
 def test_too_many_rows_are_refused_in_whichever_batch(tmp_path: Path) -> None:
     with pytest.raises(MailsiftError, match="more than 233 rows"):
         _take_in(tmp_path / "list", _cells(1)[:234], rows=233, together=100)
+
+
+def test_the_free_mail_of_each_chunk_is_counted_on_request(tmp_path: Path) -> None:
+    cells = [f"u{n}@{domain}" for domain in ("gmail.com", "googlemail.com", "a.example") for n in range(20)]
+    source = tmp_path / "list.csv"
+    source.write_text("email\n" + "\n".join(cells))
+    counted = IntakeOptions(chunk_addresses=40, count_free_mail=True)
+    taken = read_list(source, tmp_path, options=counted, limits=IntakeLimits())
+    assert [dict(chunk.free_mail) for chunk in taken.chunks] == [{"google": 20}, {"google": 20}]
+    taken = read_list(source, tmp_path, options=IntakeOptions(chunk_addresses=40), limits=IntakeLimits())
+    assert [dict(chunk.free_mail) for chunk in taken.chunks] == [{}, {}]

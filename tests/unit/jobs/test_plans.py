@@ -8,7 +8,7 @@ import pytest
 
 from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, time_left
 from mailsift.jobs.forecasts import Picture
-from mailsift.jobs.plans import UNKNOWN_LINE, load_of_list, merge_small, provider_by_name
+from mailsift.jobs.plans import UNKNOWN_LINE, load_of_list, merge_small
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import Providers
@@ -19,20 +19,6 @@ PROVIDERS = Providers()
 
 def picture(*rows: QueueRow, slots: int = 4) -> Picture:
     return Picture(Queues(rows, slots=slots), ProviderRates(PROVIDERS, ("",), (), (), now=0.0), 0.0)
-
-
-@pytest.mark.parametrize(
-    ("domain", "provider"),
-    [
-        ("gmail.com", "google"),
-        ("hotmail.co.uk", "outlook"),
-        ("yahoo.de", "yahoo"),
-        ("yahoo.co.jp", "yahoo_japan"),
-        ("example.com", UNKNOWN_LINE),
-    ],
-)
-def test_free_mail_is_known_by_name_and_nothing_else_is(domain: str, provider: str) -> None:
-    assert provider_by_name(domain) == provider
 
 
 def test_small_hosts_count_together_and_who_tells_nothing_is_not_asked() -> None:
