@@ -8,7 +8,7 @@ import os
 import shlex
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 
@@ -120,18 +120,13 @@ def working(settings: Settings, loading: LocalWorker | None = None) -> Iterator[
     Raises:
         MailsiftError: `bad_overrides`, and what `installation` raises.
     """
-    early = loading or early_worker(settings)
-    try:
-        with installation(settings) as found:
-            worker = early or LocalWorker(found, spare=True)
-            worker.ensure()
-            try:
-                yield found, worker
-            finally:
-                worker.stop()
-    finally:
-        if early is not None:
-            early.stop()
+    with ExitStack() as stack:
+        early = loading or stack.enter_context(early_worker(settings))
+        found = stack.enter_context(installation(settings))
+        worker = early or LocalWorker(found, spare=True)
+        stack.callback(worker.stop)
+        worker.ensure()
+        yield found, worker
 
 
 async def submit_and_follow(

@@ -100,8 +100,7 @@ def run(  # noqa: PLR0913 - one argument an option
     pairs = pair(sources, output)
     if as_json and any(out == PIPE for _, out in pairs):
         raise MailsiftError("output_not_writable", "Results and summary can’t both go to standard output.")
-    early = early_worker(given)
-    try:
+    with early_worker(given) as early:
         with loading():
             from mailsift.cli import lists  # noqa: PLC0415 - loads while the worker does
             from mailsift.jobs.views import JobOptions  # noqa: PLC0415
@@ -118,6 +117,3 @@ def run(  # noqa: PLR0913 - one argument an option
             )
             for source, out in pairs:
                 uvloop.run(lists.submit_and_follow(settings, worker, source, options, out, as_json=as_json))
-    finally:
-        if early is not None:
-            early.stop()

@@ -7,6 +7,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.providers import Providers
@@ -104,20 +107,35 @@ class LocalWorker:
         self.process = None
 
 
-def early_worker(settings: Settings) -> LocalWorker | None:
-    """Start a worker that loads while its command does, where there can be no other; None otherwise.
+@contextmanager
+def early_worker(settings: Settings) -> Iterator[LocalWorker | None]:
+    """Give a worker that loads while its command does, and the servers that start meanwhile.
 
-    Who of the two needs the servers first starts them.
+    It is None where there may be another one. Why the servers do not come up is told by who needs them.
 
     Raises:
         MailsiftError: `bad_overrides`.
     """
     Providers.load(settings.overrides)  # a mistake is told before anything starts, not by a dying worker
-    if settings.database_url is not None or EmbeddedServers(settings.home).are_used():
-        return None
+    servers = EmbeddedServers(settings.home, valkey=settings.redis_url is None)
+    if settings.database_url is not None or servers.are_used():
+        yield None
+        return
+    starting = Thread(target=_start, args=(servers,))
+    starting.start()
     worker = LocalWorker(settings)
-    worker.ensure()
-    return worker
+    try:
+        worker.ensure()
+        yield worker
+    finally:
+        worker.stop()
+        starting.join()
+        servers.stop()
+
+
+def _start(servers: EmbeddedServers) -> None:
+    with suppress(MailsiftError):
+        servers.start()
 
 
 def _is_alive(pid: int) -> bool:
