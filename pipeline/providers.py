@@ -180,7 +180,7 @@ def top_level_domains() -> frozenset[str]:
     """Return the top-level domains of that list, in ASCII; read in a tenth of the time it takes whole."""
     lines = Path(PSLFILE).read_text(encoding="utf-8").splitlines()
     names = {line.split()[0].rpartition(".")[2] for line in lines if line and not line.startswith("//")}
-    return frozenset(name if name.isascii() else name.encode("idna").decode() for name in names)
+    return frozenset(name if name.isascii() else f"xn--{name.encode('punycode').decode()}" for name in names)
 
 
 @dataclass(frozen=True, slots=True)

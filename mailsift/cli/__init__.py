@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
-from mailsift.lazy_import import import_lazily, loading
+from mailsift.lazy_import import import_lazily, loading, without
 from mailsift.pipeline.allocator import FREE_AT_ONCE, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError
 
@@ -92,6 +92,8 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
     ),
 }
 _LISTING: Final = "mailsift.listing"
+_NO_PLUGINS: Final = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
+"""Spares pydantic to look for some through all packages that are installed."""
 
 
 class _Commands(TyperGroup):
@@ -116,6 +118,8 @@ class _Commands(TyperGroup):
             return TyperCommand(cmd_name, short_help=row.summary)  # whole, not cut off
         module, _, name = row.target.partition(":")
         with loading():
+            with without("rich"):  # for tracebacks in colour, which our logs never have
+                import_module("structlog")
             found = getattr(import_module(module), name)
         if isinstance(found, typer.Typer):
             found.rich_markup_mode = None
@@ -167,9 +171,10 @@ def main() -> None:
     Whatever it and the processes it starts create is for this user alone.
     """
     os.umask(0o077)
-    for name, value in {**FREE_AT_ONCE, **LITTLE_AHEAD}.items():
+    for name, value in {**FREE_AT_ONCE, **LITTLE_AHEAD, **_NO_PLUGINS}.items():
         os.environ.setdefault(name, value)  # noqa: TID251 - for a library
-    import_lazily("polars")
+    for library in ("polars", "asyncio"):
+        import_lazily(library)
     try:
         app(obj=_configure_logs)
     except MailsiftError as error:

@@ -80,3 +80,31 @@ def test_making_a_key_needs_no_frames() -> None:
         print("polars.dataframe" in sys.modules, "xlsxwriter.workbook" in sys.modules)
     """)
     assert printed == ["False", "False"]
+
+
+def test_a_fast_check_needs_no_loop_no_frames_and_no_coloured_tracebacks() -> None:
+    printed = _printed("""
+        import atexit, sys
+        from mailsift.cli import main
+        costly = "asyncio.events", "polars.dataframe", "sqlalchemy", "rich.traceback"
+        atexit.register(lambda: print("loaded:", *(name for name in costly if name in sys.modules)))
+        sys.argv = ["mailsift", "check", "--mode", "fast", "--json", "ada@example.org"]
+        main()
+    """)
+    assert printed[-1] == "loaded:"
+
+
+def test_a_library_that_was_hidden_is_there_again() -> None:
+    printed = _printed("""
+        from mailsift.lazy_import import without
+        with without("xlsxwriter"):
+            try:
+                import xlsxwriter
+            except ImportError:
+                print("hidden")
+        import xlsxwriter
+        with without("xlsxwriter"):
+            import xlsxwriter
+        print(xlsxwriter.__name__)
+    """)
+    assert printed == ["hidden", "xlsxwriter"]
