@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -269,13 +269,13 @@ def _write_addresses(
     )
 
 
-def _free_mail(domains: pl.LazyFrame) -> Mapping[int, Counter[str]]:
+def _free_mail(domains: pl.LazyFrame) -> Mapping[int, Mapping[str, int]]:
     """Return for each chunk how many of its addresses are at free-mail domains, by provider."""
-    found: Mapping[int, Counter[str]] = defaultdict(Counter)
+    found: Mapping[int, dict[str, int]] = defaultdict(dict)
     many = domains.filter(pl.col("len") >= _MANY).collect(engine="streaming")
     for number, domain, addresses in many.iter_rows():
         if provider := provider_by_name(domain):
-            found[number][provider] += addresses
+            found[number][provider] = found[number].get(provider, 0) + addresses
     return found
 
 

@@ -178,3 +178,13 @@ async def test_it_inherits_three_pipes_and_no_settings_and_has_a_session_of_its_
     assert os.getsid(process.pid) == process.pid
     open_files = [file.fd for file in process.open_files()]
     assert not open_files  # but its pipes
+
+
+async def test_what_is_counted_of_each_chunk_comes_back_from_the_process(
+    reader: StandingReader, tmp_path: Path
+) -> None:
+    source = tmp_path / "list.csv"
+    source.write_text("email\n" + "".join(f"u{n}@gmail.com\nu{n}@a.example\n" for n in range(20)))
+    options = IntakeOptions(chunk_addresses=30, count_free_mail=True)
+    taken = await take_in(source, tmp_path, options=options, limits=IntakeLimits(seconds=60), reader=reader)
+    assert [dict(chunk.free_mail) for chunk in taken.chunks] == [{"google": 10}, {"google": 10}]
