@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 _OURS = Path(__file__).parent / "migrations" / "versions"
+FRESH = _OURS.with_name("schema.sql")
+"""What an empty database gets: the same as by all migrations, in a third of the time."""
 _MIGRATION_LOCK = 0x6D736966  # any constant: one migration at a time in one database
 _IN_THE_WAY = ("55P03", "40P01")  # lock_not_available; deadlock_detected, with one who goes on without us
 _LOCK_SECONDS = 2  # how long one try may hold up the others
@@ -81,7 +83,7 @@ def _connected(url: str) -> SyncConnection:
 def _upgrade(connection: SyncConnection, url: str, more: Sequence[Path]) -> str:
     with connection, connection.begin():
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
-        found = _revision_of(connection)
+        found = _revision_of(connection) or _created(connection)
         newest = newest_revision(*more)
         if found >= newest:
             return found
@@ -92,6 +94,13 @@ def _upgrade(connection: SyncConnection, url: str, more: Sequence[Path]) -> str:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
     return newest
+
+
+def _created(connection: SyncConnection) -> str:
+    """Create everything in a database that was never migrated; returns the revision it is at then."""
+    statements = FRESH.read_text(encoding="utf-8")
+    connection.exec_driver_sql(statements, execution_options={"no_parameters": True})  # so they may be many
+    return _revision_of(connection)
 
 
 def serves(found: str) -> bool:

@@ -109,7 +109,7 @@ class LocalWorker:
 
 @contextmanager
 def early_worker(settings: Settings) -> Iterator[LocalWorker | None]:
-    """Give a worker that loads while its command does, and the servers that start meanwhile.
+    """Give a worker that loads while its command does, and servers that start and get their tables meanwhile.
 
     It is None where there may be another one. Why the servers do not come up is told by who needs them.
 
@@ -134,8 +134,11 @@ def early_worker(settings: Settings) -> Iterator[LocalWorker | None]:
 
 
 def _start(servers: EmbeddedServers) -> None:
-    with suppress(MailsiftError):
+    with suppress(Exception):
         servers.start()
+        from mailsift.storage.schema import migrate  # noqa: PLC0415 - the command loads it meanwhile
+
+        migrate(servers.database_url)
 
 
 def _is_alive(pid: int) -> bool:

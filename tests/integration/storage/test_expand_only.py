@@ -11,7 +11,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from alembic import command
 from alembic.script import ScriptDirectory
 
 from mailsift.pipeline.errors import MailsiftError
@@ -19,6 +18,7 @@ from mailsift.storage import schema
 from mailsift.storage.database import Database
 from mailsift.storage.schema import current_revision, migrate, newest_revision, revision, serves
 from tests.support.next_release import REVISION, migrate_to_next
+from tests.support.schema_file import upgrade
 
 REVISIONS = [
     found.revision
@@ -100,14 +100,6 @@ def faults(before: Catalog, after: Catalog) -> list[str]:
         if table in tables and (table, told) not in before.rules and names <= known[table]
     ]
     return found
-
-
-def upgrade(url: str, to: str) -> None:
-    config = schema.alembic_config(url)
-    engine = schema._connected(url)
-    with engine, engine.begin():
-        config.attributes["connection"] = engine
-        command.upgrade(config, to)
 
 
 def test_revisions_are_numbered_one_after_the_other() -> None:
