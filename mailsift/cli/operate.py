@@ -15,7 +15,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from mailsift.lazy_import import loading
+from mailsift.lazy_import import loading, without
 from mailsift.logs import configure_server_logs
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.installation import installation
@@ -39,7 +39,7 @@ def worker(
     if processes is not None:
         settings = settings.model_copy(update={"worker_processes": processes})
     counts = share_counts(settings)
-    with loading():
+    with loading(), without("cffi"):  # every process of the pool would load a parser of C for one system call
         from mailsift.runtime.worker import run_worker  # noqa: PLC0415 - nothing that counts is loaded before
     with installation(settings, forks=True) as found:  # another command, perhaps, has started them meanwhile
         run_worker(found, parent=with_parent, counts=counts)

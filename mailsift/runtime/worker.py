@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from mailsift.jobs.engine.maintenance import Sweeper
 from mailsift.jobs.tasks import QUEUE, make_app, register_pull, send_wake_ups
 from mailsift.metrics import metered_sweeper, metered_worker
 from mailsift.pipeline.errors import error_fields
-from mailsift.pipeline.providers import Providers
+from mailsift.pipeline.providers import Providers, public_suffixes
 from mailsift.runtime.loop_thread import LoopThread
 from mailsift.settings import Settings
 from mailsift.storage.redis.broker import mend_broker_keys
@@ -51,6 +52,20 @@ _ANSWER_SECONDS = 1.0
 """A stopping process ends its wake-up within so long; else the library waits for it."""
 
 _log = structlog.get_logger()
+
+for _part in (
+    "jobs.drafts",
+    "jobs.outcomes.measure",
+    "jobs.schedules.runs",
+    "jobs.engine.health",
+    "jobs.engine.listing_watch",
+    "key_files",
+    "pipeline.probe.port25",
+    "pipeline.scripted",
+    "storage.redis.facts",
+    "storage.sql.opt_outs",
+):  # what the container loads for an engine is loaded once, before the fork, and not by every process
+    import_module(f"mailsift.{_part}")
 
 
 class ProcessRuntime:
@@ -257,6 +272,7 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
         MailsiftError: `bad_overrides`, `otel_missing`, `port_in_use`.
     """
     Providers.load(settings.overrides)  # a mistake is told here, once, and not by every process
+    public_suffixes()  # parsed here, once, too
     if settings.redis_url is None:
         raise AssertionError("the caller sets the addresses of the servers")
     app = make_app(settings.redis_url.get_secret_value())
