@@ -19,6 +19,7 @@ from email.message import Message
 from email.parser import HeaderParser
 from email.utils import getaddresses, mktime_tz, parsedate_tz
 from typing import Final
+from urllib.parse import unquote
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
@@ -269,29 +270,49 @@ def _complaints(message: Message, feedback: Message, parts: list[Message]) -> It
     original = _returned(parts)
     if kind is None:
         return
-    for address in _complained_about(fields, original):
+    for address in _complained_about(message, fields, original):
         happened = _date(fields["Arrival-Date"], fields["Received-Date"], message["Date"])
         yield Outcome(address, kind, happened, ACCEPTED, "arf", _message_id(original))
 
 
-def _complained_about(fields: Message, original: Message | None) -> list[str]:
+def _complained_about(message: Message, fields: Message, original: Message | None) -> list[str]:
     """Return whom the message had been sent to; a report may have it taken out of some of its fields."""
-    named = [_recipient(value) for value in fields.get_all("Original-Rcpt-To", [])]
-    senders = [fields["Original-Mail-From"], original["Return-Path"] if original is not None else ""]
+    values = (value for name in _WHO_COMPLAINED for value in fields.get_all(name, []))
+    named = [one for one in map(_recipient, values) if not _TAKEN_OUT.match(one)]
     if not any(named):
-        named = _made_for(map(_header, senders), _addresses(original, "To") if original is not None else [])
+        known = _addresses(original, "To") if original is not None else []
+        senders = [fields["Original-Mail-From"], original["Return-Path"] if original is not None else ""]
+        named = _made_for(map(_header, senders), known) or _returned_to(message, known)
     if not any(named) and original is not None:
-        lists = (original.get_all(name, []) for name in (_JUNKED_BY, "Delivered-To", "To"))
-        named = next(
-            ([_recipient(one) for one in values] for values in lists if any(map(_recipient, values))), []
-        )
+        ours = _addresses(original, "From", "Sender", "Reply-To")
+        lists = (_addresses(original, name) for name in (_JUNKED_BY, "Delivered-To", "To"))
+        others = ([one for one in values if one not in ours] for values in lists)
+        named = next(filter(None, others), []) or _only_stranger(original)
     return list(dict.fromkeys(filter(None, named)))
+
+
+_WHO_COMPLAINED: Final = ("Original-Rcpt-To", "Removal-Recipient")
+_TAKEN_OUT: Final = re.compile(
+    r"(?:redacted|removed|withheld|anonym\w*|undisclosed|x{3,}|\*+)@", re.IGNORECASE
+)
+
+
+def _only_stranger(original: Message) -> list[str]:
+    """Return the one address of another domain than ours in what a newsletter adds, its links perhaps."""
+    ours = {one.rpartition("@")[2].lower() for one in _addresses(original, "From", "Sender", "Return-Path")}
+    added = [name for name in original if name.lower().startswith("x-") or name.lower() == "list-unsubscribe"]
+    values = (unquote(_header(value)) for name in added for value in original.get_all(name, []))
+    found = {one for value in values for one in re.split(r"[?&=:;,\s<>]", value) if _ADDRESS.fullmatch(one)}
+    strangers = [one for one in found if one.rpartition("@")[2].lower() not in ours]
+    return strangers if len(strangers) == 1 else []
 
 
 # What people write.
 
 _FORWARDED_HEAD: Final = re.compile(
-    rf"^[> ]*(?:from|von|de|da|van|från|fra|od|от)\s*:.*(?:{_DAEMON_NAME}).*$", re.IGNORECASE | re.MULTILINE
+    rf"(?:^[> ]*[\w-]{{2,20}}\s*:.*\n){{0,4}}"
+    rf"^[> ]*(?:from|von|de|da|van|från|fra|od|от)\s*:.*(?:{_DAEMON_NAME}).*$",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
@@ -304,7 +325,16 @@ def _passed_on(message: Message, parts: list[Message]) -> Iterator[Outcome] | No
     if head is None:
         return None
     inner = HeaderParser().parsestr(re.sub(r"^[> ]+", "", text[head.start() :], flags=re.MULTILINE))
-    return _free_text(inner, [inner])
+    return None if _is_a_strangers(inner, message) else _free_text(inner, [inner])
+
+
+def _is_a_strangers(bounce: Message, message: Message) -> bool:
+    """Say whether a bounce was for who forwards it and is none of us: it is about a message of his own."""
+    his = set(_addresses(message, "From"))
+    ours = {one.rpartition("@")[2] for one in _addresses(message, *_CAME_TO)}
+    return bool(his & set(_addresses(bounce, "To"))) and not any(
+        one.rpartition("@")[2] in ours for one in his
+    )
 
 
 _ANGRY: Final = re.compile(

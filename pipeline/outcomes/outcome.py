@@ -93,6 +93,7 @@ _GAVE_UP_WAITING = re.compile(
 _DOMAIN_TROUBLE = re.compile(
     r"host or domain name not found|name service error|no such domain|domain (?:does not|doesn.t) exist"
     r"|domain not found|host unknown|unknown host|unrouteable mail domain|all relevant mx records"
+    r"|no (?:mail|smtp|mx) ?(?:servers?|exchangers?|hosts?)\b"
     r"|no mx(?: records?)?\b|nxdomain|dns (?:error|failure|lookup)|null ?mx|bad destination (?:host|system)",
     re.IGNORECASE,
 )

@@ -120,13 +120,13 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
 
 _ASKED_BEFORE: Final = {
     OutcomeKind.COMPLAINED: re.compile(
-        r"suppress-complaint|spam reporting address|(?:previously|has|who) complained"
+        r"suppress-complaint|^dropped: .*(?:spam report|complain)|(?:previously|has|who) complained"
         r"|suppressed .{0,60}complain",
         re.IGNORECASE,
     ),
     OutcomeKind.UNSUBSCRIBED: re.compile(
-        r"suppress-unsubscribe|unsubscribed (?:address|recipient|contact)|(?:previously|has|who) unsubscribed"
-        r"|suppressed .{0,60}unsubscri",
+        r"suppress-unsubscribe|^dropped: .*(?:unsubscri|opt(?:ed)?[ -]?out)"
+        r"|(?:previously|has|who) unsubscribed|suppressed .{0,60}unsubscri",
         re.IGNORECASE,
     ),
 }
