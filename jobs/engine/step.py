@@ -144,7 +144,7 @@ class StepWorker:
                     repair=options.repair,
                     overrides=self._overrides,
                     refuse_harvested=self._refuse_harvested and options.mode is Mode.DEEP,
-                    count_free_mail=options.mode is Mode.DEEP and not small,
+                    forecast=options.mode is Mode.DEEP and not small,
                 ),
                 limits=self._limits,
                 reader=self._reader if small else None,

@@ -39,8 +39,8 @@ class IntakeOptions:
         repair: judge the address that a cell clearly means which is none.
         overrides: the operator's lists (mailsift.pipeline.overrides), "" for none; repair minds them.
         refuse_harvested: refuse a list whose addresses at a domain look made up.
-        count_free_mail: count the addresses at free-mail domains in every chunk, so that one can tell how
-            long providers will take before DNS was asked.
+        forecast: prepare for telling the time left early: begin with samples from all over the list, and
+            count the addresses at free-mail domains in every chunk.
     """
 
     column: str = ""
@@ -48,7 +48,7 @@ class IntakeOptions:
     repair: bool = False
     overrides: str = ""
     refuse_harvested: bool = False
-    count_free_mail: bool = False
+    forecast: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class ChunkSlice:
     """One chunk of the addresses: numbers `offset` to `offset + addresses`, carried by `rows` rows.
 
     Attributes:
-        free_mail: addresses at free-mail domains, by provider; {} when nobody asked for it.
+        free_mail: addresses at free-mail domains, by provider; {} without IntakeOptions.forecast.
     """
 
     offset: int
@@ -120,7 +120,7 @@ class Intake:
         column: the address column's name.
         format: csv, txt, jsonl, json, xlsx or parquet.
         encoding: of a text file as Python names it, else "".
-        chunks: slices of the addresses, in order, none empty.
+        chunks: slices of the addresses, in the order in which they are looked at, none empty.
     """
 
     rows: int

@@ -50,6 +50,7 @@ _Type: TypeAlias = pl.DataType | DataTypeClass
 
 _ROW_GROUP = 32_768
 _MANY = 10  # addresses of a chunk at a domain: fewer make no difference to the time left
+_SAMPLES = 20
 _COMPRESSION: Final = "lz4"  # half as dear as zstd to write, and to read; half as large again
 _FIRST_ROWS = 5  # of an inspection
 _ODD_CELLS = 50  # of an inspection
@@ -185,9 +186,9 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
         if column.rows > limits.rows:
             raise too_many_rows(limits.rows)
     numbers, addresses = column.book.number()
-    chunks = _write_addresses(addresses, workdir, options)
+    distinct = int(numbers.max()) + 1  # type: ignore[arg-type]  # a number, for there are rows
+    chunks = _write_addresses(addresses, distinct, workdir, options)
     addresses.clear()
-    distinct = sum(chunk.addresses for chunk in chunks)
     # The file is read a second time, in a stream: that takes less time than its rows take memory.
     pl.concat([column.judged(numbers), frame], how="horizontal").sink_parquet(
         workdir / "rows.parquet",
@@ -249,9 +250,9 @@ def first_rows(table: SourceTable) -> pl.DataFrame:
 
 
 def _write_addresses(
-    kept: list[pl.DataFrame | Path], workdir: Path, options: IntakeOptions
+    kept: list[pl.DataFrame | Path], count: int, workdir: Path, options: IntakeOptions
 ) -> tuple[ChunkSlice, ...]:
-    """Write the addresses, a row group for each chunk, and return the chunks."""
+    """Write so many addresses, a row group for each chunk without its sample, and return the chunks."""
     addresses, size = Spool.scan(kept), options.chunk_addresses
     addresses.sink_parquet(
         workdir / "addresses.parquet",
@@ -260,22 +261,35 @@ def _write_addresses(
         statistics=False,
         engine="streaming",
     )
-    chunk = (pl.col("n") // size).alias("chunk")
-    found = addresses.group_by(chunk).agg(pl.len(), pl.col("rows").sum())
-    free_mail = _free_mail(addresses.group_by(chunk, "domain").len()) if options.count_free_mail else {}
+    every, sample = _samples(-(-count // size), size) if options.forecast else (1, 0)
+    place, within = pl.col("n") // size, pl.col("n") % size
+    chunk = place.alias("place"), ((place % every != 0) | (within >= sample)).alias("rest")
+    free_mail = _free_mail(addresses.group_by(*chunk, "domain").len()) if options.forecast else {}
+    found = addresses.group_by(*chunk).agg(pl.col("n").min(), pl.len(), pl.col("rows").sum())
     return tuple(
-        ChunkSlice(int(number) * size, int(length), int(rows), free_mail.get(number, {}))
-        for number, length, rows in found.collect(engine="streaming").sort("chunk").iter_rows()
+        ChunkSlice(first, length, rows, free_mail.get((place, rest), {}))
+        for place, rest, first, length, rows in found.collect(engine="streaming").sort("rest", "place").rows()
     )
 
 
-def _free_mail(domains: pl.LazyFrame) -> Mapping[int, Mapping[str, int]]:
+def _samples(chunks: int, size: int) -> tuple[int, int]:
+    """Return from every how manieth of so many chunks of a size a sample is taken, and how large it is.
+
+    A list is looked at in the order of its domains, and the time left is told by what was looked at: samples
+    from all over the list, together as large as a chunk, come first.
+    """
+    every = -(-chunks // _SAMPLES)
+    return every, -(-size // -(-chunks // every))
+
+
+def _free_mail(domains: pl.LazyFrame) -> Mapping[tuple[int, bool], Mapping[str, int]]:
     """Return for each chunk how many of its addresses are at free-mail domains, by provider."""
-    found: Mapping[int, dict[str, int]] = defaultdict(dict)
+    found: Mapping[tuple[int, bool], dict[str, int]] = defaultdict(dict)
     many = domains.filter(pl.col("len") >= _MANY).collect(engine="streaming")
-    for number, domain, addresses in many.iter_rows():
+    for place, rest, domain, addresses in many.iter_rows():
         if provider := provider_by_name(domain):
-            found[number][provider] = found[number].get(provider, 0) + addresses
+            counted = found[place, rest]
+            counted[provider] = counted.get(provider, 0) + addresses
     return found
 
 

@@ -185,6 +185,6 @@ async def test_what_is_counted_of_each_chunk_comes_back_from_the_process(
 ) -> None:
     source = tmp_path / "list.csv"
     source.write_text("email\n" + "".join(f"u{n}@gmail.com\nu{n}@a.example\n" for n in range(20)))
-    options = IntakeOptions(chunk_addresses=30, count_free_mail=True)
+    options = IntakeOptions(chunk_addresses=30, forecast=True)
     taken = await take_in(source, tmp_path, options=options, limits=IntakeLimits(seconds=60), reader=reader)
-    assert [dict(chunk.free_mail) for chunk in taken.chunks] == [{"google": 10}, {"google": 10}]
+    assert [dict(chunk.free_mail) for chunk in taken.chunks] == [{}, {"google": 10}, {"google": 10}]

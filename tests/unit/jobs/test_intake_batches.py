@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import polars as pl
@@ -77,12 +78,31 @@ def test_too_many_rows_are_refused_in_whichever_batch(tmp_path: Path) -> None:
         _take_in(tmp_path / "list", _cells(1)[:234], rows=233, together=100)
 
 
-def test_the_free_mail_of_each_chunk_is_counted_on_request(tmp_path: Path) -> None:
+@pytest.mark.parametrize("addresses", [1, 30, 60, 999, 5_000])
+def test_samples_from_all_over_the_list_come_first_and_nothing_twice(tmp_path: Path, addresses: int) -> None:
+    source = tmp_path / "list.csv"
+    source.write_text("email\n" + "\n".join(f"u{n}@d{n // 7}.example" for n in range(addresses)))
+    options = IntakeOptions(chunk_addresses=40, forecast=True)
+    chunks = read_list(source, tmp_path, options=options, limits=IntakeLimits()).chunks
+    taken = [n for chunk in chunks for n in range(chunk.offset, chunk.offset + chunk.addresses)]
+    assert sorted(taken) == list(range(addresses))
+    assert max(chunk.addresses for chunk in chunks) <= 40
+    samples = list(takewhile(lambda chunk: chunk.offset % 40 == 0 and chunk.addresses < 40, chunks))
+    assert sum(chunk.addresses for chunk in samples) <= 2 * 40
+    gaps = [later - earlier for earlier, later in pairwise([*(one.offset for one in samples), addresses])]
+    assert max(gaps) <= max(40, addresses // 10)
+
+
+def test_the_free_mail_of_each_chunk_is_counted_for_the_forecast(tmp_path: Path) -> None:
     cells = [f"u{n}@{domain}" for domain in ("gmail.com", "googlemail.com", "a.example") for n in range(20)]
     source = tmp_path / "list.csv"
     source.write_text("email\n" + "\n".join(cells))
-    counted = IntakeOptions(chunk_addresses=40, count_free_mail=True)
+    counted = IntakeOptions(chunk_addresses=40, forecast=True)
     taken = read_list(source, tmp_path, options=counted, limits=IntakeLimits())
-    assert [dict(chunk.free_mail) for chunk in taken.chunks] == [{"google": 20}, {"google": 20}]
+    assert [(chunk.offset, dict(chunk.free_mail)) for chunk in taken.chunks] == [
+        (0, {}),
+        (40, {"google": 20}),
+        (20, {"google": 20}),
+    ]
     taken = read_list(source, tmp_path, options=IntakeOptions(chunk_addresses=40), limits=IntakeLimits())
-    assert [dict(chunk.free_mail) for chunk in taken.chunks] == [{}, {}]
+    assert [(chunk.offset, dict(chunk.free_mail)) for chunk in taken.chunks] == [(0, {}), (40, {})]
