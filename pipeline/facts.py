@@ -147,7 +147,7 @@ class WaitReason(StrEnum):
 
     THROTTLED = "throttled"  # the provider's rate limit
     GREYLISTED = "greylisted"
-    DEFERRED = "deferred"  # the server said "later" or hung up
+    DEFERRED = "deferred"  # the server said "later", hung up or could not be found
     BLOCKED = "blocked"  # the provider refuses us again and again, so it is left alone for a while
     TOO_MANY_MISSING = "too_many_missing"  # too few of the list's addresses are known at the provider
     OUR_NETWORK = "our_network"  # nothing can be reached from this machine now

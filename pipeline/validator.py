@@ -91,7 +91,8 @@ class ValidationRequest:
 WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "Float64"})
 """What a waiting address carries beside frames.WAITING: its throttle key, why it waits and how long."""
 
-_DNS_AGAIN_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0}
+_DNS_AGAIN_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0, WaitReason.DEFERRED: 32.0}
+"""After the last of them a failure is forgotten (mailsift.pipeline.dns.domains.DnsConfig.failure_ttl)."""
 _DENIED = frozenset(
     {DomainState.NOT_FOUND, DomainState.NO_MAIL_SERVER, DomainState.NULL_MX, DomainState.UNROUTABLE}
 )
@@ -226,7 +227,7 @@ class Validator:
         findings = Findings(request.mode, domains, probed.mailboxes, probed.catch_alls, self._policy)
         believed = request.mode is Mode.FAST or self._domains.has_trusted_resolver
         reason = WaitReason.SLOW if believed else WaitReason.RESOLVER
-        waits = deferred | _slow_domains(frame, request.mode, reason)
+        waits = deferred | _slow_domains(frame, request.mode, reason) | _silent_domains(frame, request)
         result = _judge(frame, waits, findings, request, probed)
         asked = (fact for fact in probed.mailboxes.values() if fact.smtp_code and not fact.cached)
         return replace(result, probes=sum(1 for _ in asked))
@@ -397,6 +398,15 @@ def _slow_domains(frame: pl.DataFrame, mode: Mode, reason: WaitReason) -> _Defer
     unanswered = (pl.col("rule") == "") & (pl.col("domain_state") == DomainState.NOT_ASKED.value)
     wait = ("", reason.value, _DNS_AGAIN_SECONDS[reason])
     return dict.fromkeys(frame.filter(unanswered)["address"], wait)
+
+
+def _silent_domains(frame: pl.DataFrame, request: ValidationRequest) -> _Deferred:
+    """Let the addresses come back once whose domain DNS failed for, as those whose mail server is silent."""
+    if request.mode is not Mode.DEEP or request.is_last_try(0):
+        return {}
+    first_try = (pl.col("domain_state") == DomainState.UNAVAILABLE.value) & (pl.col("tries") == 0)
+    wait = ("", WaitReason.DEFERRED.value, _DNS_AGAIN_SECONDS[WaitReason.DEFERRED])
+    return dict.fromkeys(frame.filter(first_try)["address"], wait)
 
 
 def _deferred(askable: pl.DataFrame, waits: Mapping[str, Wait], request: ValidationRequest) -> _Deferred:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 import pytest
@@ -121,6 +121,7 @@ async def test_every_address_is_finished_or_waits_and_says_for_what() -> None:
         "grey@a.test": "greylisted",
         "later@a.test": "deferred",
         "drop@a.test": "deferred",
+        "ann@broken.test": "deferred",
         "ann@slow.test": "slow",
     }
     assert by_address(result.finished, "result") == {
@@ -130,7 +131,6 @@ async def test_every_address_is_finished_or_waits_and_says_for_what() -> None:
         "nobody@a.test": "mailbox_not_found",
         "ann@b.test": "deliverable",
         "ann@null.test": "null_mx",
-        "ann@broken.test": "dns_unavailable",
         "ann@gone.test": "domain_not_found",
         "ann@yahoo.com": "unverifiable",
         "ann@mailinator.com": "disposable",
@@ -370,6 +370,16 @@ async def test_a_silent_server_is_unreachable_only_after_a_second_try() -> None:
         alone = await seen.validate(ValidationRequest(Mode.DEEP), ["ann@a.test"])
     assert first.waiting.select("reason", "delay", "tries").rows() == [("deferred", 60.0, 1)]
     assert second.finished["result"].to_list() == alone.finished["result"].to_list() == ["unreachable"]
+
+
+async def test_a_domain_that_dns_fails_for_is_asked_about_again_before_that_is_final() -> None:
+    async with stage() as seen:
+        first = await seen.validate(LATER, ["ann@broken.test"])
+        back = first.waiting.drop("throttle_key", "reason", "delay")
+        second = await seen.validator.validate(back, LATER)
+        shallow = await seen.validate(replace(LATER, mode=Mode.MEDIUM), ["ann@broken.test"])
+    assert first.waiting.select("reason", "delay", "tries").rows() == [("deferred", 32.0, 1)]
+    assert second.finished["result"].to_list() == shallow.finished["result"].to_list() == ["dns_unavailable"]
 
 
 async def test_where_servers_are_silent_the_network_is_looked_at_afresh_and_they_wait_for_it() -> None:
