@@ -52,16 +52,16 @@ def import_lazily(name: str) -> None:
 
 
 @contextmanager
-def without(library: str) -> Iterator[None]:
-    """Load modules as if a library that they can do without were not installed; no-op when it is loaded."""
-    if library in sys.modules:
-        yield
-        return
-    sys.modules[library] = None  # type: ignore[assignment]  # how to say that there is none
+def without(*libraries: str) -> Iterator[None]:
+    """Load modules as if libraries that they can do without were not installed; those loaded already stay."""
+    hidden = [name for name in libraries if name not in sys.modules]
+    for name in hidden:
+        sys.modules[name] = None  # type: ignore[assignment]  # how to say that there is none
     try:
         yield
     finally:
-        del sys.modules[library]
+        for name in hidden:
+            del sys.modules[name]
 
 
 @contextmanager

@@ -7,7 +7,9 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 import polars as pl
@@ -134,6 +136,8 @@ class StepWorker:
         small = await asyncio.to_thread(os.path.getsize, source) <= SMALL_BYTES
         if not small:
             await self._reader.rest()
+        # what judges the list loads while another process reads it
+        Thread(target=import_module, args=("polars.dataframe",), daemon=True).start()
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="intake-") as scratch:
             taken = await take_in(
                 source,

@@ -12,8 +12,6 @@ from typing import Annotated
 
 import typer
 import uvloop
-from rich.console import Console
-from rich.table import Table
 
 from mailsift.lazy_import import loading, without
 from mailsift.logs import configure_server_logs
@@ -39,7 +37,8 @@ def worker(
     if processes is not None:
         settings = settings.model_copy(update={"worker_processes": processes})
     counts = share_counts(settings)
-    with loading(), without("cffi"):  # every process of the pool would load a parser of C for one system call
+    # celery would make one system call by a parser of C, and httpx load a command line of its own
+    with loading(), without("cffi", "pygments"):
         from mailsift.runtime.worker import run_worker  # noqa: PLC0415 - nothing that counts is loaded before
     with installation(settings, forks=True) as found:  # another command, perhaps, has started them meanwhile
         run_worker(found, parent=with_parent, counts=counts)
@@ -90,7 +89,7 @@ def migrate_command(
         if settings.database_url is not None:
             url = settings.database_url.get_secret_value()
             found = _awaited(url) if wait else migrate(url)
-            Console().print(f"The database is at revision {found}.")
+            typer.echo(f"The database is at revision {found}.")
 
 
 def _awaited(url: str) -> str:
@@ -111,6 +110,9 @@ def _revision(url: str) -> str:
 
 def settings_command() -> None:
     """List every setting with its default."""
+    from rich.console import Console  # noqa: PLC0415 - a worker writes nothing
+    from rich.table import Table  # noqa: PLC0415
+
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("variable", "default", "meaning"):
         table.add_column(name, overflow="fold")

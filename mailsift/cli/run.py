@@ -103,6 +103,7 @@ def run(  # noqa: PLR0913 - one argument an option
     with early_worker(given) as early:
         with loading():
             from mailsift.cli import lists  # noqa: PLC0415 - loads while the worker does
+            from mailsift.jobs import tasks  # noqa: F401, PLC0415 - what wakes it, loaded while servers start
             from mailsift.jobs.views import JobOptions  # noqa: PLC0415
 
         with lists.working(given, early) as (settings, worker):

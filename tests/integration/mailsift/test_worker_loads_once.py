@@ -13,14 +13,14 @@ _PROGRAM = """
 import asyncio, sys
 from mailsift.lazy_import import import_lazily, without
 import_lazily("polars")
-with without("cffi"):
+with without("cffi", "pygments"):
     import mailsift.runtime.worker
 from billiard.util import get_pdeathsig, set_pdeathsig
 from mailsift.container import open_engine
 from mailsift.settings import Settings
 
 loaded = set(sys.modules)
-print("polars.dataframe" in loaded)
+print(*(name for name in ("polars.dataframe", "httpx._main") if name in loaded))
 
 async def open_one():
     async with open_engine(Settings.from_env()) as engine:
@@ -44,4 +44,4 @@ def test_the_processes_of_a_worker_have_nothing_of_ours_to_load(
         text=True,
         check=True,
     )
-    assert done.stdout.splitlines() == ["False", "9"]
+    assert done.stdout.splitlines() == ["", "9"]
