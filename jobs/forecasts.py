@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
@@ -123,8 +123,12 @@ async def _of_job(connection: Connection, row: Row, picture: Picture) -> TimeLef
     if row["state"] in UNREAD:
         return time_left(load_of_unread(row["source_bytes"], picture.queues, Mode(row["options"]["mode"])))
     progress = await stats.progress(connection, row["id"])
+    # Of this job the picture must be of the moment of its progress: what triage has just put in line there
+    # would be missing in both, or counted twice.
+    others = [other for other in picture.queues.rows if other.job_id != row["id"]]
+    queues = replace(picture.queues, rows=[*others, *await stats.queue_rows(connection, row["id"])])
     mode = Mode(row["options"]["mode"])
-    return time_left(load_of(row["id"], picture.queues, picture.rates, progress, mode))
+    return time_left(load_of(row["id"], queues, picture.rates, progress, mode))
 
 
 def load_of(

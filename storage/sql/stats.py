@@ -520,7 +520,8 @@ _QUEUES = statement("""
     ), timed AS (
         SELECT c.job_id, c.lane, j.small, c.addresses, CASE WHEN c.state = 'leased' THEN 0
             ELSE greatest(0, extract(epoch FROM c.ready_at - clock_timestamp())) END::float8 AS ready_s
-        FROM open_chunk c JOIN job j ON j.id = c.job_id WHERE j.state IN {claimable}
+        FROM open_chunk c JOIN job j ON j.id = c.job_id
+        WHERE j.state IN {claimable} AND (CAST(:job_id AS uuid) IS NULL OR c.job_id = :job_id)
     )
     SELECT job_id, lane AS throttle_key, small, sum(addresses)::bigint AS addresses, max(ready_s) AS ready_s
     FROM timed GROUP BY job_id, lane, small, ceil(ready_s / 30)
@@ -691,11 +692,17 @@ async def queues(connection: Connection) -> Queues:
     rate = await connection.execute(_RATE, {"minutes": RATE_MINUTES})
     slots = await connection.execute(_SLOTS, {"missed": workers.MISSED_BEATS})
     return Queues(
-        rows=[QueueRow(**row) for row in (await connection.execute(_QUEUES)).mappings()],
+        rows=await queue_rows(connection),
         unread_bytes=(await connection.execute(_UNREAD)).scalar_one(),
         slots=slots.scalar_one(),
         rate=float(rate.scalar_one()),
     )
+
+
+async def queue_rows(connection: Connection, job_id: UUID | None = None) -> list[QueueRow]:
+    """Return what a job waits for, or what all of them do."""
+    found = await connection.execute(_QUEUES, {"job_id": job_id})
+    return [QueueRow(**row) for row in found.mappings()]
 
 
 async def jobs_in_line(connection: Connection, job_ids: Sequence[UUID]) -> Sequence[Row]:

@@ -137,3 +137,24 @@ async def test_the_list_of_jobs_says_the_same(planter: Planter, service: JobServ
     assert view.time_left is not None
     assert view.time_left.seconds == pytest.approx(50.2)
     assert view.time_left.reason == "google: 100 addresses at 2/s"
+
+
+async def test_what_triage_puts_in_line_counts_once_however_old_the_picture_of_the_others_is(
+    settings: Settings, planter: Planter
+) -> None:
+    await worker(planter)
+    account, job = await planter.plant(ADDRESSES, options=DEEP, small=False)
+    await planter.sql("""UPDATE chunk SET free_mail = '{"google": 100}' WHERE job_id = :job""", job=job)
+    async with open_container(settings) as container:
+
+        async def said() -> float | None:
+            return JobSnapshot(await container.jobs.get(account, job), container.clock()).eta_seconds
+
+        before = await said()
+        await planter.sql("UPDATE chunk SET state = 'done' WHERE job_id = :job", job=job)
+        await planter.sql(
+            """INSERT INTO chunk (job_id, n, lane, addresses, source_key)
+               VALUES (:job, 1, 'google', 100, 'jobs/x/residual/0-abc.parquet')""",
+            job=job,
+        )
+        assert before == await said() == 50.2
