@@ -162,7 +162,7 @@ def _found(first: Sequence[str], shares: Sequence[float]) -> int:
         return best
     if named:
         return named[0][1]
-    text = "No column is named like one with addresses, and none holds addresses: name it (option column)."
+    text = "No column is named like one with addresses, and none holds any: name it with column (--column)."
     raise MailsiftError("no_address_column", text)
 
 
