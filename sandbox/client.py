@@ -53,7 +53,7 @@ class SandboxProcess:
         self._arguments = [f"{name}={value}" for name, value in options.items()]
         self.within: Sequence[str] = ()
         self._process: subprocess.Popen[bytes] | None = None
-        self.dns_port = self.smtp_port = self._control_port = 0
+        self.dns_port = self.smtp_port = self.control_port = 0
         self.env: dict[str, str] = {}
 
     @property
@@ -90,7 +90,7 @@ class SandboxProcess:
             raise RuntimeError("the sandbox did not start")
         ready = json.loads(line)
         self.dns_port, self.smtp_port = ready["dns_port"], ready["smtp_port"]
-        self._control_port, self.env = ready["control_port"], ready["env"]
+        self.control_port, self.env = ready["control_port"], ready["env"]
 
     def stop(self) -> None:
         """End it and wait for its end."""
@@ -125,7 +125,7 @@ class SandboxProcess:
         self.stop()
 
     def _ask(self, op: str) -> dict[str, Any]:
-        with socket.create_connection(("127.0.0.1", self._control_port), timeout=_PATIENCE) as connection:
+        with socket.create_connection(("127.0.0.1", self.control_port), timeout=_PATIENCE) as connection:
             connection.sendall(json.dumps({"op": op}).encode() + b"\n")
             with connection.makefile("rb") as answers:
                 answer: dict[str, Any] = json.loads(answers.readline())

@@ -24,7 +24,7 @@ FRESH = _OURS.with_name("schema.sql")
 """What an empty database gets: the same as by all migrations, in a third of the time."""
 _MIGRATION_LOCK = 0x6D736966  # any constant: one migration at a time in one database
 _IN_THE_WAY = ("55P03", "40P01")  # lock_not_available; deadlock_detected, with one who goes on without us
-_LOCK_SECONDS = 2  # how long one try may hold up the others
+LOCK_SECONDS = 2  # how long one try may hold up the others
 _PAUSE_SECONDS = 1.0
 
 
@@ -61,7 +61,7 @@ def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> 
     """
     ends_at = time.monotonic() + patience
     while True:
-        connection = _connected(url)
+        connection = connected(url)
         try:
             return _upgrade(connection, url, more)
         except OperationalError as error:
@@ -73,7 +73,12 @@ def migrate(url: str, *, patience: float = 600.0, more: Sequence[Path] = ()) -> 
         time.sleep(_PAUSE_SECONDS)
 
 
-def _connected(url: str) -> SyncConnection:
+def connected(url: str) -> SyncConnection:
+    """Open a connection that nothing shares.
+
+    Raises:
+        MailsiftError: `database_unavailable`.
+    """
     try:
         return create_engine(driver_url(url), poolclass=NullPool).connect()
     except OperationalError as error:
@@ -89,7 +94,7 @@ def _upgrade(connection: SyncConnection, url: str, more: Sequence[Path]) -> str:
             return found
         from alembic import command  # noqa: PLC0415 - see alembic_config
 
-        connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
+        connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
         config = alembic_config(url, *more)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
@@ -118,7 +123,7 @@ def revision(url: str) -> str:
     Raises:
         MailsiftError: `database_unavailable`.
     """
-    with _connected(url) as connection:
+    with connected(url) as connection:
         return _revision_of(connection)
 
 

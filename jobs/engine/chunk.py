@@ -119,6 +119,23 @@ class WorkPlan:
     sources: frozenset[str] = frozenset()
     stop: StopRule = NO_STOP
 
+    def request(self, chunk: ClaimedChunk, options: JobOptions) -> ValidationRequest:
+        """Return what the pipeline is told of a chunk's addresses."""
+        return ValidationRequest(
+            mode=options.mode,
+            evidence=options.evidence,
+            max_age=options.max_age,
+            probe_limit=self.cut.provider_chunk,
+            delays=self.delays,
+            dns_s=None if chunk.throttle_key == SLOW_KEY else self.dns_s,
+            session_s=self.patient_s if chunk.throttle_key == SLOW_KEY else self.brisk_s,
+            budget_s=self.budget_s,
+            final=chunk.deadline_passed,
+            list_id=str(chunk.job_id),
+            owner=str(chunk.account_id),
+            closed=self.sources.difference(chunk.sources) if chunk.sources else (),
+        )
+
 
 class ChunkWorker:
     """Does chunks, one call each, many at once on one loop.
@@ -203,7 +220,9 @@ class ChunkWorker:
         if chunk.attempt > self._plan.max_attempts:
             FAILING_CHUNKS.labels("given_up").inc()
             return validator.give_up(frame, options.mode, sent=known.sent, unwanted=known.unwanted)
-        request = replace(self._request(chunk, options), sent=known.sent, unwanted=known.unwanted, stop=stop)
+        request = replace(
+            self._plan.request(chunk, options), sent=known.sent, unwanted=known.unwanted, stop=stop
+        )
         return await validator.validate(frame, request)
 
     async def _stop(self, chunk: ClaimedChunk) -> ListStop:
@@ -214,22 +233,6 @@ class ChunkWorker:
         provider = "" if chunk.throttle_key in SHARED_KEYS else chunk.throttle_key
         async with self._database.begin() as connection:
             return await job_asked.before(connection, chunk.job_id, rule, provider=provider)
-
-    def _request(self, chunk: ClaimedChunk, options: JobOptions) -> ValidationRequest:
-        return ValidationRequest(
-            mode=options.mode,
-            evidence=options.evidence,
-            max_age=options.max_age,
-            probe_limit=self._plan.cut.provider_chunk,
-            delays=self._plan.delays,
-            dns_s=None if chunk.throttle_key == SLOW_KEY else self._plan.dns_s,
-            session_s=self._plan.patient_s if chunk.throttle_key == SLOW_KEY else self._plan.brisk_s,
-            budget_s=self._plan.budget_s,
-            final=chunk.deadline_passed,
-            list_id=str(chunk.job_id),
-            owner=str(chunk.account_id),
-            closed=self._plan.sources.difference(chunk.sources) if chunk.sources else (),
-        )
 
     async def _store_segment(self, chunk: ClaimedChunk, finished: pl.DataFrame) -> str | None:
         if finished.is_empty():

@@ -259,7 +259,7 @@ class Engine:
         lost: set[UUID] = set()
         try:
             async with self._database.begin() as connection:
-                lost = await self._renew(connection, before)
+                lost = await renew_leases(connection, before, lease_s=self._config.lease_s)
                 await self._heartbeat.send(connection, in_hand=len(before))
         except Exception as error:  # noqa: BLE001 - the next beat tries again; the fence guards the rest
             _log.warning("heartbeat.error", **error_fields(error))
@@ -267,19 +267,6 @@ class Engine:
         self._set_gauges()
         for token in lost.intersection(self._in_flight):
             self._in_flight[token].cancel()
-
-    async def _renew(self, connection: Connection, tokens: Collection[UUID]) -> set[UUID]:
-        """Renew these leases; returns those that are lost.
-
-        A small list's lease goes from its intake to its chunk to its finish meanwhile, so that one look may
-        miss it everywhere; two cannot.
-        """
-        lost = set(tokens)
-        for _ in range(2):
-            if lost:
-                lost -= await chunks.renew(connection, lost, lease=self._config.lease_s)
-                lost -= await jobs.renew_steps(connection, lost, lease=self._config.lease_s)
-        return lost
 
     def _set_gauges(self) -> None:
         """Show how much this process takes at a time: nothing when it is drained."""
@@ -312,3 +299,17 @@ def is_infrastructure(error: Exception) -> bool:
     if isinstance(error, MailsiftError):
         return error.retryable
     return isinstance(error, DatabaseError | OSError) or is_storage(error)
+
+
+async def renew_leases(connection: Connection, tokens: Collection[UUID], *, lease_s: float) -> set[UUID]:
+    """Renew these leases of chunks and steps; returns those that are lost.
+
+    A small list's lease goes from its intake to its chunk to its finish meanwhile, so that one look may
+    miss it everywhere; two cannot.
+    """
+    lost = set(tokens)
+    for _ in range(2):
+        if lost:
+            lost -= await chunks.renew(connection, lost, lease=lease_s)
+            lost -= await jobs.renew_steps(connection, lost, lease=lease_s)
+    return lost

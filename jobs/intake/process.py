@@ -193,6 +193,16 @@ class StandingReader:
         self._child: subprocess.Popen[bytes] | None = None
         self._read = 0
 
+    @property
+    def pid(self) -> int | None:
+        """Of its process, while there is one."""
+        return self._child.pid if self._child else None
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether its process is at work."""
+        return self._turn.locked()
+
     async def ask(self, work: str, request: Mapping[str, Any], limits: IntakeLimits) -> dict[str, Any]:
         """Do as `ask_child` does; `limits` must be the same at every call."""
         async with self._turn:
@@ -204,7 +214,7 @@ class StandingReader:
 
     async def rest(self) -> None:
         """End the process until it is needed again, unless it is at work: a large list needs the memory."""
-        if not self._turn.locked():
+        if not self.is_reading:
             await self.aclose()
 
     async def aclose(self) -> None:

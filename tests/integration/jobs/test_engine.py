@@ -375,15 +375,14 @@ async def test_a_finish_that_breaks_every_time_fails_the_job_and_keeps_its_verdi
 
 async def test_an_idle_engine_knows_when_the_next_chunk_is_due(settings: Settings, planter: Planter) -> None:
     _, job = await planter.plant(ADDRESSES)
-    async with engine_on(settings) as engine:
+    async with engine_on(settings, sources=("ours",)) as engine:
         await planter.sql("UPDATE chunk SET ready_at = clock_timestamp() + interval '900 s'")
         before = time.monotonic()
         assert not await engine.drain()
         assert before + 600 < engine.due_at <= time.monotonic() + 900
         await planter.sql("UPDATE job SET state = 'paused' WHERE id = :job", job=job)
         await planter.sql(
-            "INSERT INTO source_rest VALUES ('google', :source, clock_timestamp() + interval '90 s')",
-            source=engine._config.sources[0],
+            "INSERT INTO source_rest VALUES ('google', 'ours', clock_timestamp() + interval '90 s')"
         )
         await engine.drain()
         assert before + 60 < engine.due_at <= time.monotonic() + 90

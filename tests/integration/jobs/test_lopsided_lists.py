@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import JobOptions
 from mailsift.pipeline.dns.domains import DomainFacts
-from mailsift.pipeline.facts import Mode
+from mailsift.pipeline.facts import DomainFact, Mode
 from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from mailsift.storage.states import JobState
@@ -29,15 +34,20 @@ async def test_a_list_of_one_domain_only(
 
 
 async def test_a_list_of_nothing_but_different_domains(
-    settings: Settings, planter: Planter, service: JobService
+    settings: Settings, planter: Planter, service: JobService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked: set[DomainFacts] = set()
+    lookup = DomainFacts.lookup
+
+    async def watched(facts: DomainFacts, domains: Sequence[str], **how: Any) -> dict[str, DomainFact]:
+        asked.add(facts)
+        return await lookup(facts, domains, **how)
+
+    monkeypatch.setattr(DomainFacts, "lookup", watched)
     given = [f"known@apart{n}.flood.sandbox.test" for n in range(6_000)]
     options = JobOptions(mode=Mode.MEDIUM)
     account, job = await planter.plant(given, chunk=1_500, small=False, options=options)
     async with engine_on(settings) as engine:
         view = await work_until_ended(engine, service, account, job)
-        domains = engine._chunks._validator._domains
-        assert isinstance(domains, DomainFacts)
-        assert not domains._asked
-        assert not domains._held
+        assert [facts.under_way for facts in asked] == [0]
     assert (view.state, view.valid, view.processed) == (JobState.COMPLETED, 6_000, 6_000)

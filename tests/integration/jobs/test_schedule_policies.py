@@ -7,13 +7,14 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text
 
 from mailsift.jobs.schedules.models import ScheduleSpec
-from mailsift.jobs.schedules.runs import LEASE
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.database import Connection
 from mailsift.storage.sql import schedules
 from tests.support.installation import settings_for
 from tests.support.schedules import HOURLY, NOON, Scheduling
@@ -137,15 +138,20 @@ async def test_with_zero_a_schedule_never_pauses_itself(scheduling: Scheduling) 
     assert await failed_runs(scheduling, replace(HOURLY, pause_after_failures=0), 7) == (True, "", 7)
 
 
-async def test_a_pause_while_a_run_is_being_made_is_not_undone_by_it(scheduling: Scheduling) -> None:
+async def test_a_pause_while_a_run_is_being_made_is_not_undone_by_it(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
     account, _, view = await scheduling.start(replace(HOURLY, pause_after_failures=1))
     job = await scheduling.service.run_now(account, view.id)
     scheduling.now = NOON
-    async with scheduling.database.begin() as connection:
-        row = await schedules.claim(connection, now=scheduling.now, until=scheduling.now + LEASE)
-    assert row is not None
-    await scheduling.fail(job)
-    assert await scheduling.runs._work(row) == 0
+    open_runs = schedules.open_runs  # looked at when the schedule is claimed
+
+    async def fail_and_look(connection: Connection, schedule_id: UUID) -> list[UUID]:
+        await scheduling.fail(job)
+        return await open_runs(connection, schedule_id)
+
+    monkeypatch.setattr(schedules, "open_runs", fail_and_look)
+    assert await scheduling.runs.run_due() == 0
     after = await scheduling.service.get(account, view.id)
     assert (after.enabled, after.last_error) == (False, "runs_failed")
     assert [run["id"] for run in await scheduling.made(view.id)] == [job]

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from mailsift.container import open_database
+from mailsift.jobs.engine.claim import renew_leases
 from mailsift.jobs.engine.claimer import Claimer
 from mailsift.jobs.engine.commit import plan_job
 from mailsift.jobs.service import JobService
@@ -68,6 +69,6 @@ async def test_a_lease_that_goes_from_list_to_chunk_while_it_is_renewed_is_not_l
         return found
 
     monkeypatch.setattr(chunks, "renew", renew_and_plan)
-    async with engine_on(settings) as engine, database.begin() as connection:
-        assert await engine._renew(connection, {token, UUID(int=1)}) == {UUID(int=1)}
+    async with database.begin() as connection:
+        assert await renew_leases(connection, {token, UUID(int=1)}, lease_s=60) == {UUID(int=1)}
     await database.aclose()

@@ -52,7 +52,7 @@ def lists(reader: StandingReader, tmp_path: Path) -> Lists:
 
 
 def standing(reader: StandingReader) -> psutil.Process | None:
-    return psutil.Process(reader._child.pid) if reader._child else None
+    return psutil.Process(reader.pid) if reader.pid else None
 
 
 async def test_one_process_reads_list_after_list_and_is_replaced_after_so_many(
@@ -61,10 +61,10 @@ async def test_one_process_reads_list_after_list_and_is_replaced_after_so_many(
     pids = []
     for _ in range(2):
         assert isinstance(await lists.read(), Intake)
-        assert reader._child is not None
-        pids.append(reader._child.pid)
+        pids.append(reader.pid)
     assert pids[0] == pids[1]
     assert isinstance(await lists.read(), Intake)
+    assert pids[0] is not None
     assert not psutil.pid_exists(pids[0])
     assert standing(reader) is None
 
@@ -149,7 +149,7 @@ async def test_a_cancelled_reading_and_a_closed_reader_leave_no_process(
     assert process is not None
     process.send_signal(signal.SIGSTOP)
     task = asyncio.create_task(lists.read())
-    while not reader._turn.locked():  # noqa: ASYNC110 - a lock sets no event
+    while not reader.is_reading:  # noqa: ASYNC110 - a lock sets no event
         await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -55,10 +55,10 @@ def test_a_sandbox_process_serves_counts_and_resets() -> None:
 
 def test_an_unknown_request_at_the_control_port_is_an_error_and_not_the_end() -> None:
     with SandboxProcess(domains=1) as sandbox:
-        assert sandbox._ask("dance") == {"error": "unknown op"}
-        with socket.create_connection(("127.0.0.1", sandbox._control_port), timeout=5) as control:
-            control.sendall(b"rubbish\n")
-            assert json.loads(control.makefile("rb").readline()) == {"error": "not JSON"}
+        for request, error in ((b'{"op": "dance"}\n', "unknown op"), (b"rubbish\n", "not JSON")):
+            with socket.create_connection(("127.0.0.1", sandbox.control_port), timeout=5) as control:
+                control.sendall(request)
+                assert json.loads(control.makefile("rb").readline()) == {"error": error}
         assert sandbox.counters()["connections"] == 0
 
 

@@ -189,7 +189,7 @@ def test_a_migration_lets_the_others_pass_while_a_backup_reads_the_table(
             waited.append(time.monotonic() - began)
             time.sleep(0.25)
         assert migrating.is_alive()
-        assert 0.5 < max(waited) < 2 * schema._LOCK_SECONDS, "either nobody waited, or too long"
+        assert 0.5 < max(waited) < 2 * schema.LOCK_SECONDS, "either nobody waited, or too long"
         backup.rollback()
         migrating.join(60)
     assert revision(database_url) == REVISION

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 from uuid import UUID, uuid4
 
 import polars as pl
@@ -11,7 +10,6 @@ import pytest
 
 from mailsift.jobs.engine.chunk import (
     ChunkSizes,
-    ChunkWorker,
     WorkPlan,
     counts_of,
     group_deferred,
@@ -121,13 +119,10 @@ def test_verdicts_that_nobody_could_look_up_make_a_warning(results: list[str], w
 
 
 def test_the_pipeline_is_told_the_list_and_how_old_a_verdict_may_be() -> None:
-    nobody = ("database", "blobs", "validator", "test_validator", "outcomes")  # is asked
-    absent: dict[str, Any] = dict.fromkeys(nobody)
-    worker = ChunkWorker(work_plan=WorkPlan(), **absent)
     chunk = ClaimedChunk(
         JOB, 0, "", 1, 10, "key", 0, UUID(int=1), UUID(int=2), {}, small=False, deadline_passed=False
     )
-    request = worker._request(chunk, JobOptions(max_age=60.0))
+    request = WorkPlan().request(chunk, JobOptions(max_age=60.0))
     assert (request.list_id, request.max_age, request.final) == (str(JOB), 60.0, False)
 
 

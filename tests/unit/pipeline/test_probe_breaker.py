@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+from itertools import takewhile
 
 import pytest
 from structlog.testing import capture_logs
@@ -113,15 +115,22 @@ def test_chance_alone_makes_no_jump() -> None:
 def test_memory_is_bounded_whatever_comes() -> None:
     breaker = Breaker()
     first, used = breaker.gauge("list", "p0.test", ""), breaker.gauge("list", "in use", "")
+    gauges = {}
     for n in range(3_000):
-        breaker.gauge("list", f"p{n % 2_900}.test", "")
+        gauges[n] = breaker.gauge("list", f"p{n}.test", "")
         assert breaker.gauge("list", "in use", "") is used
-    assert len(breaker._gauges) == 2_048
+    kept = takewhile(lambda n: breaker.gauge("list", f"p{n}.test", "") is gauges[n], reversed(gauges))
+    assert len([*kept]) == 2_048 - 1  # and the one in use
     assert breaker.gauge("list", "p0.test", "") is not first
-    for n in range(5_000):
-        first.count(f"d{n}.test", refused=n % 2 == 0)
-    assert max(len(first._strangers), len(first._accepting), len(first._recent)) <= 2_000
-    assert first._answers_before <= 2_000
+
+
+def test_a_gauge_stays_small_and_forgets_what_was_long_ago() -> None:
+    gauge = RefusalGauge()
+    for n in range(20_000):
+        gauge.count(f"d{n}.test", refused=n % 4 == 0)
+    assert len(pickle.dumps(gauge)) < 2 * 2_000 * 25  # two thousand domains that accepted, and that did not
+    jumps = (gauge.count("d19999.test", refused=True) for _ in range(100))
+    assert next(jump.answers_before for jump in jumps if jump) <= 2_000
 
 
 def hear(watch: RefusalWatch, count: int, answer: Answer, **more: object) -> None:
