@@ -49,8 +49,9 @@ SHARED_REDIS_DATABASES = (13, 14, 15)
 
 
 def pytest_sessionstart() -> None:
-    """Undo what a shell does to what it runs in the background: SIGINT is ignored, by the children, too."""
+    """Undo what a shell does to what it runs in the background: it ignores both, and so do the children."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_collection() -> None:
