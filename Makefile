@@ -43,8 +43,10 @@ fmt: $(READY) ## format, sort imports, mend what a linter can mend
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
 
+# One thread for polars: the frames are small, and the processes have the cores. Files in their own order: by the
+# number of tests, those with few and long ones would be left for the end.
 unit: $(READY) ## the tests that start no server: for every save (with many cores: PROCESSES=8)
-	$(BIN)/pytest --quiet --numprocesses=$(PROCESSES) tests/unit
+	POLARS_MAX_THREADS=1 $(BIN)/pytest --quiet --numprocesses=$(PROCESSES) --no-loadscope-reorder tests/unit
 
 test: $(READY) $(if $(filter tests,$(TESTS)),check) ## check, then all tests; only some: make test TESTS=tests/unit/jobs
 	$(BIN)/pytest --quiet --numprocesses=$(PROCESSES) --no-loadscope-reorder $(TESTS)

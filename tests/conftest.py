@@ -64,10 +64,8 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.fixture(autouse=True)
-def usual_umask() -> Iterator[None]:
+def pytest_runtest_teardown() -> None:
     """Commands that run in this process make files private (umask 077); the next test is not concerned."""
-    yield
     os.umask(0o022)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from unittest import TestCase
 
 import pytest
 from redis.asyncio import Redis
@@ -72,7 +73,7 @@ async def test_a_key_of_another_type_is_an_unknown_fact(redis: Redis) -> None:
 
 
 async def test_without_redis_it_is_an_empty_cache_until_redis_is_back(
-    redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+    redis_server: RedisServer,
 ) -> None:
     now = 0.0
     async with connect(redis_server.url) as redis:
@@ -80,11 +81,11 @@ async def test_without_redis_it_is_an_empty_cache_until_redis_is_back(
         entry = CacheEntry("secret.example", b"x", 60)
         await cache.put(FactKind.DOMAIN, [entry])
         redis_server.kill()
-        with caplog.at_level(logging.WARNING):
+        with TestCase().assertLogs(level=logging.WARNING) as told:
             for _ in range(3):
                 assert await cache.get(FactKind.DOMAIN, ["secret.example"]) == {}
                 await cache.put(FactKind.DOMAIN, [entry])
-        assert [record.message for record in caplog.records] == [
+        assert [record.getMessage() for record in told.records] == [
             "The fact cache works without Redis: ConnectionError"
         ]
         redis_server.start(emptied=True)

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator
+from unittest import TestCase
 
 import pytest
 from redis.asyncio import Redis
@@ -91,23 +92,23 @@ async def test_a_rate_reply_is_heeded_without_redis_too(
 
 
 async def test_redis_is_used_again_when_it_answers_again(
-    redis_server: RedisServer, throttle: RedisThrottle, moved: Time, caplog: pytest.LogCaptureFixture
+    redis_server: RedisServer, throttle: RedisThrottle, moved: Time
 ) -> None:
-    caplog.set_level(logging.WARNING)
-    assert not is_local(await one(throttle))
-    redis_server.kill()
-    local = await one(throttle)
-    assert is_local(local)
+    with TestCase().assertLogs(level=logging.WARNING) as told:
+        assert not is_local(await one(throttle))
+        redis_server.kill()
+        local = await one(throttle)
+        assert is_local(local)
 
-    redis_server.start(emptied=True)
-    moved.now += 10
-    back = await one(throttle)
-    assert not is_local(back)
-    assert back.recipients == 40
-    await throttle.report(
-        [Report(ASK, local.lease, SessionOutcome.CLEAN), Report(ASK, back.lease, SessionOutcome.CLEAN)]
-    )
-    assert [record.message for record in caplog.records] == [
+        redis_server.start(emptied=True)
+        moved.now += 10
+        back = await one(throttle)
+        assert not is_local(back)
+        assert back.recipients == 40
+        await throttle.report(
+            [Report(ASK, local.lease, SessionOutcome.CLEAN), Report(ASK, back.lease, SessionOutcome.CLEAN)]
+        )
+    assert [record.getMessage() for record in told.records] == [
         "The throttle works without Redis: ConnectionError",
         "The throttle has Redis again",
     ]

@@ -121,7 +121,7 @@ def test_the_parts_of_a_score_add_up_to_it_and_have_names_of_their_own() -> None
 
 def test_all_13_fields_are_there_and_of_their_type() -> None:
     assert len(fields(Verdict)) == 13
-    for _, _, verdict in _walk():
+    for verdict in {verdict for _, _, verdict in _walk()}:
         assert all(type(getattr(verdict, each.name)) is _TYPES[str(each.type)] for each in fields(Verdict))
         assert re.fullmatch(r"[A-Z].*\.", verdict.reason)
 
