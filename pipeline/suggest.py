@@ -336,7 +336,11 @@ def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
     if known.has(clean) or (clean in _REAL and not takes_no_mail):
         return clean if clean != domain and known.has(clean) else ""
     bold = takes_no_mail or not suffix_exists(clean)
-    return _unwrapped(clean) or _nearest(clean, bold=bold) or (_begun(clean) if bold else "")
+    once = re.sub(
+        r"(\.[a-z]{2,})\1\Z", r"\1", clean
+    )  # what nobody has to know: the name of a page, .com twice
+    slip = once if (once != clean or domain.startswith("www.")) and suffix_exists(once) else ""
+    return _unwrapped(clean) or _nearest(clean, bold=bold) or slip or (_begun(clean) if bold else "")
 
 
 def suffix_exists(domain: str) -> bool:

@@ -36,28 +36,41 @@ _WRITTEN_OUT: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern, re.IGNORECASE), sign)
     for pattern, sign in (
         (rf"\s*{_OPEN}(?:{_AT}|a){_CLOSE}\s*", "@"),
-        (rf"\s*{_OPEN}(?:dot|punkt|punto|point|\.){_CLOSE}\s*", "."),
+        (rf"\s*{_OPEN}(?:{_DOT}|\.){_CLOSE}\s*", "."),
         (r"(?<=\w)(?:\s+-\s?at\s?-\s+|\s?\*\s?at\s?\*\s?)(?=[\w-]+\.\w)", "@"),
         (rf"(?<=\w)\s+(?:{_AT}|chez)\s+(?=(?!www\.)[\w-]+(?:\.| {_DOT} )\w)", "@"),
         (r"(?<=\w)\s+at\s+(?=(?:gmail|yahoo|hotmail|outlook|icloud)\Z)", "@"),
         (rf"(?<=\w)\s+{_DOT}\s+(?=\w)", "."),
+        (r"_x0040_|\\u0040", "@"),  # as XML (ISO/IEC 29500, ST_Xstring) and JSON escape it
         (r"(?<=[^\W_])_at_(?=[^\W_][\w.-]*(?:\.|_dot_)[a-z]+\Z)", "@"),
         (r"(?<=[^\W_])_dot_(?=[a-z]+\Z)", "."),
-        (rf"\A([\w.+-]*[\d_.-][\w.+-]*(?<![\W_]))(?={_BIG}\Z)", r"\1@"),
-        (r"\([^()@]{1,40}\)", " "),
+        (rf"\A([\w.+-]*[\d_.-][\w.+-]*(?<![\W_2]))(?={_BIG}\Z)", r"\1@"),  # a 2 may be an @ without shift
+        (r"\((?!or\s)[^()@?]{1,40}\)", " "),
     )
 )
 """Signs written as words, against harvesters."""
 _BRACKET_OR_SPACE = re.compile(r"[\s(\[{<*]|\A[^@]*\Z")  # else nothing is written out
 _QUOTED_PRINTABLE = re.compile(r"=([2-7][0-9A-Fa-f])")
+_LEFT_QUOTED = re.compile(r"\A=3[Cc]|=(?:3[Ee]|20|0[AaDd])+\Z|=40")
+"""What quoted-printable (RFC 2045) leaves of brackets, blanks and the @ itself."""
+_MASKED = re.compile(r"(?:\.{2,}|…)@")
+"""How pages hide the end of a local part."""
+_TOGETHER = re.compile(r"\{([^{}@]+)\}(@[^\s{}@]+)")
+"""How papers write the addresses of colleagues."""
+_HYPHENS = re.compile("(?<=\\w)[\u2010-\u2013\u2212](?=\\w)")
+_DASHES = re.compile("[\u2014\u2015]")
 _BACKSLASHED = re.compile(r"\\([_*.@+~-])")
 _AGAINST_ROBOTS = re.compile(
     r"[.-]?(?<![A-Za-z])(?:NO[-_.]?SPAM|ANTI[-_.]?SPAM|(?:REMOVE|DELETE)(?:[-_.]?(?:THIS|ME))?)(?:[-_.]|(?=[a-z@.]))"
 )
 """What people write into their address in capitals, to be taken out again."""
+_BYTES = re.compile(r"\Ab(['\"])(.*)\1\Z", re.DOTALL)
+"""Bytes, as Python shows them."""
 _TWICE = re.compile(r"\A([^\s@]+@[^\s@]+)\1\Z")
-_MISREAD = re.compile("[ÃÂ][\u0080-\u00bf]")
-"""UTF-8 that was read as Latin-1."""
+_MISREAD = re.compile(
+    "[\u00c2-\u00df][\u0080-\u00bf]|[\u00e0-\u00ef][\u0080-\u00bf\u20ac-\u2122\u0152-\u017e]{1,2}"
+)
+"""UTF-8 that was read as Latin-1 or Windows-1252."""
 _ESCAPED = re.compile(r"%(?:20|22|27|2b|3c|3e|40)", re.IGNORECASE)
 _NEXT_KEY = re.compile(rf"\A([\w.+-]+)[\"#§€](?={_BIG}\Z)", re.IGNORECASE)
 """What a hand finds on other keyboards than its own where it looks for the @."""
@@ -67,8 +80,8 @@ _MARKUP = re.compile(r"<a\s[^>]*>|</a>|\]\(mailto:[^)]*\)", re.IGNORECASE)
 _LOOKS = re.compile(r"</?(?:span|b|i|u|em|strong|font|wbr|mark|small)(?:\s[^<>@]*)?/?>", re.IGNORECASE)
 """Markup inside a word."""
 _GOES = re.compile(r"mailto:[^\s\"'()<>]+", re.IGNORECASE)
-_ORNAMENTS = frozenset({"So", "Sm", "Po"})
-"""Categories of arrows, bullets and other signs that only decorate, beyond ASCII."""
+_ORNAMENTS = frozenset({"So", "Sm", "Po", "Ps", "Pe"})
+"""Categories of arrows, bullets, brackets and other signs that only decorate, beyond ASCII."""
 _SCHEME = re.compile(
     r"(?:\bmailto:(?://)?|\bhttps?://(?=[^\s/@]+@)|(?<=@)https?://(?:www\.)?)", re.IGNORECASE
 )
@@ -105,6 +118,10 @@ def meant_addresses(cell: str, *, domain_of: Callable[[str], str]) -> tuple[str,
     if len(cell) > LONGEST:
         return ()
     text = _plain_signs(cell)
+    if _MASKED.search(text):
+        return ()
+    if people := _TOGETHER.fullmatch(text.strip()):
+        text = " ".join(name.strip() + people[2] for name in re.split(r"[,;|]", people[1]))
     if text.count("@") == 1:
         found = [_one_address(text, domain_of)]
     else:
@@ -114,12 +131,13 @@ def meant_addresses(cell: str, *, domain_of: Callable[[str], str]) -> tuple[str,
 
 def _plain_signs(cell: str) -> str:
     """Return a cell with plain signs for signs that look or read like them, and without marks nobody sees."""
-    text = _TWICE.sub(r"\1", cell)
-    if "=40" in text and "@" not in text:
+    text = _TWICE.sub(r"\1", _BYTES.sub(r"\2", cell))
+    if _LEFT_QUOTED.search(text) and not ("=40" in text and "@" in text):
         text = _QUOTED_PRINTABLE.sub(lambda octet: chr(int(octet[1], 16)), text)
     text = _AGAINST_ROBOTS.sub("", _BACKSLASHED.sub(r"\1", text))
     if not text.isascii():
         text = _read_again(text) if _MISREAD.search(text) else text
+        text = _DASHES.sub(" ", _HYPHENS.sub("-", text))
         text = _UNSEEN_INSIDE.sub("", unicodedata.normalize("NFKC", text)).replace("。", ".")
         text = re.sub(r"(?<=\w)[’´](?=\w)", "'", text)
         text = "".join(" " if _is_ornament(sign) else sign for sign in text)
