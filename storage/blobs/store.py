@@ -257,8 +257,9 @@ class Blobs:
                         "blob_store_failed", "The upload was cleaned up before it finished.", retryable=True
                     )
                 yield Incoming(file)
-            if self._root is None or not await asyncio.to_thread(self._move_in, self._root, path, key):
-                await self._put(key, path)
+                file.flush()  # stored before it is closed: until then no sweep takes it away
+                if self._root is None or not await asyncio.to_thread(self._move_in, self._root, path, key):
+                    await self._put(key, path)
         except OSError as error:
             raise self._note(_failed(error)) from error
         finally:

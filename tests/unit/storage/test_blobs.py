@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from mailsift.pipeline.errors import MailsiftError
+from mailsift.storage.blobs.local_files import clear_abandoned, move_in
 from mailsift.storage.blobs.store import Blobs, JobBlobs
 
 JOB = UUID("00000000-0000-0000-0000-0000000000aa")
@@ -157,6 +158,21 @@ async def test_a_stream_that_fails_leaves_nothing(
         await upload()
     assert not await blobs.exists("jobs/a/source")
     assert not files_below(tmp_path)
+
+
+async def test_a_sweep_between_an_uploads_last_byte_and_its_place_takes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs = Blobs((tmp_path / "store").as_uri(), tmp_path / "cache")
+
+    def sweep_first(path: Path, target: Path) -> bool:
+        assert clear_abandoned(path.parent) == 0
+        return move_in(path, target)
+
+    monkeypatch.setattr("mailsift.storage.blobs.store.move_in", sweep_first)
+    async with blobs.stream_in("jobs/a/source") as incoming:
+        await incoming.write(b"ann@example.org")
+    assert (await blobs.fetch("jobs/a/source")).read_bytes() == b"ann@example.org"
 
 
 def files_below(folder: Path) -> list[Path]:
