@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
-from mailsift.lazy_import import import_lazily, loading, without
+from mailsift.lazy_import import UNASKED, import_lazily, loading, without
 from mailsift.pipeline.allocator import FREE_AT_ONCE, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError
 
@@ -120,7 +120,8 @@ class _Commands(TyperGroup):
         with loading():
             with without("rich"):  # for tracebacks in colour, which our logs never have
                 import_module("structlog")
-            found = getattr(import_module(module), name)
+            with without(*UNASKED):
+                found = getattr(import_module(module), name)
         if isinstance(found, typer.Typer):
             found.rich_markup_mode = None
             command: Any = get_group(found)

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from mailsift.lazy_import import loading, without
+from mailsift.lazy_import import UNASKED, loading, without
 from mailsift.logs import configure_server_logs
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.runtime.installation import installation
@@ -38,7 +38,7 @@ def worker(
         settings = settings.model_copy(update={"worker_processes": processes})
     counts = share_counts(settings)
     # celery would make one system call by a parser of C, and httpx load a command line of its own
-    with loading(), without("cffi", "pygments"):
+    with loading(), without("cffi", "pygments", *UNASKED):
         from mailsift.runtime.worker import run_worker  # noqa: PLC0415 - nothing that counts is loaded before
     with installation(settings, forks=True) as found:  # another command, perhaps, has started them meanwhile
         run_worker(found, parent=with_parent, counts=counts)
