@@ -173,7 +173,7 @@ def _field_groups(part: Message) -> list[Message]:
     payload = part.get_payload()
     if isinstance(payload, list):
         text = "\n\n".join(_as_text(block) for block in payload if isinstance(block, Message))
-        text = _decoded(text.encode("utf-8", "surrogateescape"), part)
+        text = _decoded(text, part)
     else:
         text = _text(part)
     groups = re.split(r"\n[ \t]*\n", _plain_lines(text))
@@ -233,8 +233,14 @@ def _sent_to(group: Message, original: Message | None, *, alone: bool) -> str:
     if first or not final or original is None or not alone:
         return first or final
     named = _addresses(original, "To")
-    shared = _addresses(original, "From", "Sender", "Reply-To", "Return-Path", "List-Post")
-    return named[0] if len(named) == 1 and named[0].casefold() not in {*shared, final.casefold()} else final
+    known = {*_shared(original), final.casefold()}
+    return named[0] if len(named) == 1 and named[0].casefold() not in known else final
+
+
+def _shared(original: Message) -> set[str]:
+    """Return the addresses of a message that are its sender's or a mailing list's, in lower case."""
+    names = ("From", "Sender", "Reply-To", "Return-Path", "List-Post", "X-BeenThere")
+    return {address.casefold() for address in _addresses(original, *names)}
 
 
 def _addresses(message: Message, *names: str) -> list[str]:
@@ -318,7 +324,7 @@ _FORWARDED_HEAD: Final = re.compile(
 
 def _passed_on(message: Message, parts: list[Message]) -> Iterator[Outcome] | None:
     """Return what a bounce reports that somebody forwarded as text; None for any other mail."""
-    if not _is_by_a_person(message):
+    if not _is_by_a_person(message) or _speaks_of_failure(message, _prose(parts)):
         return None
     text = _plain_lines("\n".join(_text(part) for part in parts if part.get_content_type() == "text/plain"))
     head = _FORWARDED_HEAD.search(text)
@@ -465,8 +471,11 @@ _TROUBLE: Final = (
 _FAILED = re.compile(
     r"(?<![\d.])[45]\d\d[ \-#]|\b[45]\.\d{1,3}\.\d{1,3}\b|undeliver"
     r"|(?:could|can|was|were|has|have|will)(?: ?not|n.t)(?: be| been| able)?.{0,30}deliver"
-    r"|deliver(?:y|ing).{0,40}(?:fail|error|impossible)|fail(?:ed|ure).{0,40}deliver"
-    r"|unknown user|user unknown|no such user|returned to sender|permanent(?: fatal)? (?:error|failure)"
+    r"|deliver(?:y|ing).{0,40}(?:fail|error|impossible)|(?:fail(?:ed|ure)|error).{0,40}deliver|non-?delivery"
+    r"|(?:did not|didn.t) reach|failed (?:recipient|address)|no valid recipient|returned mail|mail returned"
+    r"|(?:has been|was) returned (?:because|to you)"
+    r"|unknown (?:user|recipient|mailbox|address|host|domain)|user unknown|no such user|returned to sender"
+    r"|permanent(?: fatal)? (?:error|failure)"
     r"|unzustellbar"
     r"|non[- ]distribu|no se (?:ha )?pud?o entregar|nicht zugestellt|impossibile recapitare|nie zosta"
     r"|(?:n.a|n.ont) (?:pas )?pu (?:être )?(?:\w+ )?(?:remis|délivré|livré|distribué|acheminé)|non remis"
@@ -536,9 +545,10 @@ def _speaks_of_failure(message: Message, prose: str) -> bool:
         return False
     subject = _header(message["Subject"])
     tells = _FAILED.search(subject) and not re.match(r"\s*(?:re|aw|fwd?|wg|sv|tr) ?:", subject, re.IGNORECASE)
-    return bool(tells) and diagnose(prose).answer is not Answer.UNCLEAR
+    return bool(tells) and (diagnose(prose).answer is not Answer.UNCLEAR or bool(_FAILED_FOR.search(prose)))
 
 
+_FAILED_FOR = re.compile(rf"(?:{_FAILED.pattern})[\s\S]{{0,100}}?{_ADDRESS.pattern}", re.IGNORECASE)
 _FORWARDED = rf"[\s>]{{0,40}}\(?(?:generated|expanded|forwarded) from:?\s+<?(?P<address>{_ADDRESS.pattern})"
 
 
@@ -558,7 +568,7 @@ def _is_bounce(message: Message) -> bool:
     )
     if automatic or _ABSENCE.search(subject):
         return False
-    if _DAEMON.search(_header(message["From"])):
+    if _DAEMON.search(_header(message["From"])) or message.get_param("report-type") == "delivery-status":
         return True
     answers = _header(message["Auto-Submitted"]).strip().lower().startswith("auto-replied")  # RFC 3834
     return not answers and str(message["Return-Path"] or "").strip() == "<>"
@@ -569,8 +579,11 @@ def _blamed(message: Message, prose: str) -> list[str]:
     ours = {
         address.casefold() for _, address in getaddresses([_header(message[name]) for name in ("From", "To")])
     }
-    lines = [found["address"] for found in _LINE_ADDRESS.finditer(prose)]
-    anywhere = [found for found in _ADDRESS.findall(prose) if not _DAEMON.search(found)]
+    listed = _LISTED.search(prose)
+    behind = prose[listed.end() :] if listed else ""
+    behind = _X400.sub("", behind if _ADDRESS.search(behind) else prose)
+    lines = [found["address"] for found in _LINE_ADDRESS.finditer(behind)]
+    anywhere = [found for found in _ADDRESS.findall(_SENDER.sub("", behind)) if not _DAEMON.search(found)]
     return (
         [
             address
@@ -582,9 +595,26 @@ def _blamed(message: Message, prose: str) -> list[str]:
     )
 
 
+_LISTED = re.compile(
+    r"(?:following|failed|these|intended) (?:\w+ ){0,2}(?:recipient|address|user)[^\n]{0,60}[:\n]"
+    r"|(?:folgende\w*|diese) (?:\w+ ){0,2}(?:empfänger|adresse)\w*[^\n]{0,60}[:\n]"
+    r"|(?:destinataires?|adresses?|destinatari(?:os)?|direcciones) (?:suivante?s?|siguientes?|seguent[ie])"
+    r"[^\n]{0,60}[:\n]",
+    re.IGNORECASE,
+)
+"""Behind it a report lists whom it is about; before it, it may say to whom the message was addressed."""
+_X400 = re.compile(r"\S*\bSMTP=(?=\S+@)", re.IGNORECASE)  # an Internet address as Exchange 5.5 writes it
+_SENDER = re.compile(
+    rf"\b(?:(?:mail|messages?|e-?mail) from|sent by|contact)\b[\s:]{{0,3}}<?{_ADDRESS.pattern}", re.IGNORECASE
+)
+
+
 def _written_to(original: Message | None, prose: str) -> list[str]:
     """Return the recipient of the returned message that a text without addresses calls by the local part."""
-    written_to = _addresses(original, "To", "Cc") if original is not None else []
+    if original is None:
+        return []
+    shared = _shared(original)
+    written_to = [one for one in _addresses(original, "To", "Cc") if one.casefold() not in shared]
     said = [
         one for one in written_to if re.search(rf"\b{re.escape(one.split('@')[0])}\b", prose, re.IGNORECASE)
     ]
@@ -620,10 +650,15 @@ _VERP = re.compile(
 )
 
 
+_NOT_BLAMED: Final = (
+    r"[\w '/-]*\b(?:from|sender|sent by|reply|cc|bcc|contact|help|support|abuse|questions?|owner"
+    r"|administrator|von|absender|de|expéditeur|remitente|mittente|original message|subject"
+    r"|betreff|objet|asunto)\b"
+)
 _LINE_ADDRESS = re.compile(
-    r"^[ \t*>-]{0,8}(?:(?:to|recipient|address|rcpt to|user|e-?mail)\s*:\s*|\[smtp:)?"
+    rf"^[ \t*>-]{{0,8}}(?:(?!{_NOT_BLAMED})[a-z][\w '/-]{{1,30}}\s*:\s*|\[smtp:)?"
     rf"<?(?P<address>{_ADDRESS.pattern})>?"
-    r"(?=[ \t]*(?:$|[:;,(.\]]|-{1,3}[ \t]))",
+    r"(?=[ \t]*(?:$|[:;,(.\]]|-{1,3}[ \t]|on \w{2,4}[.,] ))",
     re.MULTILINE | re.IGNORECASE,
 )
 
@@ -687,11 +722,14 @@ def _text(part: Message) -> str:
     payload = part.get_payload()
     if isinstance(payload, list):
         return ""
-    return _decoded(str(payload).encode("utf-8", "surrogateescape"), part)
+    return _decoded(str(payload), part)
 
 
-def _decoded(data: bytes, part: Message) -> str:
+def _decoded(text: str, part: Message) -> str:
     encoding = str(part["Content-Transfer-Encoding"] or "").strip().lower()
+    if not text.isascii() and encoding not in {"base64", "quoted-printable"}:
+        return text[:_MOST_TEXT].encode("utf-8", "replace").decode()  # the parser has read its bytes
+    data = text.encode("utf-8", "surrogateescape")
     try:
         if encoding == "base64":
             data = base64.b64decode(data)

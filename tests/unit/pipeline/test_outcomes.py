@@ -532,6 +532,60 @@ Content-Type: text/html
 
 <p>Your message to <b>zara@b.test</b></p><p>550 5.1.1 user unknown</p>
 """
+_UNKNOWN_GATEWAY = """From: mail_service_7@b.test
+To: news@sender.example
+Subject: Returned Mail - Error During Delivery
+
+------ Failed Recipients ------
+
+<zara@b.test>: No such user here. [SMTP Error Code 550]
+-------- Returned Mail --------
+
+From: news-bounces@sender.example
+To: zara@b.test
+"""
+_EXCHANGE = """Your message
+
+  To:      news@lists.sender.example
+  Cc:      team@lists.sender.example
+  Sent:    Fri, 4 Oct 2024 17:10:56 -0400
+
+did not reach the following recipient(s):
+
+{address} on Fri, 4 Oct 2024 17:12:28 -0400
+    The recipient name is not recognized"""
+_EMPTY_STATUS = """Subject: Utilisateur inconnu
+To: news@sender.example
+MIME-Version: 1.0
+Content-Type: multipart/report; report-type=delivery-status; boundary="b"
+
+--b
+Content-Type: text/plain; charset=iso-8859-1
+Content-Transfer-Encoding: 8bit
+
+A message could not be delivered to:
+zara@b.test
+L'adresse de messagerie ci-dessus n'existe pas. Veuillez la vérifier.
+
+--b
+Content-Type: message/delivery-status
+
+Reporting-MTA: dns; b.test
+
+--b--
+"""
+_CHINESE = """Return-Path: <>
+From: MAILER-DAEMON@b.test
+To: news@sender.example
+Subject: =?gb2312?B?zcvQxQ==?=
+Content-Type: text/plain; charset="gb2312"
+Content-Transfer-Encoding: 8bit
+
+邮件无法发送到您指定的地址。
+
+<zara@b.test>:
+用户不存在
+"""
 
 
 @pytest.mark.parametrize(
@@ -579,6 +633,18 @@ Content-Type: text/html
         ),
         (_DESK, ("zara@b.test", _K.COMPLAINED, _A.ACCEPTED)),
         (_OPENED, ("zara@b.test", _K.DELIVERED, _A.ACCEPTED)),
+        (_UNKNOWN_GATEWAY, ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND)),
+        (  # the list, to which it was addressed, is none that it did not reach
+            _PROSE.format(subject="Undeliverable: News", text=_EXCHANGE.format(address="zara@b.test")),
+            ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
+        ),
+        (
+            _PROSE.format(
+                subject="Undeliverable: News", text=_EXCHANGE.format(address="c=US;o=B;dda:SMTP=zara@b.test;")
+            ),
+            ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
+        ),
+        (_EMPTY_STATUS, ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND)),
     ],
 )
 def test_messages_of_servers_that_write_their_own_way(
@@ -586,6 +652,36 @@ def test_messages_of_servers_that_write_their_own_way(
 ) -> None:
     (found,) = read_message(message.encode())
     assert (found.address, found.kind, found.diagnosis.answer) == told
+
+
+@pytest.mark.parametrize(
+    ("message", "charset"),
+    [(_CHINESE, "gb2312"), (_CHINESE, "utf-8"), (_EMPTY_STATUS, "latin-1"), (_EMPTY_STATUS, "utf-8")],
+)
+def test_a_bounce_is_read_in_its_charset_and_in_utf_8_that_is_labelled_as_another(
+    message: str, charset: str
+) -> None:
+    (found,) = read_message(message.encode(charset))
+    assert (found.address, found.diagnosis.answer) == ("zara@b.test", _A.NOT_FOUND)
+    assert any(words in found.diagnosis.text for words in ("用户不存在", "vérifier"))
+
+
+def test_each_of_several_that_are_named_in_the_same_way_is_told() -> None:
+    told = "".join(f"Unknown user: {name}@b.test\n\n553 5.3.0 Addressee unknown\n\n" for name in "xyz")
+    found = read_message(_plain(told).encode())
+    assert [(one.address, one.diagnosis.answer) for one in found] == [
+        (f"{name}@b.test", _A.NOT_FOUND) for name in "xyz"
+    ]
+
+
+def test_neither_a_sender_nor_a_mailing_list_is_taken_for_the_recipient() -> None:
+    refused = "It could not be delivered because they are not accepting mail from anna@lists.sender.example."
+    assert read_message(_plain(refused).encode()) == ()
+    returned = (
+        "One or more of the recipients are not a valid user of the system.\n\n"
+        "--- Original message ---\nTo: club@sender.example\nList-Post: <mailto:club@sender.example>\n"
+    )
+    assert read_message(_plain(returned).encode()) == ()
 
 
 @pytest.mark.parametrize(
