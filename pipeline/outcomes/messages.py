@@ -104,7 +104,9 @@ def _parsed(raw: bytes) -> Message:
     return message_from_string(message.as_string())
 
 
-_BOUNDARY = re.compile(r"^--(?P<boundary>\S{1,70})[ \t]*\r?\nContent-Type:", re.MULTILINE | re.IGNORECASE)
+_BOUNDARY = re.compile(
+    r"^--(?P<boundary>\S{1,70})[ \t]*\r?\nContent-(?:Type|Description):", re.MULTILINE | re.IGNORECASE
+)
 
 
 def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
@@ -549,7 +551,10 @@ def _speaks_of_failure(message: Message, prose: str) -> bool:
 
 
 _FAILED_FOR = re.compile(rf"(?:{_FAILED.pattern})[\s\S]{{0,100}}?{_ADDRESS.pattern}", re.IGNORECASE)
-_FORWARDED = rf"[\s>]{{0,40}}\(?(?:generated|expanded|forwarded) from:?\s+<?(?P<address>{_ADDRESS.pattern})"
+_FORWARDED = (
+    r"[\s>]{0,40}\(?(?:ultimately )?(?:generated|expanded|forwarded) from:?\s+"
+    rf"<?(?P<address>{_ADDRESS.pattern})"
+)
 
 
 def _forwarded_from(address: str, prose: str) -> list[str]:
@@ -581,6 +586,8 @@ def _blamed(message: Message, prose: str) -> list[str]:
     }
     listed = _LISTED.search(prose)
     behind = prose[listed.end() :] if listed else ""
+    if behind and not _ADDRESS.search(behind) and (named := _local_parts(message, behind)):
+        return named
     behind = _X400.sub("", behind if _ADDRESS.search(behind) else prose)
     lines = [found["address"] for found in _LINE_ADDRESS.finditer(behind)]
     anywhere = [found for found in _ADDRESS.findall(_SENDER.sub("", behind)) if not _DAEMON.search(found)]
@@ -596,10 +603,10 @@ def _blamed(message: Message, prose: str) -> list[str]:
 
 
 _LISTED = re.compile(
-    r"(?:following|failed|these|intended) (?:\w+ ){0,2}(?:recipient|address|user)[^\n]{0,60}[:\n]"
-    r"|(?:folgende\w*|diese) (?:\w+ ){0,2}(?:empfänger|adresse)\w*[^\n]{0,60}[:\n]"
+    r"(?:following|failed|these|intended) (?:\w+ ){0,2}(?:recipient|address|user)[^\n]{0,150}[:\n]"
+    r"|(?:folgende\w*|diese) (?:\w+ ){0,2}(?:empfänger|adresse)\w*[^\n]{0,150}[:\n]"
     r"|(?:destinataires?|adresses?|destinatari(?:os)?|direcciones) (?:suivante?s?|siguientes?|seguent[ie])"
-    r"[^\n]{0,60}[:\n]",
+    r"[^\n]{0,150}[:\n]",
     re.IGNORECASE,
 )
 """Behind it a report lists whom it is about; before it, it may say to whom the message was addressed."""
@@ -607,6 +614,15 @@ _X400 = re.compile(r"\S*\bSMTP=(?=\S+@)", re.IGNORECASE)  # an Internet address 
 _SENDER = re.compile(
     rf"\b(?:(?:mail|messages?|e-?mail) from|sent by|contact)\b[\s:]{{0,3}}<?{_ADDRESS.pattern}", re.IGNORECASE
 )
+
+
+def _local_parts(message: Message, listed: str) -> list[str]:
+    """Return the recipients of a list that has each in a line, by the local part at the reporter's domain."""
+    domain = next((one.partition("@")[2] for one in _addresses(message, "From")), "")
+    return [f"{one}@{domain}" for one in _NAME_ALONE.findall(listed)] if domain else []
+
+
+_NAME_ALONE = re.compile(r"^[ \t]+([\w.+-]{1,64})[ \t]*$", re.MULTILINE)
 
 
 def _written_to(original: Message | None, prose: str) -> list[str]:

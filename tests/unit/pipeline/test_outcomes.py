@@ -645,6 +645,25 @@ Content-Transfer-Encoding: 8bit
             ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
         ),
         (_EMPTY_STATUS, ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND)),
+        (
+            _plain(
+                "Your mail to the following recipients could not be delivered because they are not accepting "
+                "mail with attachments:\n\tzara\n",
+                sender="Mail Delivery Subsystem <MAILER-DAEMON@b.test>",
+            ),
+            ("zara@b.test", _K.BOUNCED, _A.REFUSED_US),
+        ),
+        (
+            _plain(
+                "The following address(es) failed:\n\n"
+                "  z@far.test\n    (ultimately generated from zara@b.test)\n    550 5.1.1 No such user\n"
+            ),
+            ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
+        ),
+        (  # the boundary is spoilt by a header that has lost its line
+            _OTHER_BOUNDARY.replace("BBB\nContent", "BBB\nContent-Description: Report\nContent", 1),
+            ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
+        ),
     ],
 )
 def test_messages_of_servers_that_write_their_own_way(
