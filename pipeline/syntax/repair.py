@@ -38,7 +38,7 @@ _WRITTEN_OUT: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (rf"\s*{_OPEN}(?:{_AT}|a){_CLOSE}\s*", "@"),
         (rf"\s*{_OPEN}(?:{_DOT}|\.){_CLOSE}\s*", "."),
         (r"(?<=\w)(?:\s+-\s?at\s?-\s+|\s?\*\s?at\s?\*\s?)(?=[\w-]+\.\w)", "@"),
-        (rf"(?<=\w)\s+(?:{_AT}|chez)\s+(?=(?!www\.)[\w-]+(?:\.| {_DOT} )\w)", "@"),
+        (rf"(?<=\w)\s+(?:{_AT}|chez)\s+(?=(?!www\.)[\w-]+(?:\.|\s+{_DOT}\s+)\w)", "@"),
         (r"(?<=\w)\s+at\s+(?=(?:gmail|yahoo|hotmail|outlook|icloud)\Z)", "@"),
         (rf"(?<=\w)\s+{_DOT}\s+(?=\w)", "."),
         (r"_x0040_|\\u0040", "@"),  # as XML (ISO/IEC 29500, ST_Xstring) and JSON escape it
@@ -99,8 +99,18 @@ _LABELS = frozenset(
     [
         *("e-mail", "email", "mail", "correo", "contact", "kontakt", "address", "adresse", "at", "to"),
         *("tel", "phone", "telefon", "fax", "mobile"),
+        *("new", "old", "neu", "alt", "work", "private", "privat", "personal", "perso"),
+        *("please", "hello", "hi"),
     ]
 )
+_LEADS = frozenset(
+    [
+        *("at", "to", "is", "on", "via", "email", "mail", "e-mail", "address"),
+        *("ist", "lautet", "unter", "adresse", "est", "sur", "es", "correo", "è", "é", "på", "til"),
+    ]
+)
+"""Words of a sentence that come right before an address, and in nobody's name."""
+_SENTENCE_END = re.compile(r"[.!?]\s")
 _MOST_LABELS = 3
 _SHORTEST_NAME = 3
 
@@ -173,8 +183,9 @@ def _without_markup(text: str) -> str:
 def _one_address(text: str, domain_of: Callable[[str], str]) -> str:
     """Return the address in a text with one @, "" when it is not clear which it is."""
     before, _, after = text.partition("@")
-    local, typed = _local_part(before.rstrip()), _domain(after.lstrip())
-    domain = domain_of(typed) if local and typed else ""
+    local, after = _local_part(before.rstrip()), after.lstrip()
+    read = map(_domain, (after, _SENTENCE_END.split(after)[0])) if local else ()
+    domain = next(filter(None, (domain_of(typed) for typed in read if typed)), "")
     parsed = parse_address(f"{local}@{domain}") if domain else None
     return f"{local}@{parsed.domain}" if parsed and not parsed.rule else ""
 
@@ -191,7 +202,9 @@ def _local_part(before: str) -> str:
     parted = re.search(r"(?:[<>(\[{|:]|\s-)\s*\S+\Z", text)
     foreign = local.isascii() and all(not re.search("[A-Za-z\u00c0-\u024f]", word) for word in _words(others))
     named = foreign or any(len(word) >= _SHORTEST_NAME and word in local.lower() for word in others)
-    return re.sub(r"\.{2,}", ".", local) if parted or named or _LABELS.issuperset(_words(others)) else ""
+    led = others[-1:] and others[-1] in _LEADS
+    clear = parted or named or led or _LABELS.issuperset(_words(others))
+    return re.sub(r"\.{2,}", ".", local) if clear else ""
 
 
 def _words(others: list[str]) -> set[str]:
