@@ -26,6 +26,7 @@ from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Diagnosis, Outcome, OutcomeKind, diagnose
 
 _MOST_TEXT = 200_000
+_FIRST_TEXT = 10_000
 _MOST_RECIPIENTS = 1_000
 _MOST_PARTS = 200
 _STATUS_TYPES = frozenset({"message/delivery-status", "message/global-delivery-status"})
@@ -65,7 +66,7 @@ _DAEMON_NAME: Final = r"mailer[-_. ]?daemon|postmaster|mail delivery|mail[-_. ]?
 _NEVER_IN_ADDRESS: Final = r"\s<>\"(),:;@\[\]（）＜＞「」【】、。，：；“”《》"
 _ADDRESS = re.compile(
     rf"[^{_NEVER_IN_ADDRESS}'][^{_NEVER_IN_ADDRESS}]{{0,63}}"
-    rf"@(?:[^{_NEVER_IN_ADDRESS}']{{1,63}}\.){{1,8}}[^{_NEVER_IN_ADDRESS}.']{{2,63}}"
+    rf"@(?:[^{_NEVER_IN_ADDRESS}.']{{1,63}}\.){{1,8}}[^{_NEVER_IN_ADDRESS}.']{{2,63}}"
 )
 
 
@@ -547,7 +548,8 @@ def _speaks_of_failure(message: Message, prose: str) -> bool:
         return False
     subject = _header(message["Subject"])
     tells = _FAILED.search(subject) and not re.match(r"\s*(?:re|aw|fwd?|wg|sv|tr) ?:", subject, re.IGNORECASE)
-    return bool(tells) and (diagnose(prose).answer is not Answer.UNCLEAR or bool(_FAILED_FOR.search(prose)))
+    named = _FAILED_FOR.search(prose[:_FIRST_TEXT])
+    return bool(tells) and (named is not None or diagnose(prose).answer is not Answer.UNCLEAR)
 
 
 _FAILED_FOR = re.compile(rf"(?:{_FAILED.pattern})[\s\S]{{0,100}}?{_ADDRESS.pattern}", re.IGNORECASE)
@@ -610,7 +612,8 @@ _LISTED = re.compile(
     re.IGNORECASE,
 )
 """Behind it a report lists whom it is about; before it, it may say to whom the message was addressed."""
-_X400 = re.compile(r"\S*\bSMTP=(?=\S+@)", re.IGNORECASE)  # an Internet address as Exchange 5.5 writes it
+_X400 = re.compile(r"(?<!\S)\S{0,200}\bSMTP=(?=\S{1,64}@)", re.IGNORECASE)
+"""What Exchange 5.5 writes before an Internet address."""
 _SENDER = re.compile(
     rf"\b(?:(?:mail|messages?|e-?mail) from|sent by|contact)\b[\s:]{{0,3}}<?{_ADDRESS.pattern}", re.IGNORECASE
 )
@@ -667,7 +670,7 @@ _VERP = re.compile(
 
 
 _NOT_BLAMED: Final = (
-    r"[\w '/-]*\b(?:from|sender|sent by|reply|cc|bcc|contact|help|support|abuse|questions?|owner"
+    r"[\w '/-]{0,30}\b(?:from|sender|sent by|reply|cc|bcc|contact|help|support|abuse|questions?|owner"
     r"|administrator|von|absender|de|expéditeur|remitente|mittente|original message|subject"
     r"|betreff|objet|asunto)\b"
 )
