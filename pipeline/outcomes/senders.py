@@ -138,25 +138,20 @@ _ASKED_BEFORE: Final = {
 
 def _ses(event: Json) -> Iterator[Outcome]:
     name = _text(event, "eventType", "notificationType").lower().replace(" ", "")
-    message_id = _text(event, "mail.messageId")
-    if name == "subscription":
-        if _at(event, "subscription.newTopicPreferences.unsubscribeAll"):
-            for address in _at(event, "mail.destination") or ():
-                yield from _outcome(
-                    SenderKind.SES,
-                    OutcomeKind.UNSUBSCRIBED,
-                    address,
-                    _text(event, "subscription.timestamp"),
-                    message_id=message_id,
-                )
-        return
-    if name not in _SES_EVENTS:
-        return
-    kind, part, recipients = _SES_EVENTS[name]
+    if name in _SES_EVENTS:
+        yield from _ses_answers(event, *_SES_EVENTS[name])
+    elif name in _SES_DROPPED:
+        words = f"dropped: {_text(event, _SES_DROPPED[name])}"
+        yield from _ses_all(event, OutcomeKind.BOUNCED, _text(event, "mail.timestamp"), words=words)
+    elif name == "subscription" and _at(event, "subscription.newTopicPreferences.unsubscribeAll"):
+        yield from _ses_all(event, OutcomeKind.UNSUBSCRIBED, _text(event, "subscription.timestamp"))
+
+
+def _ses_answers(event: Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[Outcome]:
     told = _object(event[part])
     if told.get("complaintFeedbackType") == "not-spam":
         return
-    if name == "bounce" and told.get("bounceType") == "Transient":
+    if part == "bounce" and told.get("bounceType") == "Transient":
         kind = OutcomeKind.BOUNCED if _gave_up(told) else OutcomeKind.DEFERRED
     for recipient in told[recipients]:
         fields = recipient if isinstance(recipient, dict) else {"emailAddress": recipient}
@@ -167,8 +162,15 @@ def _ses(event: Json) -> Iterator[Outcome]:
             _text(told, "timestamp", "arrivalDate") or _text(event, "mail.timestamp"),
             words=_text(fields, "diagnosticCode") or _text(told, "bounceSubType", "delayType"),
             status=_text(fields, "status"),
-            message_id=message_id,
+            message_id=_text(event, "mail.messageId"),
         )
+
+
+def _ses_all(event: Json, kind: OutcomeKind, when: str, *, words: str = "") -> Iterator[Outcome]:
+    """Yield the same for everybody the message was for."""
+    message_id = _text(event, "mail.messageId")
+    for address in _at(event, "mail.destination") or ():
+        yield from _outcome(SenderKind.SES, kind, address, when, words=words, message_id=message_id)
 
 
 _SES_EVENTS: Final = {
@@ -177,6 +179,9 @@ _SES_EVENTS: Final = {
     "delivery": (OutcomeKind.DELIVERED, "delivery", "recipients"),
     "deliverydelay": (OutcomeKind.DEFERRED, "deliveryDelay", "delayedRecipients"),
 }
+
+_SES_DROPPED: Final = {"reject": "reject.reason", "renderingfailure": "failure.errorMessage"}
+"""Events of messages that SES has not sent, and where they say why."""
 
 
 def _gave_up(bounce: Json) -> bool:
@@ -219,8 +224,9 @@ def _sendgrid(event: Json) -> Iterator[Outcome]:
 
 _POSTMARK_NO_BOUNCE: Final = frozenset(
     {"AutoResponder", "Subscribe", "AddressChange", "ChallengeVerification", "OpenRelayTest", "TestBounce"}
-    | {"InboundError", "TemplateRenderingFailed", "SMTPApiError"}
+    | {"InboundError"}
 )
+_POSTMARK_DROPPED: Final = frozenset({"TemplateRenderingFailed", "SMTPApiError"})
 _POSTMARK_SUPPRESSED: Final = {
     "ManualSuppression": OutcomeKind.UNSUBSCRIBED,
     "SpamComplaint": OutcomeKind.COMPLAINED,
@@ -228,14 +234,14 @@ _POSTMARK_SUPPRESSED: Final = {
 
 
 def _postmark(event: Json) -> Iterator[Outcome]:
-    kind = _postmark_kind(event)
+    kind, words = _postmark_kind(event), _text(event, "Details", "Description")
     if kind:
         yield from _outcome(
             SenderKind.POSTMARK,
             kind,
             _text(event, "Email", "Recipient"),
             _text(event, "BouncedAt", "DeliveredAt", "ChangedAt", "ReceivedAt"),
-            words=_text(event, "Details", "Description"),
+            words=f"dropped: {words}" if _text(event, "Type") in _POSTMARK_DROPPED else words,
             message_id=_text(event, "MessageID"),
         )
 
@@ -296,6 +302,7 @@ _BREVO: Final = {
     "soft_bounce": OutcomeKind.DEFERRED,
     "deferred": OutcomeKind.DEFERRED,
     "blocked": OutcomeKind.BOUNCED,
+    "error": OutcomeKind.BOUNCED,
     "invalid_email": OutcomeKind.BOUNCED,
     "invalid": OutcomeKind.BOUNCED,
     "spam": OutcomeKind.COMPLAINED,
@@ -303,6 +310,8 @@ _BREVO: Final = {
     "unsubscribed": OutcomeKind.UNSUBSCRIBED,
     "unsubscribe": OutcomeKind.UNSUBSCRIBED,
 }
+
+_BREVO_DROPPED: Final = frozenset({"blocked", "error"})
 
 
 def _brevo(event: Json) -> Iterator[Outcome]:
@@ -314,7 +323,7 @@ def _brevo(event: Json) -> Iterator[Outcome]:
             kind,
             _text(event, "email"),
             _text(event, "ts_epoch", "ts_event", "ts", "date"),
-            words=f"dropped: {words}" if name == "blocked" else words,
+            words=f"dropped: {words}" if name in _BREVO_DROPPED else words,
             message_id=_text(event, "message-id"),
         )
 
@@ -327,6 +336,7 @@ _SPARKPOST: Final = {
     "out_of_band": OutcomeKind.BOUNCED,
     "policy_rejection": OutcomeKind.BOUNCED,
     "generation_rejection": OutcomeKind.BOUNCED,
+    "generation_failure": OutcomeKind.BOUNCED,
     "delay": OutcomeKind.DEFERRED,
     "spam_complaint": OutcomeKind.COMPLAINED,
     "list_unsubscribe": OutcomeKind.UNSUBSCRIBED,
@@ -339,14 +349,15 @@ _SPARKPOST_ANSWERS: Final = frozenset({"60", "80", "100"})
 def _sparkpost(event: Json) -> Iterator[Outcome]:
     envelope = event.get("msys", event)
     told = next(iter(envelope.values()), {}) if "msys" in event else envelope
-    kind = _SPARKPOST.get(_text(told, "type"))
+    name, words = _text(told, "type"), _text(told, "raw_reason", "reason")
+    kind = _SPARKPOST.get(name)
     if kind and _text(told, "bounce_class") not in _SPARKPOST_ANSWERS:
         yield from _outcome(
             SenderKind.SPARKPOST,
             kind,
             _text(told, "raw_rcpt_to", "rcpt_to"),
             _text(told, "timestamp"),
-            words=_text(told, "raw_reason", "reason"),
+            words=f"dropped: {words}" if name == "generation_failure" else words,
             message_id=_text(told, "message_id"),
         )
 

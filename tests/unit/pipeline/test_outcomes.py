@@ -736,3 +736,48 @@ def test_what_a_sender_drops_because_of_an_earlier_wish_tells_the_wish(
     event = {"event": "dropped", "email": "zara@b.test", "reason": reason, "timestamp": NOW}
     (found,) = read_webhook(SenderKind.SENDGRID, json.dumps([event]).encode())
     assert found.kind is kind
+
+
+@pytest.mark.parametrize(
+    ("sender", "posted"),
+    [
+        (
+            SenderKind.SES,
+            {
+                "eventType": "Reject",
+                "mail": {"destination": ["a@b.test"]},
+                "reject": {"reason": "Bad content"},
+            },
+        ),
+        (
+            SenderKind.SES,
+            {
+                "eventType": "Rendering Failure",
+                "mail": {"destination": ["a@b.test"]},
+                "failure": {"errorMessage": "Attribute 'user' does not exist."},
+            },
+        ),
+        (
+            SenderKind.POSTMARK,
+            {
+                "RecordType": "Bounce",
+                "Type": "TemplateRenderingFailed",
+                "Email": "a@b.test",
+                "Details": "user unknown to the template",
+            },
+        ),
+        (
+            SenderKind.BREVO,
+            {"event": "error", "email": "a@b.test", "reason": "the sender you used does not exist"},
+        ),
+        (
+            SenderKind.SPARKPOST,
+            {"type": "generation_failure", "rcpt_to": "a@b.test", "raw_reason": "'user' does not exist"},
+        ),
+    ],
+)
+def test_what_a_sender_could_not_send_says_nothing_of_the_mailbox(sender: SenderKind, posted: Any) -> None:
+    (outcome,) = read_webhook(sender, json.dumps(posted).encode())
+    assert (outcome.address, outcome.kind) == ("a@b.test", OutcomeKind.BOUNCED)
+    assert outcome.diagnosis.was_never_sent
+    assert outcome.diagnosis.answer not in {Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL}
