@@ -64,7 +64,7 @@ def read_webhook(sender: SenderKind, body: bytes) -> tuple[Outcome, ...]:
 
 def _unfolded(posted: Any) -> list[Any]:
     """Return the events of a body: most post one, some put them in an envelope."""
-    for name in ("events", "results", "Messages"):
+    for name in ("events", "results", "items", "Messages"):
         held = posted.get(name)
         if isinstance(held, list):
             return held
@@ -220,12 +220,13 @@ def _sendgrid(event: Json) -> Iterator[Outcome]:
         )
 
 
-# Postmark ("Webhooks", "Bounce types"): an automatic answer or a challenge is no bounce.
+# Postmark ("Webhooks", "Bounce types"): an automatic answer or a challenge is no bounce; a soft one may pass.
 
 _POSTMARK_NO_BOUNCE: Final = frozenset(
     {"AutoResponder", "Subscribe", "AddressChange", "ChallengeVerification", "OpenRelayTest", "TestBounce"}
     | {"InboundError"}
 )
+_POSTMARK_SOFT: Final = frozenset({"Transient", "SoftBounce"})
 _POSTMARK_DROPPED: Final = frozenset({"TemplateRenderingFailed", "SMTPApiError"})
 _POSTMARK_SUPPRESSED: Final = {
     "ManualSuppression": OutcomeKind.UNSUBSCRIBED,
@@ -235,27 +236,29 @@ _POSTMARK_SUPPRESSED: Final = {
 
 def _postmark(event: Json) -> Iterator[Outcome]:
     kind, words = _postmark_kind(event), _text(event, "Details", "Description")
+    dropped = "SuppressSending" in event or _text(event, "Type") in _POSTMARK_DROPPED
     if kind:
         yield from _outcome(
             SenderKind.POSTMARK,
             kind,
             _text(event, "Email", "Recipient"),
             _text(event, "BouncedAt", "DeliveredAt", "ChangedAt", "ReceivedAt"),
-            words=f"dropped: {words}" if _text(event, "Type") in _POSTMARK_DROPPED else words,
+            words=f"dropped: {words}" if dropped else words,
             message_id=_text(event, "MessageID"),
         )
 
 
 def _postmark_kind(event: Json) -> OutcomeKind | None:
     record, kind = _text(event, "RecordType"), _text(event, "Type", "SuppressionReason")
-    if record == "SubscriptionChange":
-        return _POSTMARK_SUPPRESSED.get(kind) if event.get("SuppressSending") is True else None
-    if record == "Bounce":
+    if record == "SubscriptionChange":  # of a hard bounce, which is told by itself too: no more is sent
+        suppressed = _POSTMARK_SUPPRESSED.get(kind, OutcomeKind.BOUNCED)
+        return suppressed if event.get("SuppressSending") is True else None
+    if record == "Bounce" or (not record and kind):  # the first webhooks had bounces only, and no record type
         if kind in {"Unsubscribe", "SpamComplaint"}:
             return OutcomeKind.UNSUBSCRIBED if kind == "Unsubscribe" else OutcomeKind.COMPLAINED
         if kind in _POSTMARK_NO_BOUNCE:
             return None
-        return OutcomeKind.DEFERRED if kind == "Transient" else OutcomeKind.BOUNCED
+        return OutcomeKind.DEFERRED if kind in _POSTMARK_SOFT else OutcomeKind.BOUNCED
     return {"Delivery": OutcomeKind.DELIVERED, "SpamComplaint": OutcomeKind.COMPLAINED}.get(record)
 
 
@@ -271,6 +274,8 @@ def _mailgun(event: Json) -> Iterator[Outcome]:
     if kind:
         code = _text(data, "delivery-status.code")
         words = _text(data, "delivery-status.message", "delivery-status.description", "error", "reason")
+        if name == "rejected":  # by Mailgun itself, before it was sent
+            words = f"dropped: {_text(data, 'reject.reason')}"
         if (reason := _text(data, "reason")).startswith("suppress-"):
             words = f"{reason}: {words}"
         yield from _outcome(
@@ -289,6 +294,7 @@ _MAILGUN: Final = {
     "failed": OutcomeKind.BOUNCED,
     "bounced": OutcomeKind.BOUNCED,
     "dropped": OutcomeKind.BOUNCED,
+    "rejected": OutcomeKind.BOUNCED,
     "complained": OutcomeKind.COMPLAINED,
     "unsubscribed": OutcomeKind.UNSUBSCRIBED,
 }
@@ -315,7 +321,7 @@ _BREVO_DROPPED: Final = frozenset({"blocked", "error"})
 
 
 def _brevo(event: Json) -> Iterator[Outcome]:
-    name = _text(event, "event").lower().replace("hardbounce", "hard_bounce").replace(" ", "_")
+    name = re.sub("(?<=hard|soft)bounce", "_bounce", _text(event, "event").lower().replace(" ", "_"))
     kind, words = _BREVO.get(name), _text(event, "reason")
     if kind:
         yield from _outcome(

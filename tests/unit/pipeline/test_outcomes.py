@@ -774,6 +774,19 @@ def test_what_a_sender_drops_because_of_an_earlier_wish_tells_the_wish(
             SenderKind.SPARKPOST,
             {"type": "generation_failure", "rcpt_to": "a@b.test", "raw_reason": "'user' does not exist"},
         ),
+        (
+            SenderKind.MAILGUN,
+            {"event": "rejected", "recipient": "a@b.test", "reject": {"reason": "Sandbox user is unknown"}},
+        ),
+        (
+            SenderKind.POSTMARK,
+            {
+                "RecordType": "SubscriptionChange",
+                "Recipient": "a@b.test",
+                "SuppressSending": True,
+                "SuppressionReason": "HardBounce",
+            },
+        ),
     ],
 )
 def test_what_a_sender_could_not_send_says_nothing_of_the_mailbox(sender: SenderKind, posted: Any) -> None:
@@ -781,3 +794,20 @@ def test_what_a_sender_could_not_send_says_nothing_of_the_mailbox(sender: Sender
     assert (outcome.address, outcome.kind) == ("a@b.test", OutcomeKind.BOUNCED)
     assert outcome.diagnosis.was_never_sent
     assert outcome.diagnosis.answer not in {Answer.NOT_FOUND, Answer.DISABLED, Answer.FULL}
+
+
+@pytest.mark.parametrize(
+    ("sender", "posted"),
+    [
+        (SenderKind.POSTMARK, {"RecordType": "Bounce", "Type": "SoftBounce", "Email": "a@b.test"}),
+        (SenderKind.POSTMARK, {"Type": "SoftBounce", "Email": "a@b.test"}),
+        (SenderKind.BREVO, {"event": "softBounce", "email": "a@b.test"}),
+        (
+            SenderKind.MAILGUN,
+            {"items": [{"event": "failed", "severity": "temporary", "recipient": "a@b.test"}]},
+        ),
+    ],
+)
+def test_a_soft_bounce_may_pass_however_the_sender_writes_it(sender: SenderKind, posted: Any) -> None:
+    (outcome,) = read_webhook(sender, json.dumps(posted).encode())
+    assert (outcome.address, outcome.kind) == ("a@b.test", OutcomeKind.DEFERRED)
