@@ -677,7 +677,7 @@ _NOT_BLAMED: Final = (
 _LINE_ADDRESS = re.compile(
     rf"^[ \t*>-]{{0,8}}(?:(?!{_NOT_BLAMED})[a-z][\w '/-]{{1,30}}\s*:\s*|\[smtp:)?"
     rf"<?(?P<address>{_ADDRESS.pattern})>?"
-    r"(?=[ \t]*(?:$|[:;,(.\]]|-{1,3}[ \t]|on \w{2,4}[.,] ))",
+    r"(?=[ \t]*(?:$|[:;,(\[\]]|\.(?!\w)|-{1,3}[ \t]|on \w{2,4}[.,] ))",
     re.MULTILINE | re.IGNORECASE,
 )
 
@@ -703,11 +703,19 @@ def _words_about(address: str, prose: str) -> str:
         return " ".join(coded[0].split())[:1_500]
     block, words = behind[:after].strip(" \n\t:>"), ""
     for told in (block.partition("\n\n")[0], block):
-        words = " ".join(told.split())[:1_500]
+        words = _spoken(told)
         if place < 0 or _FAILED.search(words) or diagnose(words).answer is not Answer.UNCLEAR:
             return words
     is_of_one = after is not None and len(re.findall(r"\w+", block)) > 1  # the next one has words of its own
-    return words if is_of_one else " ".join(prose.split())[:1_500]
+    return words if is_of_one else _spoken(prose)
+
+
+def _spoken(text: str) -> str:
+    """Return a text in one line, without fields that name an address, a host or a file: "Sender: <a@b>"."""
+    return " ".join(_FIELD.sub("", text).split())[:1_500]
+
+
+_FIELD = re.compile(r"^[ \t]*[A-Z][\w -]{2,30}:[ \t]+<[^<>\n]{0,320}>[ \t]*$", re.MULTILINE)
 
 
 # Parts, headers and texts.

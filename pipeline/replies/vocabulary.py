@@ -169,6 +169,7 @@ RULE = any_of(
     r"\brestrict(?:ion|ed to)",
     r"\bonly\b|\bnon-?members?\b|\bauthrequired\b",
     r"\bban\b|\bdenied\b",
+    r"\b(?:recipient|user|member|owner|receiver)(?:.?s)? (?:\w+ )?(?:preferences?|settings?)\b|\bprivacy\b",
     r"\bas\(\d+\)",
 )
 """A rule of the house; could be about us or about a recipient that takes mail from few."""
@@ -539,6 +540,8 @@ FULL_OF_MESSAGES = any_of(
     r"\b(?:messages|mails)\b(?! (?:per|an?|it|that|which|in \w+ (?:hour|minute|day))\b)",
     rf"\btoo many (?:messages|mails|e-?mails|files) (?:stored )?(?:on|in|at) (?:\w+ ){{0,2}}(?:server"
     rf"|{BOX}|folder|maildir)\b",
+    r"\b(?:messages|mails|e-?mails) (?:stored )?(?:in|on) (?:\w+ ){0,3}(?:mailbox|inbox|maildir)"
+    r"(?: (?:has|have))? exceed",
     r"\bzu ?viele (?:e-?)?(?:mails|nachrichten) (?:\w+ ){0,2}(?:server|postfach)\b",
     r"\b(?:trop de messages|demasiados (?:mensajes|correos)|muitas mensagens|tropp[ie] (?:messaggi|e-?mail)"
     r"|te veel berichten) (?:dans|sur|en|na|nella|nel|sul|in|op)\b",

@@ -660,6 +660,19 @@ Content-Transfer-Encoding: 8bit
             ),
             ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
         ),
+        (
+            _plain("---The following addresses had delivery errors---\n\nzara@b.co.test [User unknown]\n"),
+            ("zara@b.co.test", _K.BOUNCED, _A.NOT_FOUND),
+        ),
+        (
+            _plain(
+                "Could not be delivered because of\n\n550 5.1.1 User unknown\n\n"
+                "The following recipients were affected: \n    zara@b.test\n\n\n"
+                "Additional Information\n======================\n"
+                "Original Sender:    <news@a.test>\nRemote-MTA:\t\t<mx.b.test>\n"
+            ),
+            ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
+        ),
         (  # the boundary is spoilt by a header that has lost its line
             _OTHER_BOUNDARY.replace("BBB\nContent", "BBB\nContent-Description: Report\nContent", 1),
             ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
