@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import html
+import json
 import quopri
 import re
 import textwrap
@@ -24,6 +25,7 @@ from urllib.parse import unquote
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Diagnosis, Outcome, OutcomeKind, diagnose
+from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
 
 _MOST_TEXT = 200_000
 _FIRST_TEXT = 10_000
@@ -61,7 +63,9 @@ _FEEDBACK: Final = {
 """By Feedback-Type (RFC 5965 section 7.3, RFC 6430 and the opt-out types of older drafts); others tell of no
 complaint: "not-spam", "auth-failure", "dmarc"."""
 
-_DAEMON_NAME: Final = r"mailer[-_. ]?daemon|postmaster|mail delivery|mail[-_. ]?system|bounce|mdaemon"
+_DAEMON_NAME: Final = (
+    r"mailer[-_. ]?daemon|postmaster|mail delivery|mail[-_. ]?system|bounce|mdaemon|post[-_]master"
+)
 
 _NEVER_IN_ADDRESS: Final = r"\s<>\"(),:;@\[\]（）＜＞「」【】、。，：；“”《》"
 _ADDRESS = re.compile(
@@ -93,6 +97,7 @@ def read_message(raw: bytes) -> tuple[Outcome, ...]:
 
 def _parsed(raw: bytes) -> Message:
     """Parse a message; headers in UTF-8 (RFC 6532) keep their letters."""
+    raw = _UNFOLDED_BOUNDARY.sub(rb"\1 ", raw)
     try:
         message = message_from_string(raw.decode())
     except UnicodeDecodeError:
@@ -105,6 +110,10 @@ def _parsed(raw: bytes) -> Message:
     return message_from_string(message.as_string())
 
 
+_UNFOLDED_BOUNDARY = re.compile(
+    rb"^(Content-Type:.{0,200};[ \t]*[\r\n]{1,2})(?=boundary=)", re.MULTILINE | re.IGNORECASE
+)
+"""What some reporters write without the space by which a header goes on (RFC 5322 section 2.2.3)."""
 _BOUNDARY = re.compile(
     r"^--(?P<boundary>\S{1,70})[ \t]*\r?\nContent-(?:Type|Description):", re.MULTILINE | re.IGNORECASE
 )
@@ -116,7 +125,7 @@ def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
         return _complaints(message, feedback, parts)
     groups = [group for part in parts if _holds_status(part) for group in _field_groups(part)]
     recipients = [group for group in groups if group["Final-Recipient"] or group["Original-Recipient"]]
-    if recipients:
+    if recipients and not _are_places(message, recipients):
         return _statuses(message, recipients, parts)
     original = _returned(parts)
     if original is not None and original[_JUNKED_BY]:
@@ -131,11 +140,24 @@ def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     if read is not None:
         return _opened(message, read)
     return (
-        _passed_on(message, parts)
+        _notified(parts)
+        or _passed_on(message, parts)
         or _unsubscribed(message)
         or _answered(message, parts)
         or _free_text(message, parts)
     )
+
+
+def _notified(parts: list[Message]) -> Iterator[Outcome] | None:
+    """Return what a notification of Amazon SES tells that Amazon SNS sent by mail; None for other mail."""
+    text = _prose(parts).lstrip()
+    if not _NOTIFICATION.match(text):
+        return None
+    event, _ = json.JSONDecoder().raw_decode(text)  # behind it SNS says how to stop them
+    return iter(read_webhook(SenderKind.SES, json.dumps(event).encode()))
+
+
+_NOTIFICATION: Final = re.compile(r'\{\s*"(?:notification|event)Type"\s*:')
 
 
 def _reports(message: Message) -> bool:
@@ -169,6 +191,14 @@ def _holds_status(part: Message) -> bool:
 _STATUS_FIELDS = re.compile(
     r"^(?:Final|Original)-Recipient:.*\n(?:.+\n){0,6}?(?:Action|Status):", re.MULTILINE
 )
+
+
+def _are_places(message: Message, recipients: Sequence[Message]) -> bool:
+    """Say whether the fields name files and programs, and Exim's own header the addresses."""
+    named = (
+        _recipient(group[name]) for group in recipients for name in ("Original-Recipient", "Final-Recipient")
+    )
+    return bool(message["X-Failed-Recipients"]) and not any(named)
 
 
 def _field_groups(part: Message) -> list[Message]:
@@ -518,7 +548,8 @@ _COPY = re.compile(
 
 def _free_text(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     """Read a bounce in prose (qmail, Exim, older Sendmail and others)."""
-    named = _ADDRESS.findall(" ".join(_header(value) for value in message.get_all("X-Failed-Recipients", [])))
+    failed_for = " ".join(_header(value) for value in message.get_all("X-Failed-Recipients", []))
+    named = _ADDRESS.findall(_ROUTED.sub(r"\1@\2", failed_for))
     prose = _prose(parts)
     if not named and not _is_bounce(message) and not _speaks_of_failure(message, prose):
         return
@@ -540,6 +571,13 @@ def _free_text(message: Message, parts: list[Message]) -> Iterator[Outcome]:
         )
         mailed = sent_to[0] if sent_to else address
         yield Outcome(mailed, kind, _date(message["Date"]), diagnosis, "bounce", _message_id(original))
+
+
+_ROUTED = re.compile(
+    rf"([^{_NEVER_IN_ADDRESS}%]{{1,64}})%((?:[\w-]{{1,63}}\.){{1,8}}[a-z]{{2,63}})@[\w.-]{{1,255}}",
+    re.IGNORECASE,
+)
+"""An address behind a relay: jane%example.com@relay.example.net (RFC 1123 section 5.2.16)."""
 
 
 def _speaks_of_failure(message: Message, prose: str) -> bool:
@@ -707,7 +745,10 @@ def _words_about(address: str, prose: str) -> str:
         if place < 0 or _FAILED.search(words) or diagnose(words).answer is not Answer.UNCLEAR:
             return words
     is_of_one = after is not None and len(re.findall(r"\w+", block)) > 1  # the next one has words of its own
-    return words if is_of_one else _spoken(prose)
+    if is_of_one:
+        return words
+    before = _CODED.search(prose[: max(place, 0)])
+    return _spoken(before[0] if before else prose)
 
 
 def _spoken(text: str) -> str:
