@@ -150,14 +150,16 @@ def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
 
 def _notified(parts: list[Message]) -> Iterator[Outcome] | None:
     """Return what a notification of Amazon SES tells that Amazon SNS sent by mail; None for other mail."""
-    text = _prose(parts).lstrip()
+    text = _prose(parts).lstrip().replace("!\n ", "")  # Sendmail breaks long lines so
     if not _NOTIFICATION.match(text):
         return None
     event, _ = json.JSONDecoder().raw_decode(text)  # behind it SNS says how to stop them
+    if "Message" in event:
+        event = json.loads(event["Message"])
     return iter(read_webhook(SenderKind.SES, json.dumps(event).encode()))
 
 
-_NOTIFICATION: Final = re.compile(r'\{\s*"(?:notification|event)Type"\s*:')
+_NOTIFICATION: Final = re.compile(r'\{\s*"(?:(?:notification|event)?Type)"\s*:')
 
 
 def _reports(message: Message) -> bool:
@@ -517,7 +519,7 @@ _FAILED = re.compile(
     r"|niet (?:worden )?(?:bezorgd|afgeleverd)"
     r"|не (?:может быть |удалось |был[оа]? )?доставл?|недоставлен|ikke leveres|inte levereras|teslim edilem"
     r"|nelze doručit|nebyl[ao]? doručen|nem (?:sikerült )?kézbesí|配信でき|配信不能|送信できません"
-    r"|退信|无法(?:投递|送达|发送)"
+    r"|メールエラー|退信|无法(?:投递|送达|发送)"
     rf"|(?:{_DELIVERY})\b.{{0,60}}?\b(?:{_TROUBLE})|\b(?:{_TROUBLE})\b.{{0,60}}?\b(?:{_DELIVERY})"
     r"|無法(?:投遞|傳送|送達)|전송(?:되지|할 수|하지)|배달(?:되지|할 수|하지)",
     re.IGNORECASE,
@@ -714,7 +716,7 @@ _NOT_BLAMED: Final = (
 )
 _LINE_ADDRESS = re.compile(
     rf"^[ \t*>-]{{0,8}}(?:(?!{_NOT_BLAMED})[a-z][\w '/-]{{1,30}}\s*:\s*|\[smtp:)?"
-    rf"<?(?P<address>{_ADDRESS.pattern})>?"
+    rf"[<\"]?(?P<address>{_ADDRESS.pattern})[>\"]?"
     r"(?=[ \t]*(?:$|[:;,(\[\]]|\.(?!\w)|-{1,3}[ \t]|on \w{2,4}[.,] ))",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -731,11 +733,12 @@ _CODED = re.compile(
 
 def _words_about(address: str, prose: str) -> str:
     """Return what a text says behind an address, up to the next one it blames, or all it says."""
-    place = prose.casefold().find(address.casefold())
+    listed = _LISTED.search(prose)
+    places = [found.start() for found in re.finditer(re.escape(address), prose, re.IGNORECASE)]
+    place = next((one for one in places if listed and one >= listed.end()), next(iter(places), -1))
     behind = prose[place + len(address) :] if place >= 0 else prose
-    after = next(
-        (found.start() for found in _LINE_ADDRESS.finditer(behind) if found["address"] != address), None
-    )
+    named = ((found["address"].casefold(), found.start()) for found in _LINE_ADDRESS.finditer(behind))
+    after = next((start for one, start in named if one != address.casefold()), None)
     coded = _CODED.search(behind[:after])
     if coded:
         return " ".join(coded[0].split())[:1_500]

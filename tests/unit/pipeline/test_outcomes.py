@@ -674,10 +674,12 @@ Content-Transfer-Encoding: 8bit
             ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
         ),
         (
-            "From: post_master@b.test\nTo: news@a.test\nSubject: Re:News\nMIME-Version: 1.0\n"
-            'Content-Type: multipart/mixed;\nboundary="AAA"\n\n--AAA\nContent-Type: text/plain\n\n'
-            "Error message below:\n550 - Requested action not taken: no such user here\n\n"
-            "Message details:\n  MAIL FROM: news@a.test\n  RCPT TO: zara@b.test\n\n--AAA--\n",
+            (
+                "From: post_master@b.test\nTo: news@a.test\nSubject: Re:News\nMIME-Version: 1.0\n"
+                'Content-Type: multipart/mixed;\nboundary="AAA"\n\n--AAA\nContent-Type: text/plain\n\n'
+                "Error message below:\n550 - Requested action not taken: no such user here\n\n"
+                "Message details:\n  MAIL FROM: news@a.test\n  RCPT TO: zara@b.test\n\n--AAA--\n"
+            ),
             ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
         ),
         (  # Exim at a host that keeps the mail in files
@@ -689,12 +691,42 @@ Content-Transfer-Encoding: 8bit
             ("zara@b.test", _K.BOUNCED, _A.FULL),
         ),
         (  # Amazon SNS sends what it is told by mail, too
-            "From: AWS Notifications <no-reply@sns.amazonaws.com>\nTo: ops@a.test\n"
-            "Subject: AWS Notification Message\nContent-Type: text/plain\n\n"
-            '{"notificationType":"Complaint","complaint":{"timestamp":"2026-11-03T10:00:00.000Z",'
-            '"complainedRecipients":[{"emailAddress":"zara@b.test"}]},"mail":{"messageId":"m1"}}\n\n'
-            "--\nIf you wish to stop receiving notifications from this topic, click the link below\n",
+            (
+                "From: AWS Notifications <no-reply@sns.amazonaws.com>\nTo: ops@a.test\n"
+                "Subject: AWS Notification Message\nContent-Type: text/plain\n\n"
+                '{"notificationType":"Complaint","complaint":{"timestamp":"2026-11-03T10:00:00.000Z",'
+                '"complainedRecipients":[{"emailAddress":"zara@b.test"}]},"mail":{"messageId":"m1"}}\n\n'
+                "--\nIf you wish to stop receiving notifications from this topic, click the link below\n"
+            ),
             ("zara@b.test", _K.COMPLAINED, _A.ACCEPTED),
+        ),
+        (  # what SNS tells a web address, told by mail; a mail server has broken its line
+            (
+                "From: SES <no-reply@sns.amazonaws.com>\nTo: ops@a.test\nSubject: AWS Notification\n\n"
+                '{\n  "Type" : "Notification",\n  "Message" : "{\\"notificationType\\":\\"Bounce\\",'
+                '\\"bounce\\":{\\"bounceType\\":\\"Permanent\\",\\"bouncedRecipients\\":[{'
+                '\\"emailAddress\\":\\"zara@b.test\\",\\"diagnosticCode\\":\\"550 user un!\n known\\"}],'
+                '\\"timestamp\\":\\"2026-11-03T10:00:00.000Z\\"},\\"mail\\":{\\"messageId\\":\\"m1\\"}}"\n}\n'
+            ),
+            ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
+        ),
+        (  # the address stands in what is said of the message before it stands in the list
+            _plain(
+                "Your message\n\n  To:      zara@b.test\n  Subject: News\n"
+                "  Sent:    Thu, 29 Apr 2005 23:34:45 +0000\n\n"
+                "did not reach the following recipient(s):\n\nzara@b.test on Thu, 29 Apr 2005 23:34:45\n"
+                "    The recipient name is not recognized\n"
+            ),
+            ("zara@b.test", _K.BOUNCED, _A.NOT_FOUND),
+        ),
+        (
+            (
+                "From: no-reply@b.test\nTo: news@a.test\nSubject: メールエラー通知\n"
+                "Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n"
+                "送信先のメールボックスが一杯のため、送信できませんでした。\n\n"
+                "     Could not be delivered to: <zara@b.test>\n     As their mailbox is full.\n"
+            ),
+            ("zara@b.test", _K.BOUNCED, _A.FULL),
         ),
         (  # the boundary is spoilt by a header that has lost its line
             _OTHER_BOUNDARY.replace("BBB\nContent", "BBB\nContent-Description: Report\nContent", 1),
@@ -707,6 +739,18 @@ def test_messages_of_servers_that_write_their_own_way(
 ) -> None:
     (found,) = read_message(message.encode())
     assert (found.address, found.kind, found.diagnosis.answer) == told
+
+
+def test_each_recipient_of_a_list_in_quotes_has_its_own_words() -> None:
+    message = _plain(
+        "This is a permanent error. The following address\nfailed:\n\n"
+        '"yuri@b.test":\nSMTP error from remote server after RCPT command:\nhost: mx.b.test\n'
+        "5.2.2 <yuri@b.test>... Mailbox Full\n"
+        '"zara@b.test":\nSMTP error from remote server after RCPT command:\nhost: mx.b.test\n'
+        "5.1.1 <zara@b.test>... User Unknown\n"
+    )
+    found = {one.address: one.diagnosis.answer for one in read_message(message.encode())}
+    assert found == {"yuri@b.test": _A.FULL, "zara@b.test": _A.NOT_FOUND}
 
 
 @pytest.mark.parametrize(
