@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import ssl
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -229,7 +228,8 @@ class WebhookSender:
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AttemptOutcome:
         """Send the bytes once; never raises for what the receiver or the network does."""
-        started = time.monotonic()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         try:
             outcome = await self._post(self._checked(url), headers, body)
         except MailsiftError:
@@ -244,7 +244,7 @@ class WebhookSender:
             outcome = AttemptOutcome(_class_of(error))
         except OSError:  # not of the network, which the library translates: no socket to be had
             outcome = AttemptOutcome(ErrorClass.NOT_SENT)
-        return replace(outcome, ms=round((time.monotonic() - started) * 1000))
+        return replace(outcome, ms=round((loop.time() - started) * 1000))
 
     async def fetch(self, url: str) -> bytes:
         """Return what stands at a URL, at most RESPONSE_BYTES of it.

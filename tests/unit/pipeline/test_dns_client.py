@@ -142,9 +142,10 @@ async def test_a_server_that_recovers_within_the_tries_is_heard() -> None:
 async def test_a_silent_server_is_asked_as_often_as_there_are_tries_and_has_the_time_of_all() -> None:
     zone = {"x.test": {"MX": SILENCE}}
     async with serving(zone) as stub, client_of(stub.server, timeout=0.3, tries=2) as client:
-        started = time.monotonic()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         answer = await ask(client, "x.test")
-        took = time.monotonic() - started
+        took = loop.time() - started
     assert answer.detail == "timeout"
     assert stub.asked["x.test", "MX"] == 2
     assert took > 0.55
