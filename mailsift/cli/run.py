@@ -11,7 +11,7 @@ import uvloop
 
 from mailsift.cli.options import ModeOption
 from mailsift.cli.pairs import PIPE, pair
-from mailsift.lazy_import import loading
+from mailsift.lazy_import import UNASKED, loading, without
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.runtime.local_worker import early_worker
@@ -101,7 +101,7 @@ def run(  # noqa: PLR0913 - one argument an option
     if as_json and any(out == PIPE for _, out in pairs):
         raise MailsiftError("output_not_writable", "Results and summary can’t both go to standard output.")
     with early_worker(given) as early:
-        with loading():
+        with loading(), without(*UNASKED):
             from mailsift.cli import lists  # noqa: PLC0415 - loads while the worker does
             from mailsift.jobs import tasks  # noqa: F401, PLC0415 - what wakes it, loaded while servers start
             from mailsift.jobs.views import JobOptions  # noqa: PLC0415

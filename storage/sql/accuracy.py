@@ -70,10 +70,11 @@ _TOLD = text("""
 
 _JOBS_DUE = text("""
     INSERT INTO measurement AS m (account_id, due_at)
-    SELECT DISTINCT account_id, clock_timestamp() FROM job
+    SELECT account_id, clock_timestamp() FROM job
     WHERE state = 'completed' AND NOT measured
       AND finished_at BETWEEN clock_timestamp() - interval '90 days'
           AND clock_timestamp() - make_interval(secs => :rest_s)
+    GROUP BY account_id
     ON CONFLICT (account_id) DO UPDATE SET due_at = excluded.due_at WHERE m.due_at IS NULL
 """)
 

@@ -132,6 +132,17 @@ async def test_a_rerun_within_a_week_shows_how_stable_verdicts_are(
     assert (row.stability.value, row.stability.n) == (1.0, 2)
 
 
+async def test_many_lists_of_an_account_are_counted_at_once(container: Container, planter: Planter) -> None:
+    account, _ = await judged(planter, ["a@example.com"], days_ago=1)
+    await planter.sql("""
+        INSERT INTO job SELECT (jsonb_populate_record(job, jsonb_build_object('id', gen_random_uuid()))).*
+        FROM job, generate_series(1, 300)
+    """)
+    await count(container, planter)
+    assert (await report(container, account))[()].judged == 1  # the copies have no verdicts
+    assert await planter.sql("SELECT count(*) AS n FROM job WHERE NOT measured") == [{"n": 0}]
+
+
 async def test_accounts_do_not_see_each_other_and_operators_see_sums(
     container: Container, planter: Planter
 ) -> None:
