@@ -18,6 +18,7 @@ import csv
 import io
 import json
 import random
+import re
 import shutil
 import statistics
 import subprocess
@@ -65,6 +66,8 @@ MEMORY_MINUTES: Final = 10
 GROWTH: Final = 1.05
 MORE_FILES: Final = 16
 _EVENTS: Final = "SELECT id::text FROM event WHERE job_id = %s"
+_ERROR: Final = re.compile(r" ERROR:  (?!canceling|deadlock)(.+)")
+"""What PostgreSQL says of a statement that is wrong; what is tried again is not."""
 TRY_AGAIN: Final = frozenset({408, 429, 502, 503, 504, 507})
 
 
@@ -434,6 +437,9 @@ async def soak(folder: Path, minutes: float, seed: int) -> Findings:
             findings.check(known in {None, one.body}, "an event came again with other words")
             findings.check(known is not None, "an event came that no job has")
     check_flat(findings, minutes)
+    statements = (folder / "servers" / "postgres" / "log").read_text()
+    for error in sorted(set(_ERROR.findall(statements))):
+        findings.check(fact=False, otherwise=f"a statement failed: {error}")
     return findings
 
 
