@@ -42,8 +42,9 @@ _ACTIONS: Final = {
     "delivered": OutcomeKind.DELIVERED,
     "expanded": OutcomeKind.DELIVERED,
 }
-_HANDED_ON: Final = "relayed"
-"""The action (RFC 3464 section 2.3.3) of a system that will not hear what became of the message."""
+_TELLS_NOTHING: Final = frozenset({"relayed", "deliverable"})
+"""Actions of a system that will not hear what became of the message (RFC 3464 section 2.3.3), and of Postfix
+that was asked to verify an address and sent none."""
 _STATUS_CLASSES: Final = {
     "2": OutcomeKind.DELIVERED,
     "4": OutcomeKind.DEFERRED,
@@ -231,7 +232,7 @@ def _statuses(message: Message, recipients: Sequence[Message], parts: list[Messa
         action = str(group["Action"] or "").split("(")[0].strip().lower()
         kind = _ACTIONS.get(action) or _STATUS_CLASSES.get(status[:1])
         address = _sent_to(group, original, alone=alone)
-        if kind and address and action != _HANDED_ON:
+        if kind and address and action not in _TELLS_NOTHING:
             yield Outcome(
                 address=address,
                 kind=kind,

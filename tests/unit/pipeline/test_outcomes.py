@@ -88,6 +88,14 @@ CASES = [
         [],
     ),
     Case(
+        "Postfix was asked to verify the address: no message was sent",
+        _dsn(
+            "Final-Recipient: rfc822; jane@shop.example\nAction: deliverable\nStatus: 2.1.5\n"
+            "Diagnostic-Code: smtp; 250 2.1.5 Ok\n"
+        ),
+        [],
+    ),
+    Case(
         "the time was up",
         _dsn(
             "Final-Recipient: rfc822; jane@shop.example\nAction: failed\nStatus: 4.4.7\n"
