@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 _ENDS: Final = ("done", "error", "lease_lost", "stopped")
+UPKEEP_TASKS: Final = (
+    *("clock", "schedule", "retention", "measure", "tidy", "drafts", "notice", "job_mail", "ledger"),
+    *("listing", "attempts", "health", "webhook"),
+)
+"""What is done beside lists (`Maintenance`); a failure of one is logged as `<name>.error`."""
 _STEPS: Final = (JobTransition.TAKE_IN.target, *JobTransition.COMPLETE.sources)
 
 CLAIM: Final = Histogram(
@@ -94,6 +99,15 @@ LEASES_EXPIRED: Final = from_zero(
         registry=None,
     ),
     ["chunk", "delivery"],
+)
+UPKEEP_ERRORS: Final = from_zero(
+    Counter(
+        "mailsift_upkeep_errors_total",
+        "Tasks beside lists that failed though nothing they need was away",
+        ["task"],
+        registry=None,
+    ),
+    UPKEEP_TASKS,
 )
 JOBS_ENDED: Final = from_zero(
     Counter(
@@ -174,6 +188,7 @@ SHARED: Final = (ADDRESSES, JOBS_ENDED, WAKE_UPS)
 """What the API counts too."""
 METRICS: Final = (
     *(CLAIM, RUN, PHASES, ATTEMPTS, STEP_RUN, STEP_ATTEMPTS, DEFERRED, FAILING_CHUNKS, LEASES_EXPIRED),
+    UPKEEP_ERRORS,
     *(SWEPT, SCHEDULE_RUNS, SCHEDULE_MISSED, UP, SLOTS, IN_FLIGHT, LOOP_LAG, MEMORY),
 )
 """What only workers count."""

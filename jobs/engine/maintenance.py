@@ -14,10 +14,10 @@ from structlog.contextvars import bound_contextvars
 
 from mailsift.events.delivery import Deliverer
 from mailsift.jobs.engine.heartbeat import Heartbeat
-from mailsift.jobs.metrics import IN_FLIGHT, LEASES_EXPIRED
+from mailsift.jobs.metrics import IN_FLIGHT, LEASES_EXPIRED, UPKEEP_ERRORS
 from mailsift.jobs.tracing import open_span
 from mailsift.pipeline.clock import Clock
-from mailsift.pipeline.errors import error_fields
+from mailsift.pipeline.errors import MailsiftError, error_fields, outage_of
 from mailsift.storage.blobs.local_files import clear_abandoned, clear_old
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Database
@@ -43,7 +43,7 @@ class Maintenance:
 
     Args:
         deliverer: makes the attempts of deliveries that are due.
-        periodic: tasks that every sweep starts, each once at a time, by what is logged when one fails.
+        periodic: tasks that every sweep starts, each once at a time, by name (jobs.metrics.UPKEEP_TASKS).
 
     Attributes:
         health: says what the process sees of network, disk and store.
@@ -72,7 +72,7 @@ class Maintenance:
         free = _SENDING_SLOTS - len(self._sending)
         claimed = await self._deliverer.claim(free) if free > 0 else []
         for one in claimed:
-            task = asyncio.create_task(_watched(self._send(one), "webhook.error"))
+            task = asyncio.create_task(_watched(self._send(one), "webhook"))
             self._sending[one.lease_token] = task
             task.add_done_callback(partial(self._forget, one.lease_token))
             IN_FLIGHT.labels("delivery").set(len(self._sending))
@@ -92,9 +92,9 @@ class Maintenance:
         if freed := await self._deliverer.sweep():
             LEASES_EXPIRED.labels("delivery").inc(freed)
             _log.warning("sweep.deliveries_freed", deliveries=freed)
-        for event, task in self._periodic.items():
-            if event not in self._doing or self._doing[event].done():
-                self._doing[event] = asyncio.create_task(_watched(task(), event))
+        for name, task in self._periodic.items():
+            if name not in self._doing or self._doing[name].done():
+                self._doing[name] = asyncio.create_task(_watched(task(), name))
 
     async def aclose(self, grace_s: float) -> None:
         """Give what is under way a moment, and give back the deliveries that are left."""
@@ -218,9 +218,11 @@ async def free_expired_leases(database: Database) -> int:
     return freed
 
 
-async def _watched(work: Awaitable[object], event: str) -> None:
+async def _watched(work: Awaitable[object], task: str) -> None:
     """Wait for the work; whatever goes wrong, its lease runs out and it is done again."""
     try:
         await work
     except Exception as error:  # noqa: BLE001 - see above
-        _log.warning(event, **error_fields(error))
+        _log.warning(f"{task}.error", **error_fields(error))
+        if not outage_of(error) and not (isinstance(error, MailsiftError) and error.retryable):
+            UPKEEP_ERRORS.labels(task).inc()

@@ -1,0 +1,51 @@
+"""A task beside lists that fails stops no other; it is counted, unless what it needs is away."""
+
+from __future__ import annotations
+
+import errno
+from typing import cast
+
+from mailsift.events.delivery import Deliverer
+from mailsift.jobs.engine.maintenance import Maintenance
+from mailsift.jobs.metrics import UPKEEP_ERRORS
+from mailsift.pipeline.errors import MailsiftError
+from tests.support.captured_metrics import Counted
+
+
+class NothingDue:
+    """Stands for what sends webhooks."""
+
+    async def sweep(self) -> int:
+        return 0
+
+
+async def test_a_task_that_fails_by_itself_is_counted_and_stops_no_other() -> None:
+    done = []
+
+    async def broken() -> None:
+        raise ValueError
+
+    async def while_the_database_is_away() -> None:
+        raise MailsiftError("database_unavailable", "The database is away.", retryable=True)
+
+    async def on_a_full_disk() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def sound() -> None:
+        done.append("sound")
+
+    maintenance = Maintenance(
+        deliverer=cast("Deliverer", NothingDue()),
+        periodic={
+            "measure": broken,
+            "retention": while_the_database_is_away,
+            "tidy": on_a_full_disk,
+            "drafts": sound,
+        },
+    )
+    counts = Counted(UPKEEP_ERRORS)
+    for _ in range(2):
+        await maintenance.sweep()
+        await maintenance.aclose(5.0)
+    assert dict(counts) == {("upkeep_errors_total", "measure"): 2}
+    assert done == ["sound", "sound"]
