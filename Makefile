@@ -22,13 +22,15 @@ help: ## list the targets
 
 install: $(READY) ## set up .venv with exactly what requirements.lock says
 
-# Runs again only when what is to be installed has changed.
+# Runs again only when what is to be installed has changed. The lock names everything; told to look for more, the pip
+# that comes with Python 3.11 takes a newer release of what another package asks for with an extra, and has no hash of it.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Mailsift needs Python 3.11 or newer: make PYTHON=...")'
 	@echo "setting up .venv"
 	@$(PYTHON) -m venv .venv
-	@$(PIP) install --root-user-action=ignore --require-hashes --requirement requirements.lock
+	@$(PIP) install --root-user-action=ignore --no-deps --require-hashes --requirement requirements.lock
 	@$(PIP) install --root-user-action=ignore --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip --disable-pip-version-check check
 	@touch $@
 
 check: $(READY) ## lint, types and architecture

@@ -50,9 +50,10 @@ async def test_what_nobody_finishes_is_forgotten_and_goes_with_its_account(setti
 
 
 async def test_a_request_that_ends_late_takes_nothing_away(settings: Settings) -> None:
-    gate = asyncio.Event()
+    asked, gate = asyncio.Event(), asyncio.Event()
 
     async def silent() -> AsyncIterator[bytes]:
+        asked.set()
         yield LIST[:100]
         await gate.wait()
 
@@ -61,6 +62,7 @@ async def test_a_request_that_ends_late_takes_nothing_away(settings: Settings) -
         account = await container.jobs.account("alice")
         begun = await other.begin(account, "list.csv", len(LIST))
         late = tasks.create_task(other.append(account, begun.id, 0, silent()))
+        await asked.wait()
         async with open_container(settings) as second:  # another process takes the next request
             await second.uploads.append(account, begun.id, 0, _pieces(LIST[:400]))
             gate.set()
