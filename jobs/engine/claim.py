@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Coroutine
+from typing import Final
 from uuid import UUID
 
 import structlog
@@ -33,6 +34,8 @@ from mailsift.storage.sql.chunks import TRIAGE_KEY, ClaimedChunk
 from mailsift.storage.sql.jobs import ClaimedStep
 
 _log = structlog.get_logger()
+
+_COMMITTED_S: Final = 1.0  # that work may still take after its commit, to count it and to wake others
 
 
 class Engine:
@@ -265,8 +268,7 @@ class Engine:
             _log.warning("heartbeat.error", **error_fields(error))
             return
         self._set_gauges()
-        for token in lost.intersection(self._in_flight):
-            self._in_flight[token].cancel()
+        await _stop([self._in_flight[token] for token in lost.intersection(self._in_flight)])
 
     def _set_gauges(self) -> None:
         """Show how much this process takes at a time: nothing when it is drained."""
@@ -285,6 +287,14 @@ class Engine:
         self._heartbeat.swept()
         if freed:
             await self._waker.wake(min(freed, self._config.slots))
+
+
+async def _stop(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Stop these, but those that end by themselves: what has just committed has given its lease back."""
+    if tasks:
+        _, going_on = await asyncio.wait(tasks, timeout=_COMMITTED_S)
+        for task in going_on:
+            task.cancel()
 
 
 def is_storage(error: Exception) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from mailsift.container import open_service
+from mailsift.jobs.engine import claim
 from mailsift.jobs.engine.attempt import attempt_at_step
-from mailsift.jobs.engine.commit import LeaseLostError
+from mailsift.jobs.engine.chunk import ChunkWorker
+from mailsift.jobs.engine.commit import Closed, LeaseLostError
 from mailsift.jobs.metrics import (
     ADDRESSES,
     ATTEMPTS,
@@ -132,6 +135,31 @@ async def test_leases_of_the_dead_and_work_that_was_stopped(settings: Settings, 
         await engine.aclose(grace_s=0)
         await draining
     assert counts["chunk_attempts_total", "done"] == 0
+
+
+async def test_work_that_has_just_committed_has_lost_no_lease(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen_gone = asyncio.Event()
+    renew, work = claim.renew_leases, ChunkWorker.work
+
+    async def seeing(*arguments: Any, **terms: Any) -> set[UUID]:
+        gone = await renew(*arguments, **terms)
+        monkeypatch.setattr(claim, "set_process_gauges", lambda **_: seen_gone.set() if gone else None)
+        return gone
+
+    async def back_late(*arguments: Any) -> Closed:
+        closed = await work(*arguments)
+        await seen_gone.wait()
+        return closed
+
+    monkeypatch.setattr(claim, "renew_leases", seeing)
+    monkeypatch.setattr(ChunkWorker, "work", back_late)
+    account, job_id = await Planter(settings, tmp_path).plant(PEOPLE, small=False)
+    counts = Counted(*COUNTED)
+    async with open_service(settings) as service, engine_on(settings, heartbeat_s=0.1) as engine:
+        await work_until_ended(engine, service, account, job_id)
+    assert (counts["chunk_attempts_total", "done"], counts["chunk_attempts_total", "stopped"]) == (1, 0)
 
 
 async def test_a_step_counts_how_it_ended() -> None:
