@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from mailsift.pipeline.providers import top_level_domains
 
@@ -284,6 +285,7 @@ _NEIGHBOURS: Final = frozenset(
 """Pairs of keys that touch, on the keyboards of most countries."""
 
 _ANY, _NEAR, _SWAPPED, _MISSING, _DOUBLED = 1.0, 0.7, 0.8, 0.9, 0.5
+_MOST: Final = 2.5  # what slips inside a name may cost at most
 _SURE: Final = 1.4  # what a slip inside a name may cost where the typed domain may be somebody's
 _SURE_LONG: Final = 1.8  # the same, in a name of eight letters and more
 _FAMOUS: Final = 12
@@ -295,6 +297,12 @@ _LONGEST_LABEL: Final = 14
 _MOST_SLIPS: Final = 2
 
 
+_Words: TypeAlias = Mapping[int, Mapping[str, int]]
+
+_SEPARATORS = re.compile(r"[.,;:\s]+")
+_WITHOUT_SIGNS = str.maketrans("", "", ".-")
+
+
 @dataclass(frozen=True, slots=True)
 class _KnownDomains:
     """Everything suggest looks up.
@@ -302,16 +310,18 @@ class _KnownDomains:
     Attributes:
         suffixes: name -> its suffixes, in the order of the table.
         ranks: name -> its place in the table.
+        coined: the domains of coined names.
         joined: known domain without its dots -> domain.
-        letters, joined_letters: name or joined domain -> the set of its letters, as bits.
+        letters, joined_letters: length -> name or joined domain -> the set of its letters, as bits.
         by_first, by_tail: (suffix as it may be typed, first letter or all but that) -> names.
     """
 
     suffixes: Mapping[str, tuple[str, ...]]
     ranks: Mapping[str, int]
+    coined: frozenset[str]
     joined: Mapping[str, str]
-    letters: Mapping[str, int]
-    joined_letters: Mapping[str, int]
+    letters: _Words
+    joined_letters: _Words
     by_first: Mapping[tuple[str, str], frozenset[str]]
     by_tail: Mapping[tuple[str, str], frozenset[str]]
 
@@ -332,21 +342,20 @@ def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
             does not exist takes none either.
     """
     known = _known_domains()
-    clean = re.sub(r"[.,;:\s]+", ".", domain).strip(".").removeprefix("www.")
+    clean = _SEPARATORS.sub(".", domain).strip(".").removeprefix("www.")
     if known.has(clean) or (clean in _REAL and not takes_no_mail):
         return clean if clean != domain and known.has(clean) else ""
     bold = takes_no_mail or not suffix_exists(clean)
-    once = re.sub(
-        r"(\.[a-z]{2,})\1\Z", r"\1", clean
-    )  # what nobody has to know: the name of a page, .com twice
+    before, _, top = clean.rpartition(".")  # what nobody has to know: the name of a page, .com twice
+    once = before if top.isalpha() and before.endswith(f".{top}") else clean
     slip = once if (once != clean or domain.startswith("www.")) and suffix_exists(once) else ""
     return _unwrapped(clean) or _nearest(clean, bold=bold) or slip or (_begun(clean) if bold else "")
 
 
 def suffix_exists(domain: str) -> bool:
     """Whether a domain lies below a top-level domain that exists, by the package publicsuffixlist."""
-    *_, top = domain.split(".")
-    return top != domain and (top in _RESERVED or top in top_level_domains())
+    _, dot, top = domain.rpartition(".")
+    return bool(dot) and (top in _RESERVED or top in top_level_domains())
 
 
 @cache
@@ -356,13 +365,14 @@ def _known_domains() -> _KnownDomains:
     joined: dict[str, str] = {}
     for name, suffixes in table.items():
         for suffix in suffixes:
-            joined.setdefault(re.sub(r"[.-]", "", name + suffix), f"{name}.{suffix}")
+            joined.setdefault((name + suffix).translate(_WITHOUT_SIGNS), f"{name}.{suffix}")
     return _KnownDomains(
         table,
         {name: rank for rank, name in enumerate(table)},
+        frozenset(f"{name}.{suffix}" for name in _COINED for suffix in table[name]),
         joined,
-        {name: _letters(name) for name in table},
-        {text: _letters(text) for text in joined if len(text) > _MIDDLE},
+        _by_length(table),
+        _by_length(text for text in joined if len(text) > _MIDDLE),
         _names_by(lambda name: name[0]),
         _names_by(lambda name: name[1:]),
     )
@@ -392,17 +402,26 @@ def _letters(word: str) -> int:
     return bits
 
 
-def _near(text: str, words: Mapping[str, int]) -> Iterator[str]:
-    """Return the words that two slips or fewer may lead to: a slip changes the set of letters by two at most.
+_NO_WORDS: Final[Mapping[str, int]] = {}
 
-    Args:
-        text: what was typed.
-        words: word -> the set of its letters.
-    """
+
+def _by_length(words: Iterable[str]) -> _Words:
+    """Index by length, for slips change that by two at most."""
+    found: dict[int, dict[str, int]] = {}
+    for word in words:
+        found.setdefault(len(word), {})[word] = _letters(word)
+    return found
+
+
+def _near(text: str, words: _Words) -> list[str]:
+    """Return the words two slips or fewer away, perhaps: a slip changes the set of letters by two at most."""
     size, letters = len(text), _letters(text)
-    for word, others in words.items():
-        if abs(len(word) - size) <= _MOST_SLIPS and (letters ^ others).bit_count() <= 2 * _MOST_SLIPS:
-            yield word
+    return [
+        word
+        for length in range(size - _MOST_SLIPS, size + _MOST_SLIPS + 1)
+        for word, others in words.get(length, _NO_WORDS).items()
+        if (letters ^ others).bit_count() <= 2 * _MOST_SLIPS
+    ]
 
 
 def _unwrapped(clean: str) -> str:
@@ -411,19 +430,21 @@ def _unwrapped(clean: str) -> str:
     label, _, rest = clean.partition(".")
     if again := _repeated(clean):
         return again
-    whole = known.joined.get(re.sub(r"[.-]", "", clean), "")
+    whole = known.joined.get(clean.translate(_WITHOUT_SIGNS), "")
     if whole and (clean.count(".") < whole.count(".") or whole.partition(".")[0] in _COINED):
         return whole
     inside = known.joined.get(label.replace("-", ""), "")
     if inside and rest == inside.partition(".")[2]:
         return inside
-    names = (name for name in _COINED if name in clean)
+    names = [name for name in _COINED if name in clean]
     return next(filter(None, (_only(name, clean) for name in names)), "")
 
 
 def _repeated(clean: str) -> str:
     """Return the known domain that a text is with itself, its name or the end of its suffix again."""
     labels = clean.split(".")
+    if len(set(labels)) == len(labels):
+        return ""
     half = ".".join(labels[: len(labels) // 2])
     shorter = ".".join(labels[:-1]) if labels[-1:] == labels[-2:-1] else ""
     inner = ".".join(labels[1:]) if labels[:1] == labels[1:2] else ""
@@ -445,9 +466,8 @@ def _only(name: str, clean: str) -> str:
 
 def _begun(clean: str) -> str:
     """Return the known domain a text begins with."""
-    suffixes = _known_domains().suffixes
-    fits = (f"{name}.{suffix}" for name in _COINED for suffix in suffixes[name])
-    return max(filter(clean.startswith, fits), key=len, default="")
+    beginnings = (clean[:end] for end in range(len(clean), 0, -1))
+    return next(filter(_known_domains().coined.__contains__, beginnings), "")
 
 
 def _nearest(clean: str, *, bold: bool) -> str:
@@ -458,8 +478,10 @@ def _nearest(clean: str, *, bold: bool) -> str:
         return ""
     if not dot:
         return _nearest_without_dots(label)
-    words = known.letters if bold else _may_be(label, rest)
-    names = {_HEARD[label]} & words.keys() if label in _HEARD else _near(label, words)
+    if not (words := known.letters if bold else _by_length(_may_be(label, rest))):
+        return ""
+    heard = _HEARD.get(label)
+    names = [name for name in _near(heard, words) if name == heard] if heard else _near(label, words)
     found = [
         (cost + suffix_cost, known.ranks[name], f"{name}.{suffix}")
         for name in names
@@ -474,20 +496,21 @@ def _nearest(clean: str, *, bold: bool) -> str:
 def _nearest_without_dots(text: str) -> str:
     """Return the known domain that a text without a dot is one slip away from, or the one of a bare name."""
     known = _known_domains()
-    costs = [(_slip_cost(text, one), known.joined[one]) for one in _near(text, known.joined_letters)]
+    near = _near(text, known.joined_letters)
+    costs = [(_slip_cost(text, one, most=_ANY), known.joined[one]) for one in near]
     cost, domain = min(costs, default=(_MOST_SLIPS, ""))
     if cost <= _ANY:
         return domain
     return f"{text}.{known.suffixes[text][0]}" if text in _COINED else ""
 
 
-def _may_be(label: str, rest: str) -> Mapping[str, int]:
-    """Return the names worth measuring a typed domain against that may be somebody's, with their letters."""
+def _may_be(label: str, rest: str) -> frozenset[str]:
+    """Return the names worth measuring a typed domain against that may be somebody's."""
     known = _known_domains()
     none: frozenset[str] = frozenset()
     names = known.by_first.get((rest, label[:1]), none) | known.by_tail.get((rest, label[1:]), none)
-    names |= known.by_tail.get((rest, label), none) | ({label} & known.letters.keys())
-    return {name: known.letters[name] for name in names}
+    names |= known.by_tail.get((rest, label), none)
+    return names | {label} if label in known.suffixes else names
 
 
 def _spellings(suffixes: tuple[str, ...]) -> Iterator[str]:
@@ -500,11 +523,11 @@ def _name_cost(typed: str, name: str, *, bold: bool) -> float | None:
     """Return what it costs to read a typed label as a name, None where that is too much."""
     if typed == name or _HEARD.get(typed) == name:
         return 0.0
-    cost = _slip_cost(typed, name)
+    cost = _slip_cost(typed, name, most=_MOST)
     if name not in _COINED:
         return cost if cost <= _MISSING and (bold or _is_finger_slip(typed, name)) else None
     if bold:
-        return cost if cost <= (2.0 if len(name) < _MIDDLE else 2.5) else None
+        return cost if cost <= (2.0 if len(name) < _MIDDLE else _MOST) else None
     return cost if _is_sure(typed, name, cost) else None
 
 
@@ -584,8 +607,8 @@ def _pair_cost(one: str, other: str) -> float:
     )
 
 
-def _slip_cost(typed: str, meant: str) -> float:
-    """Return the weighted distance of two words (optimal string alignment).
+def _slip_cost(typed: str, meant: str, *, most: float = math.inf) -> float:
+    """Return the weighted distance of two words (optimal string alignment); infinity for more than `most`.
 
     A key beside the right one, a letter twice or two letters swapped cost less than any other slip.
     """
@@ -601,6 +624,8 @@ def _slip_cost(typed: str, meant: str) -> float:
                 cost = min(cost, before[to - 2] + _SWAPPED)
             following.append(cost)
         before, row = row, following
+        if min(row) > most and min(before) > most:  # whatever follows builds on one of these
+            return math.inf
     return row[-1]
 
 

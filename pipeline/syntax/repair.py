@@ -17,6 +17,8 @@ from mailsift.pipeline.syntax.address import LONGEST, parse_address
 
 MOST_OFFERS: Final = 5
 
+_PLAIN_SIGNS = re.compile(r"[a-z0-9_.+-]*@[a-z0-9_.,-]*")
+"""A cell in which no sign stands for another one: what most cells that are no address look like."""
 _UNSEEN_INSIDE = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
@@ -141,6 +143,8 @@ def meant_addresses(cell: str, *, domain_of: Callable[[str], str]) -> tuple[str,
 
 def _plain_signs(cell: str) -> str:
     """Return a cell with plain signs for signs that look or read like them, and without marks nobody sees."""
+    if _PLAIN_SIGNS.fullmatch(cell):
+        return cell
     text = _TWICE.sub(r"\1", _BYTES.sub(r"\2", cell))
     if _LEFT_QUOTED.search(text) and not ("=40" in text and "@" in text):
         text = _QUOTED_PRINTABLE.sub(lambda octet: chr(int(octet[1], 16)), text)
