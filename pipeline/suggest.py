@@ -346,7 +346,7 @@ def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
 def suffix_exists(domain: str) -> bool:
     """Whether a domain lies below a top-level domain that exists, by the package publicsuffixlist."""
     *_, top = domain.split(".")
-    return top != domain and (top in _RESERVED or top in top_level_domains())
+    return top != domain and (top in _WORLD or top in _RESERVED or top in top_level_domains())
 
 
 @cache
