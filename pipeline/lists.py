@@ -17,7 +17,6 @@ from mailsift.pipeline.providers import public_suffixes
 from mailsift.pipeline.suggest import TYPO_TRAPS, suffix_exists, suggest
 from mailsift.pipeline.syntax.address import ParsedAddress, parse_cell
 from mailsift.pipeline.syntax.lookalikes import mixes_scripts, read_as_plain, unicode_domain
-from mailsift.pipeline.syntax.repair import meant_addresses
 
 if TYPE_CHECKING:
     import polars as pl
@@ -220,6 +219,8 @@ class Lists:
 
     def meant(self, text: str) -> tuple[str, ...]:
         """Return the addresses that a text which is none probably means (syntax.repair)."""
+        from mailsift.pipeline.syntax.repair import meant_addresses  # noqa: PLC0415 - many patterns to compile
+
         return meant_addresses(text, domain_of=self._meant_domain)
 
     def repaired(self, cell: str) -> str:

@@ -355,7 +355,7 @@ def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
 def suffix_exists(domain: str) -> bool:
     """Whether a domain lies below a top-level domain that exists, by the package publicsuffixlist."""
     _, dot, top = domain.rpartition(".")
-    return bool(dot) and (top in _RESERVED or top in top_level_domains())
+    return bool(dot) and (top in _WORLD or top in _RESERVED or top in top_level_domains())
 
 
 @cache

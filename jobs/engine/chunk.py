@@ -206,7 +206,7 @@ class ChunkWorker:
         if not chunk.test:
             count_verdicts(result.finished)
             count_waiting(result.waiting)
-        judged = None if in_hand is None else in_hand.judged(result.finished, segment_key)
+        judged = None if in_hand is None else in_hand.judged(result.finished)
         return replace(closed, in_hand=judged)
 
     async def _read(self, chunk: ClaimedChunk) -> pl.DataFrame:

@@ -27,19 +27,15 @@ class SmallList:
         rows: its `rows.parquet`.
         addresses: what its `addresses.parquet` holds (frames.ADDRESSES).
         verdicts: those of all its addresses (frames.SEGMENT), once they are committed; None before.
-        segment: the blob that holds them.
     """
 
     rows: bytes
     addresses: pl.DataFrame
     verdicts: pl.DataFrame | None = None
-    segment: str = ""
 
-    def judged(self, verdicts: pl.DataFrame, segment: str | None) -> SmallList | None:
+    def judged(self, verdicts: pl.DataFrame) -> SmallList | None:
         """Return the list with verdicts that are committed; None unless every address has one."""
-        if segment is None or verdicts.height != self.addresses.height:
-            return None
-        return replace(self, verdicts=verdicts, segment=segment)
+        return replace(self, verdicts=verdicts) if verdicts.height == self.addresses.height else None
 
 
 async def store_small(blobs: Blobs, keys: JobBlobs, folder: Path) -> SmallList | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +23,7 @@ from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import StandingReader, take_in
 from mailsift.jobs.metrics import JOBS_ENDED
 from mailsift.jobs.places.service import Places
-from mailsift.jobs.results.breakdown import breakdown_of_segments, breakdown_of_verdicts
+from mailsift.jobs.results.breakdown import breakdown_of_segments
 from mailsift.jobs.results.join import join_results, join_small
 from mailsift.jobs.results.previews import sample
 from mailsift.jobs.submissions import store_list
@@ -202,11 +202,7 @@ class StepWorker:
         if in_hand is not None and in_hand.verdicts is not None:
             await write_results(self._blobs, step, in_hand, self._scratch)
             await self._put_away(step)
-            counted = breakdown_of_verdicts(
-                self._blobs, JobId(step.job_id), in_hand.addresses, in_hand.verdicts
-            )
-            await self._complete(step, counted)
-            await self._blobs.delete(in_hand.segment)  # the only one
+            await self._complete(step)  # who asks what it amounts to has that counted from its segment
             return StepDone()
         async with self._database.begin() as connection:
             keys = await chunks.segments(connection, step.job_id)
@@ -223,8 +219,9 @@ class StepWorker:
                 raise
             return StepDone(opened=redone)
         await self._put_away(step)
-        await self._complete(step, breakdown_of_segments(self._blobs, JobId(step.job_id), keys))
-        await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/segments")
+        await self._count_up(step, list(sound.values()))
+        await self._complete(step)
+        await self._blobs.delete_prefix(JobBlobs(step.job_id).segments)
         await self._blobs.delete_prefix(f"{JobBlobs(step.job_id).prefix}/residual")
         return StepDone()
 
@@ -240,12 +237,15 @@ class StepWorker:
                 account, sink, results, job=job_id, scratch=self._scratch, policy=options.tiers
             )
 
-    async def _complete(self, step: ClaimedStep, counted_up: Awaitable[object]) -> None:
-        """Complete the job; only then may go what its results hold, too."""
+    async def _count_up(self, step: ClaimedStep, segments: Sequence[Path]) -> None:
+        """Count up what the verdicts amount to, which takes its time in a long list."""
         try:
-            await counted_up
+            await breakdown_of_segments(self._blobs, JobId(step.job_id), segments)
         except Exception as error:  # noqa: BLE001 - the results are there; it is counted up when asked for
             _log.warning("finish.no_breakdown", job=str(step.job_id), **error_fields(error))
+
+    async def _complete(self, step: ClaimedStep) -> None:
+        """Complete the job; only then may go what its results hold, too."""
         async with self._database.begin() as connection:
             if not await end_job(connection, step.job_id, JobTransition.COMPLETE, token=step.token):
                 raise LeaseLostError

@@ -87,14 +87,14 @@ class Breakdown:
 
 
 def count_up(
-    addresses: Path | pl.DataFrame, so_far: SoFar, *, window: int = _WINDOW, top: int = _TOP
+    addresses: Path, so_far: SoFar, *, window: int = _WINDOW, top: int = _TOP
 ) -> tuple[Breakdown, pl.DataFrame]:
     """Count the rows of a job by reason, domain and provider.
 
     Blocks for about a fifth of a second a million addresses; memory holds some 30 bytes an address.
 
     Args:
-        addresses: the job's `addresses.parquet` (frames.ADDRESSES), or what is in it.
+        addresses: the job's `addresses.parquet` (frames.ADDRESSES).
         so_far: what its addresses came to.
         window: addresses read at a time, which bounds the memory, as texts take most of it.
         top: how many domains and providers the breakdown names.
@@ -118,14 +118,10 @@ def count_up(
     return breakdown, domains
 
 
-def _numbered(addresses: Path | pl.DataFrame, size: int) -> tuple[pl.Series, pl.DataFrame]:
+def _numbered(addresses: Path, size: int) -> tuple[pl.Series, pl.DataFrame]:
     """Return the names of the domains, and for each address the number of its domain and its rows."""
     names, pieces, last, count = [], [], None, 0
-    if isinstance(addresses, pl.DataFrame):
-        scan, total = addresses.lazy(), addresses.height
-    else:
-        scan, total = pl.scan_parquet(addresses, glob=False), height(addresses)
-    scan = scan.select("domain", "rows")
+    scan, total = pl.scan_parquet(addresses, glob=False).select("domain", "rows"), height(addresses)
     for start in range(0, total, size):
         window = scan.slice(start, size).collect()
         runs = window["domain"].rle().struct.field("value")
@@ -185,48 +181,58 @@ def _reasons(counted: pl.DataFrame, words: Words) -> tuple[Reason, ...]:
     return tuple(sorted(reasons, key=lambda reason: (-reason.rows, reason.result)))
 
 
-async def keep_breakdown(
-    blobs: Blobs, job_id: JobId, addresses: Path | pl.DataFrame, so_far: SoFar
-) -> Breakdown:
+async def keep_breakdown(blobs: Blobs, job_id: JobId, addresses: Path, so_far: SoFar) -> Breakdown:
     """Count up a job that has all its verdicts and store what comes of it beside its results."""
-    return await _keep(blobs, job_id, *await asyncio.to_thread(_counted_up, addresses, so_far))
-
-
-async def _keep(blobs: Blobs, job_id: JobId, breakdown: Breakdown, domains: bytes) -> Breakdown:
     keys = JobBlobs(job_id)
+    breakdown, domains = await asyncio.to_thread(_counted_up, addresses, so_far)
     await blobs.put_all({keys.domains: domains, keys.breakdown: breakdown.to_json()})
     return breakdown
 
 
-def _counted_up(addresses: Path | pl.DataFrame, so_far: SoFar) -> tuple[Breakdown, bytes]:
+def _counted_up(addresses: Path, so_far: SoFar) -> tuple[Breakdown, bytes]:
     breakdown, domains = count_up(addresses, so_far)
     return breakdown, _parquet(domains)
 
 
-async def breakdown_of_segments(blobs: Blobs, job_id: JobId, keys: Sequence[str]) -> Breakdown:
+async def breakdown_of_segments(blobs: Blobs, job_id: JobId, segments: Sequence[Path]) -> Breakdown:
     """Do `keep_breakdown` for a job whose segments are still there."""
     addresses = await blobs.fetch(JobBlobs(job_id).addresses)
-    segments = await blobs.fetch_all(keys)
     so_far = SoFar(await asyncio.to_thread(height, addresses))
     await asyncio.to_thread(so_far.take, segments)
     return await keep_breakdown(blobs, job_id, addresses, so_far)
 
 
-async def breakdown_of_verdicts(
-    blobs: Blobs, job_id: JobId, addresses: pl.DataFrame, verdicts: pl.DataFrame
-) -> Breakdown:
-    """Do `keep_breakdown` for a small job whose addresses and verdicts (frames.SEGMENT) are at hand."""
+async def breakdown_of_complete(blobs: Blobs, job_id: JobId) -> Breakdown:
+    """Return the breakdown of a complete job; one that nobody has asked for yet is counted up now, and kept.
 
-    def count() -> tuple[Breakdown, bytes]:
-        so_far = SoFar(addresses.height)
-        so_far.note(verdicts)
-        return _counted_up(addresses, so_far)
+    Small jobs keep their verdicts for that, which name the providers. Results do not.
+    """
+    keys = JobBlobs(job_id)
+    kept = await blobs.fetch_if_there(keys.breakdown)
+    if kept is not None:
+        return Breakdown.read(await asyncio.to_thread(kept.read_bytes))
+    segments = [await blobs.fetch_sound(key) for key in await blobs.list(keys.segments)]
+    sound = [path for path in segments if path is not None]
+    return await (
+        breakdown_of_segments(blobs, job_id, sound) if sound else _breakdown_of_results(blobs, job_id)
+    )
 
-    return await _keep(blobs, job_id, *await asyncio.to_thread(count))
+
+async def domains_of(blobs: Blobs, job_id: JobId) -> Path | None:
+    """Return the table of a job's domains (DOMAINS); None while it runs.
+
+    Raises:
+        MailsiftError: what the store says.
+    """
+    keys = JobBlobs(job_id)
+    kept = await blobs.fetch_if_there(keys.domains)
+    if kept is None and await blobs.exists(keys.results):
+        await breakdown_of_complete(blobs, job_id)
+        return await blobs.fetch_if_there(keys.domains)
+    return kept
 
 
-async def breakdown_of_results(blobs: Blobs, job_id: JobId) -> Breakdown:
-    """Do `keep_breakdown` for a complete job that has none; the results do not name providers."""
+async def _breakdown_of_results(blobs: Blobs, job_id: JobId) -> Breakdown:
     keys = JobBlobs(job_id)
     addresses, rows, results = [await blobs.fetch(key) for key in (keys.addresses, keys.rows, keys.results)]
     size = await asyncio.to_thread(height, addresses)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import polars as pl
 
-from mailsift.jobs.results.breakdown import Breakdown, breakdown_of_results, count_up
+from mailsift.jobs.results.breakdown import Breakdown, breakdown_of_complete, count_up, domains_of
 from mailsift.jobs.results.pages import (
     Files,
     ResultsPage,
@@ -85,6 +85,7 @@ class Browser:
         return await self._ask(
             account_id,
             job_id,
+            wanted,
             lambda files: read_page(files, wanted, after=after, limit=limit, sort=sort, columns=columns),
         )
 
@@ -107,6 +108,7 @@ class Browser:
         return await self._ask(
             account_id,
             job_id,
+            wanted,
             lambda files: read_whole_page(
                 files, wanted, after=after, limit=limit, sort=sort, columns=columns
             ),
@@ -114,7 +116,7 @@ class Browser:
 
     async def places(self, row: Row, wanted: RowFilter) -> pl.Series:
         """Return the numbers of the matching rows of a complete job, given as its row of the database."""
-        files = await self._files(row)
+        files = await self._files(row, wanted)
         return await self._thread(lambda: matching_rows(files, wanted))
 
     async def row(self, account_id: AccountId, job_id: JobId, row: int) -> WholeRow:
@@ -123,7 +125,7 @@ class Browser:
         Raises:
             MailsiftError: `job_not_found`, `no_results_yet`, `row_not_found`.
         """
-        found = await self._ask(account_id, job_id, lambda files: read_row(files, row))
+        found = await self._ask(account_id, job_id, RowFilter(), lambda files: read_row(files, row))
         if found is None:
             raise MailsiftError("row_not_found", "This list has no such row, or the row has no verdict yet.")
         return found
@@ -139,7 +141,7 @@ class Browser:
     async def _breakdown(self, row: Row) -> Breakdown:
         job_id = JobId(row["id"])
         if row["state"] == JobState.COMPLETED:
-            return await self._final_breakdown(job_id)
+            return await breakdown_of_complete(self._blobs, job_id)
         running = await self._so_far(row)
         breakdown = running.breakdown
         if breakdown is None or self._monotonic() >= running.again_at:
@@ -151,16 +153,11 @@ class Browser:
             running.breakdown = breakdown
         return breakdown
 
-    async def _final_breakdown(self, job_id: JobId) -> Breakdown:
-        """Return the breakdown of a complete job; one that has none is counted up now."""
-        kept = await self._if_there(JobBlobs(job_id).breakdown)
-        if kept is not None:
-            return Breakdown.read(await asyncio.to_thread(kept.read_bytes))
-        return await breakdown_of_results(self._blobs, job_id)
-
-    async def _ask(self, account_id: AccountId, job_id: JobId, read: Callable[[Files], T]) -> T:
+    async def _ask(
+        self, account_id: AccountId, job_id: JobId, wanted: RowFilter, read: Callable[[Files], T]
+    ) -> T:
         async def reading(row: Row) -> T:
-            files = await self._files(row)
+            files = await self._files(row, wanted)
             return await self._thread(lambda: read(files))
 
         return await self._read_job(account_id, job_id, reading)
@@ -180,7 +177,7 @@ class Browser:
         async with self._database.begin() as connection:
             return await owned(connection, account_id, job_id)
 
-    async def _files(self, row: Row) -> Files:
+    async def _files(self, row: Row, wanted: RowFilter) -> Files:
         keys = JobBlobs(row["id"])
         policy = load_options(row["options"]).tiers
         running = None if row["state"] == JobState.COMPLETED else await self._so_far(row)
@@ -196,7 +193,8 @@ class Browser:
                 so_far=running.so_far,
             )
         self._running.pop(row["id"], None)
-        results, domains = await self._blobs.fetch(keys.results), await self._if_there(keys.domains)
+        results = await self._blobs.fetch(keys.results)
+        domains = await domains_of(self._blobs, row["id"]) if wanted.provider else None
         return Files(rows, addresses, column, results=results, domains=domains, policy=policy)
 
     async def _so_far(self, row: Row) -> _Running:
@@ -218,14 +216,6 @@ class Browser:
             await self._thread(lambda: running.so_far.take(list(fresh.values())))
             running.taken.update(fresh)
             return running
-
-    async def _if_there(self, key: str) -> Path | None:
-        try:
-            return await self._blobs.fetch(key)
-        except MailsiftError as error:
-            if error.code != "blob_not_found":
-                raise
-            return None
 
     async def _thread(self, work: Callable[[], T]) -> T:
         async with self._slots:

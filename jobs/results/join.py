@@ -63,10 +63,10 @@ def join_results(
     )
 
 
-def join_small(rows: bytes, verdicts: pl.DataFrame | None, *, evidence: bool = False) -> bytes:
-    """Do `join_results` for a small list whose verdicts (frames.SEGMENT) are at hand, in memory."""
+def join_small(rows: bytes, verdicts: pl.DataFrame, *, evidence: bool = False) -> bytes:
+    """Do `join_results` for a small list whose verdicts (frames.SEGMENT) are at hand, one an address."""
     source = _address_last(pl.read_parquet(io.BytesIO(rows)).lazy())
-    told = _told(source, [] if verdicts is None else [verdicts.lazy()], _fields(evidence=evidence))
+    told = _told_once(verdicts, _fields(evidence=evidence))
     told.check_complete()
     out = io.BytesIO()
     _joined(source, told).collect().write_parquet(
@@ -119,7 +119,7 @@ def _told(source: pl.LazyFrame, segments: Iterable[pl.LazyFrame], fields: list[s
     """
     greatest = source.select(pl.col(ADDRESS_N).max()).collect(engine="streaming").item()
     places = pl.zeros(greatest + 1, dtype=pl.UInt32, eager=True)
-    kinds = [pl.DataFrame({name: [None] for name in fields}, schema={name: SEGMENT[name] for name in fields})]
+    kinds = [_no_verdict(fields)]
     first, found = 1, 0
     for verdicts in segments:
         told = verdicts.group_by(fields).agg("n").collect().with_row_index("place", first)
@@ -132,6 +132,17 @@ def _told(source: pl.LazyFrame, segments: Iterable[pl.LazyFrame], fields: list[s
     if found > int((places != 0).sum()):
         raise _incomplete("An address has more than one verdict.")
     return _Told(pl.concat(kinds, rechunk=True), places)  # gathering from many pieces is slow
+
+
+def _told_once(verdicts: pl.DataFrame, fields: list[str]) -> _Told:
+    """Return the verdicts as they are: of a few it costs more to find out which are alike."""
+    places = pl.zeros(verdicts.height, dtype=pl.UInt32, eager=True)
+    places = places.scatter(verdicts["n"], range(1, verdicts.height + 1))
+    return _Told(pl.concat([_no_verdict(fields), verdicts.select(fields)], rechunk=True), places)
+
+
+def _no_verdict(fields: list[str]) -> pl.DataFrame:
+    return pl.DataFrame({name: [None] for name in fields}, schema={name: SEGMENT[name] for name in fields})
 
 
 def _joined(source: pl.LazyFrame, told: _Told) -> pl.LazyFrame:

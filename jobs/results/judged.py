@@ -11,10 +11,10 @@ from typing import Final
 import polars as pl
 
 from mailsift.jobs.columns import ADDRESS_N, VERDICT_PREFIX
+from mailsift.jobs.results.breakdown import domains_of
 from mailsift.jobs.results.segments import Words, height
 from mailsift.jobs.results.tiers import with_unwanted
 from mailsift.jobs.views import JobId
-from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.judge.table import FROM_OUTCOMES
 from mailsift.pipeline.judge.tiers import TierPolicy, tier_expression
 from mailsift.storage.blobs.store import Blobs, JobBlobs
@@ -29,7 +29,7 @@ KIND: Final = ("status", "result", "score", "known")
 
 @dataclass(frozen=True, slots=True)
 class JudgedFiles:
-    """The files of a complete job; `domains` is None for one of an older release."""
+    """The files of a complete job; `domains` is None where it was lost."""
 
     addresses: Path
     rows: Path
@@ -47,13 +47,7 @@ class JudgedFiles:
         addresses, rows, results = [
             await blobs.fetch(key) for key in (keys.addresses, keys.rows, keys.results)
         ]
-        try:
-            domains = await blobs.fetch(keys.domains)
-        except MailsiftError as error:
-            if error.code != "blob_not_found":
-                raise
-            domains = None
-        return cls(addresses, rows, results, domains)
+        return cls(addresses, rows, results, await domains_of(blobs, job_id))
 
 
 class JudgedAddresses:
@@ -135,11 +129,8 @@ def _named(domains: Path) -> pl.DataFrame:
 
 async def providers_by_domain(blobs: Blobs, job_id: JobId) -> dict[str, str]:
     """Return who runs the mail servers of a job's domains; empty while it runs."""
-    try:
-        domains = await blobs.fetch(JobBlobs(job_id).domains)
-    except MailsiftError as error:
-        if error.code != "blob_not_found":
-            raise
+    domains = await domains_of(blobs, job_id)
+    if domains is None:
         return {}
     found = await asyncio.to_thread(_named, domains)
     return dict(found.select("domain", "provider").iter_rows())

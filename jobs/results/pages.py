@@ -56,7 +56,8 @@ class Files:
         rows, addresses: what intake wrote (mailsift.jobs.intake).
         column: place of the address column among the customer's, from 0.
         results: the joined results, when the job is complete (mailsift.jobs.results.join).
-        domains: the table of domains beside them (mailsift.jobs.results.breakdown.DOMAINS), where it is kept.
+        domains: the table of domains beside them (mailsift.jobs.results.breakdown.DOMAINS), where a provider
+            is asked for.
         policy: what the tiers are read by.
         segments, so_far: the verdicts so far, and the same by address number, while it is not.
         window: rows looked through at a time, which bounds the memory.

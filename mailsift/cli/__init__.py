@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
-from mailsift.lazy_import import UNASKED, import_lazily, loading, without
+from mailsift.lazy_import import UNASKED, import_lazily, leave_out, loading, without
 from mailsift.pipeline.allocator import FREE_AT_ONCE, LITTLE_AHEAD
 from mailsift.pipeline.errors import MailsiftError
 
@@ -94,6 +94,8 @@ COMMANDS: Final[Mapping[str, CommandRow]] = {
 _LISTING: Final = "mailsift.listing"
 _NO_PLUGINS: Final = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """Spares pydantic to look for some through all packages that are installed."""
+_SESSIONS: Final = ("sqlalchemy.ext.asyncio.session", "sqlalchemy.ext.asyncio.scoping")
+"""They load SQLAlchemy's object mapper, a fifth of that library; here are rows."""
 
 
 class _Commands(TyperGroup):
@@ -176,6 +178,8 @@ def main() -> None:
         os.environ.setdefault(name, value)  # noqa: TID251 - for a library
     for library in ("polars", "asyncio"):
         import_lazily(library)
+    for module in _SESSIONS:
+        leave_out(module)
     try:
         app(obj=_configure_logs)
     except MailsiftError as error:

@@ -214,7 +214,7 @@ def _print_json(rows: list[dict[str, Any]]) -> None:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    console = Console()
+    console = Console(emoji=False)
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("address", overflow="fold")
     for name in ("status", "score", "result"):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mailsift.pipeline.facts import Answer
-from mailsift.pipeline.replies.classifier import SmtpReply, classify
 from mailsift.pipeline.replies.redaction import redact
 from mailsift.pipeline.replies.table import Stage
 
@@ -113,6 +112,8 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True) -> Diagnosi
         status: RFC 3463 code that was reported beside it, or "".
         permanent: the sender has given up; decides where neither words nor status hold a code.
     """
+    from mailsift.pipeline.replies.classifier import SmtpReply, classify  # noqa: PLC0415 - many patterns
+
     words = _TYPE.sub("", text[:2_000])
     if not words.strip() and not status:
         return NOTHING_SAID

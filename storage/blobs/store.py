@@ -91,9 +91,14 @@ class JobBlobs:
         """What each domain of the list came to (mailsift.jobs.results.breakdown.DOMAINS)."""
         return f"{self.prefix}/domains.parquet"
 
+    @property
+    def segments(self) -> str:
+        """All verdicts by chunk lie under it while the job runs; those of a small list stay."""
+        return f"{self.prefix}/segments"
+
     def segment(self, n: int, token: UUID, data: bytes) -> str:
         """The verdicts of one chunk (mailsift.pipeline.frames.SEGMENT); the name tells damage."""
-        return f"{self.prefix}/segments/{n}-{token}-{_digest(data)}.parquet"
+        return f"{self.segments}/{n}-{token}-{_digest(data)}.parquet"
 
     @property
     def domain_counts(self) -> str:
@@ -284,6 +289,15 @@ class Blobs:
             await self._download(key, path)
         return path
 
+    async def fetch_if_there(self, key: str) -> Path | None:
+        """Do `fetch`; None when there is no such blob."""
+        try:
+            return await self.fetch(key)
+        except MailsiftError as error:
+            if error.code != "blob_not_found":
+                raise
+            return None
+
     async def fetch_all(self, keys: Sequence[str]) -> Sequence[Path]:
         """Do `fetch` for many blobs, several at a time: a store far away is slow to answer, not to send."""
         room = asyncio.Semaphore(_AT_ONCE)
@@ -297,11 +311,8 @@ class Blobs:
     async def fetch_sound(self, key: str) -> Path | None:
         """Do `fetch` for a segment; None when it is lost or damaged in the store."""
         for _ in range(2):
-            try:
-                path = await self.fetch(key)
-            except MailsiftError as error:
-                if error.code != "blob_not_found":
-                    raise
+            path = await self.fetch_if_there(key)
+            if path is None:
                 return None
             if await asyncio.to_thread(is_sound, key, path):
                 return path

@@ -172,6 +172,29 @@ async def test_a_complete_job_keeps_its_breakdown_with_the_providers(
     assert file.exists()
 
 
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_small_list_is_counted_up_when_somebody_asks_with_the_providers_unless_they_are_lost(
+    settings: Settings, service: JobService, browser: Browser, tmp_path: Path, *, lost: bool
+) -> None:
+    source = tmp_path / "list.csv"
+    source.write_text("email\nann@gmail.com\nbob@gmail.com\nx@nowhere.invalid\nann@gmail.com\n")
+    account = await service.account("tests")
+    job_id = await service.submit(account, source, JobOptions(mode=Mode.MEDIUM))
+    async with engine_on(settings) as engine:
+        await work_until_ended(engine, service, account, job_id)
+    keys, store = JobBlobs(job_id), settings.home / "blobs"
+    (segment,) = (store / keys.segments).iterdir()
+    assert not (store / keys.breakdown).exists()
+    if lost:
+        segment.write_bytes(segment.read_bytes()[:-9])
+    google = ["ann@gmail.com", "bob@gmail.com", "ann@gmail.com"]
+    assert await seen(browser, account, job_id, RowFilter(provider="google")) == ([] if lost else google)
+    assert (store / keys.breakdown).exists()
+    told = await browser.breakdown(account, job_id)
+    assert [(mix.name, mix.rows, mix.valid) for mix in told.domains[:1]] == [("gmail.com", 3, 3)]
+    assert [(mix.name, mix.rows) for mix in told.providers] == ([] if lost else [("google", 3)])
+
+
 async def test_a_breakdown_that_cannot_be_counted_costs_nobody_the_results(
     settings: Settings, planter: Planter, service: JobService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,9 @@ import polars as pl
 import psutil
 import pytest
 
+from mailsift.container import open_blobs
 from mailsift.jobs.engine import step
+from mailsift.jobs.results.breakdown import domains_of
 from mailsift.jobs.service import JobService
 from mailsift.jobs.views import AccountId, JobId, JobOptions
 from mailsift.pipeline.errors import MailsiftError
@@ -317,8 +319,12 @@ async def test_nothing_of_a_small_list_is_read_back_from_the_store_and_its_resul
     assert fetched == [keys.source]
     store = settings.home / "blobs"
     assert pl.read_parquet(store / keys.results)["c1"].to_list() == ["Ann", "Bob", "Cid"]
-    assert (store / keys.breakdown).exists()
-    assert not list((store / keys.prefix / "segments").glob("*"))
+    assert not (store / keys.breakdown).exists()
+    told = await service.browser.breakdown(account, job)
+    assert {(one.result, one.rows) for one in told.reasons} == {("passed", 2), ("syntax_error", 1)}
+    assert [(one.name, one.rows) for one in told.domains] == [("example.com", 2)]
+    assert (store / keys.breakdown).exists(), "counted once"
+    assert await domains_of(open_blobs(settings), job) == store / keys.domains
 
 
 @pytest.fixture

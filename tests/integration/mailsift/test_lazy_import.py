@@ -108,3 +108,20 @@ def test_a_library_that_was_hidden_is_there_again() -> None:
         print(xlsxwriter.__name__)
     """)
     assert printed == ["hidden", "xlsxwriter"]
+
+
+def test_the_database_is_used_without_the_object_mapper() -> None:
+    printed = _printed("""
+        import sys
+        from mailsift.cli import main
+        sys.argv = ["mailsift", "settings"]
+        try:
+            main()
+        except SystemExit:
+            pass
+        from mailsift.container import Container
+        from mailsift.storage.database import Database
+        Database("postgresql://nobody@nowhere.invalid/none")
+        print("loaded:", *(name for name in ("sqlalchemy.engine", "sqlalchemy.orm") if name in sys.modules))
+    """)
+    assert printed[-2:] == ["loaded:", "sqlalchemy.engine"]
