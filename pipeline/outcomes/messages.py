@@ -31,6 +31,7 @@ _MOST_TEXT = 200_000
 _FIRST_TEXT = 10_000
 _MOST_RECIPIENTS = 1_000
 _MOST_PARTS = 200
+_FEW = 5
 _STATUS_TYPES = frozenset({"message/delivery-status", "message/global-delivery-status"})
 _RETURNED_TYPES = frozenset(
     {"message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers"}
@@ -569,7 +570,8 @@ def _free_text(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     waits = still_trying and not _GIVEN_UP.search(prose)
     kind = OutcomeKind.DEFERRED if waits else OutcomeKind.BOUNCED
     original = _returned(parts)
-    blamed = list(dict.fromkeys(named or _blamed(message, prose) or _written_to(original, prose)))
+    found = named or _blamed(message, prose) or _written_to(original, prose)
+    blamed = list(dict.fromkeys(found))[:_MOST_RECIPIENTS]
     said = {address: _said_of(address, prose, kind, alone=len(blamed) == 1) for address in blamed}
     failed = _FAILED.search(prose) or _FAILED.search(_header(message["Subject"]))
     if not (named or still_trying or failed or any(one.answer in _OF_THE_MAILBOX for one in said.values())):
@@ -653,16 +655,21 @@ def _blamed(message: Message, prose: str) -> list[str]:
     strangers = [address for address in anywhere if address.casefold() not in ours]
     return (
         [address for address in lines if address.casefold().strip(".") not in ours]
-        or [address for address in strangers if _is_said_to_fail(address, behind)][:1]
+        or _said_to_fail(strangers, behind)
         or strangers[:1]
         or _returned_to(message, anywhere)
     )
 
 
-def _is_said_to_fail(address: str, prose: str) -> bool:
-    """Say whether a sentence that names an address tells of a failure, or of a mailbox that is none."""
-    sentences = (one for one in _SENTENCE.split(prose) if address in one)
-    return any(_FAILED.search(one) or diagnose(one).answer in _OF_THE_MAILBOX for one in sentences)
+def _said_to_fail(addresses: Sequence[str], prose: str) -> list[str]:
+    """Return the first address of which a sentence tells a failure, or that its mailbox is none."""
+    sentences = _SENTENCE.split(prose[:_FIRST_TEXT])
+    return [
+        address
+        for address in addresses[:_FEW]
+        for one in [one for one in sentences if address in one][:_FEW]
+        if _FAILED.search(one) or diagnose(one).answer in _OF_THE_MAILBOX
+    ][:1]
 
 
 _SENTENCE = re.compile(r"[.!?:](?:\s+|$)|\n[ \t]*\n")
@@ -757,9 +764,10 @@ _CODED = re.compile(
 
 def _words_about(address: str, prose: str) -> str:
     """Return what a text says behind an address, up to the next one it blames, or all it says."""
-    listed = _LISTED.search(prose)
-    places = [found.start() for found in re.finditer(re.escape(address), prose, re.IGNORECASE)]
-    place = next((one for one in places if listed and one >= listed.end()), next(iter(places), -1))
+    listed = _LISTED.search(prose[:_FIRST_TEXT])
+    named_at = re.compile(re.escape(address), re.IGNORECASE)
+    found = (listed and named_at.search(prose, listed.end())) or named_at.search(prose)
+    place = found.start() if found else -1
     behind = prose[place + len(address) :] if place >= 0 else prose
     named = ((found["address"].casefold(), found.start()) for found in _LINE_ADDRESS.finditer(behind))
     after = next((start for one, start in named if one != address.casefold()), None)
