@@ -37,7 +37,7 @@ _LOOKED_AT: Final = 50
 """Rows in which times are looked for, which takes longer than to look for words."""
 _LONGEST_CELL: Final = 10_000
 _MBOX: Final = re.compile(rb"\AFrom \S+")
-_MESSAGE: Final = re.compile(rb"\A(?:[!-9;-~]{1,78}:[^\n]*\r?\n(?:[ \t][^\n]*\r?\n)*){2}")
+_MESSAGE: Final = re.compile(rb"\A(?:[!-9;-~]{1,78}:[^\r\n]*(?:\r?\n|\r)(?:[ \t][^\r\n]*(?:\r?\n|\r))*){2}")
 
 KINDS: Final = {
     OutcomeKind.DELIVERED: "delivered delivery delivers ok success successful"

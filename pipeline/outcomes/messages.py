@@ -31,6 +31,7 @@ _MOST_TEXT = 200_000
 _FIRST_TEXT = 10_000
 _MOST_RECIPIENTS = 1_000
 _MOST_PARTS = 200
+_FEW = 5
 _STATUS_TYPES = frozenset({"message/delivery-status", "message/global-delivery-status"})
 _RETURNED_TYPES = frozenset(
     {"message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers"}
@@ -38,6 +39,8 @@ _RETURNED_TYPES = frozenset(
 
 _ACTIONS: Final = {
     "failed": OutcomeKind.BOUNCED,
+    "failure": OutcomeKind.BOUNCED,
+    "expired": OutcomeKind.BOUNCED,
     "delayed": OutcomeKind.DEFERRED,
     "delivered": OutcomeKind.DELIVERED,
     "expanded": OutcomeKind.DELIVERED,
@@ -98,7 +101,7 @@ def read_message(raw: bytes) -> tuple[Outcome, ...]:
 
 def _parsed(raw: bytes) -> Message:
     """Parse a message; headers in UTF-8 (RFC 6532) keep their letters."""
-    raw = _UNFOLDED_BOUNDARY.sub(rb"\1 ", raw)
+    raw = _SPOILT_TYPE.sub(rb"\1; ", raw)
     try:
         message = message_from_string(raw.decode())
     except UnicodeDecodeError:
@@ -111,10 +114,13 @@ def _parsed(raw: bytes) -> Message:
     return message_from_string(message.as_string())
 
 
-_UNFOLDED_BOUNDARY = re.compile(
-    rb"^(Content-Type:.{0,200};[ \t]*[\r\n]{1,2})(?=boundary=)", re.MULTILINE | re.IGNORECASE
+_SPOILT_TYPE = re.compile(
+    rb"^(Content-Type:[^\r\n]{3,200}?)(?:[ \t]*;)?[ \t]*(?:[\r\n]{1,2}[ \t]*|[ \t]+)"
+    rb"(?=(?:boundary|charset)=)",
+    re.MULTILINE | re.IGNORECASE,
 )
-"""What some reporters write without the space by which a header goes on (RFC 5322 section 2.2.3)."""
+"""A header that some write without the space by which it goes on (RFC 5322 section 2.2.3) or the semicolon
+before its parameter (RFC 2045 section 5.1)."""
 _BOUNDARY = re.compile(
     r"^--(?P<boundary>\S{1,70})[ \t]*\r?\nContent-(?:Type|Description):", re.MULTILINE | re.IGNORECASE
 )
@@ -226,7 +232,7 @@ def _as_text(block: Message) -> str:
 
 def _statuses(message: Message, recipients: Sequence[Message], parts: list[Message]) -> Iterator[Outcome]:
     original = _returned(parts)
-    alone = len(recipients) == 1
+    alone = len(recipients) == 1 and not any(map(_OF_A_LIST.search, _addresses(message, "To")))
     for group in recipients:
         status = str(group["Status"] or "").strip()
         action = str(group["Action"] or "").split("(")[0].strip().lower()
@@ -271,6 +277,10 @@ def _sent_to(group: Message, original: Message | None, *, alone: bool) -> str:
     named = _addresses(original, "To")
     known = {*_shared(original), final.casefold()}
     return named[0] if len(named) == 1 and named[0].casefold() not in known else final
+
+
+_OF_A_LIST = re.compile(r"^owner-|-(?:bounces?|owner|admin|errors|request)@", re.IGNORECASE)
+"""To whom a list has its bounces come: it sent to people whom the To of the message does not name."""
 
 
 def _shared(original: Message) -> set[str]:
@@ -507,7 +517,8 @@ _TROUBLE: Final = (
 _FAILED = re.compile(
     r"(?<![\d.])[45]\d\d[ \-#]|\b[45]\.\d{1,3}\.\d{1,3}\b|undeliver"
     r"|(?:could|can|was|were|has|have|will)(?: ?not|n.t)(?: be| been| able)?.{0,30}deliver"
-    r"|deliver(?:y|ing).{0,40}(?:fail|error|impossible)|(?:fail(?:ed|ure)|error).{0,40}deliver|non-?delivery"
+    r"|unable to (?:be )?deliver|del[ei]ver(?:y|ing).{0,60}(?:fail|error|impossible|abort)"
+    r"|(?:fail(?:ed|ure)|error).{0,40}deliver|non-?delivery"
     r"|(?:did not|didn.t) reach|failed (?:recipient|address)|no valid recipient|returned mail|mail returned"
     r"|(?:has been|was) returned (?:because|to you)"
     r"|unknown (?:user|recipient|mailbox|address|host|domain)|user unknown|no such user|returned to sender"
@@ -526,7 +537,7 @@ _FAILED = re.compile(
     re.IGNORECASE,
 )
 _STILL_TRYING = re.compile(
-    r"will (?:be |keep |continue )(?:retr|try|to try|to be tried)|still (?:try|being tried)"
+    r"will (?:be |keep |continue )(?:retr|try|to try|to be (?:tried|made))|still (?:try|being tried)"
     r"|ha(?:s|ve) (?:not yet|yet to be|been delayed)"
     r"|(?:delivery|message|mail) (?:is |was )?delayed|(?:warning message|temporary failure|only a warning)\b"
     r"|no action is required|not necessary to re-?send|(?:kept|held|remains?) in the queue"
@@ -536,15 +547,14 @@ _STILL_TRYING = re.compile(
     re.IGNORECASE,
 )
 _GIVEN_UP = re.compile(
-    r"given up|giving up|permanent|final(?:ly)? fail|has failed|returned to sender|could not be delivered"
-    r"|no longer|undeliverable",
+    r"given up|giving up|permanent|final(?:ly)? fail|has failed|returned to sender|no longer|undeliverable",
     re.IGNORECASE,
 )
 _COPY = re.compile(
     r"^[ \t>]*(?:-{2,}.{0,20}(?:below this line is a copy|this is a copy of|original message|returned message"
     r"|message header|copy of the message|transcript of mail|header of the original|headers? follow)"
     r"|original message (?:headers?|follows)|received: from )"
-    r"|^[ \t>|*=-]*(?:[a-z]+ ){0,3}(?:original message|message (?:text|contents?|headers?|body)) follows?\b",
+    r"|^[ \t>|*=-]*(?:[a-z]+ ){0,3}message (?:(?:text|contents?|headers?|body) )?follows?\b",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -557,23 +567,31 @@ def _free_text(message: Message, parts: list[Message]) -> Iterator[Outcome]:
     if not named and not _is_bounce(message) and not _speaks_of_failure(message, prose):
         return
     still_trying = _STILL_TRYING.search(prose)
-    failed = _FAILED.search(prose) or _FAILED.search(_header(message["Subject"]))
-    if not (named or still_trying or failed or diagnose(prose).answer in _OF_THE_MAILBOX):
-        return
     waits = still_trying and not _GIVEN_UP.search(prose)
     kind = OutcomeKind.DEFERRED if waits else OutcomeKind.BOUNCED
     original = _returned(parts)
-    blamed = list(dict.fromkeys(named or _blamed(message, prose) or _written_to(original, prose)))
-    for address in blamed:
-        diagnosis = diagnose(_words_about(address, prose), permanent=kind is OutcomeKind.BOUNCED)
-        if diagnosis.answer is Answer.UNCLEAR and not diagnosis.smtp_code and len(blamed) == 1:
-            told = diagnose(prose, permanent=kind is OutcomeKind.BOUNCED)
-            diagnosis = told if told.answer in _OF_THE_MAILBOX else diagnosis
+    found = named or _blamed(message, prose) or _written_to(original, prose)
+    blamed = list(dict.fromkeys(found))[:_MOST_RECIPIENTS]
+    said = {address: _said_of(address, prose, kind, alone=len(blamed) == 1) for address in blamed}
+    failed = _FAILED.search(prose) or _FAILED.search(_header(message["Subject"]))
+    if not (named or still_trying or failed or any(one.answer in _OF_THE_MAILBOX for one in said.values())):
+        return
+    for address, diagnosis in said.items():
         sent_to = _forwarded_from(address, prose) or (
             _returned_to(message, [address]) if len(blamed) == 1 else []
         )
         mailed = sent_to[0] if sent_to else address
         yield Outcome(mailed, kind, _date(message["Date"]), diagnosis, "bounce", _message_id(original))
+
+
+def _said_of(address: str, prose: str, kind: OutcomeKind, *, alone: bool) -> Diagnosis:
+    """Read what a text says of an address; where it is the only one, perhaps before it."""
+    permanent = kind is OutcomeKind.BOUNCED
+    diagnosis = diagnose(_words_about(address, prose), permanent=permanent)
+    if diagnosis.answer is Answer.UNCLEAR and not diagnosis.smtp_code and alone:
+        told = diagnose(prose, permanent=permanent)
+        return told if told.answer in _OF_THE_MAILBOX else diagnosis
+    return diagnosis
 
 
 _ROUTED = re.compile(
@@ -634,15 +652,27 @@ def _blamed(message: Message, prose: str) -> list[str]:
     behind = _X400.sub("", behind if _ADDRESS.search(behind) else prose)
     lines = [found["address"] for found in _LINE_ADDRESS.finditer(behind)]
     anywhere = [found for found in _ADDRESS.findall(_SENDER.sub("", behind)) if not _DAEMON.search(found)]
+    strangers = [address for address in anywhere if address.casefold() not in ours]
     return (
-        [
-            address
-            for address in (lines or anywhere[:1])
-            if address.casefold().strip(".") not in ours and address
-        ]
-        or [address for address in anywhere if address.casefold() not in ours][:1]
+        [address for address in lines if address.casefold().strip(".") not in ours]
+        or _said_to_fail(strangers, behind)
+        or strangers[:1]
         or _returned_to(message, anywhere)
     )
+
+
+def _said_to_fail(addresses: Sequence[str], prose: str) -> list[str]:
+    """Return the first address of which a sentence tells a failure, or that its mailbox is none."""
+    sentences = _SENTENCE.split(prose[:_FIRST_TEXT])
+    return [
+        address
+        for address in addresses[:_FEW]
+        for one in [one for one in sentences if address in one][:_FEW]
+        if _FAILED.search(one) or diagnose(one).answer in _OF_THE_MAILBOX
+    ][:1]
+
+
+_SENTENCE = re.compile(r"[.!?:](?:\s+|$)|\n[ \t]*\n")
 
 
 _LISTED = re.compile(
@@ -734,9 +764,10 @@ _CODED = re.compile(
 
 def _words_about(address: str, prose: str) -> str:
     """Return what a text says behind an address, up to the next one it blames, or all it says."""
-    listed = _LISTED.search(prose)
-    places = [found.start() for found in re.finditer(re.escape(address), prose, re.IGNORECASE)]
-    place = next((one for one in places if listed and one >= listed.end()), next(iter(places), -1))
+    listed = _LISTED.search(prose[:_FIRST_TEXT])
+    named_at = re.compile(re.escape(address), re.IGNORECASE)
+    found = (listed and named_at.search(prose, listed.end())) or named_at.search(prose)
+    place = found.start() if found else -1
     behind = prose[place + len(address) :] if place >= 0 else prose
     named = ((found["address"].casefold(), found.start()) for found in _LINE_ADDRESS.finditer(behind))
     after = next((start for one, start in named if one != address.casefold()), None)
@@ -771,7 +802,9 @@ def _prose(parts: list[Message]) -> str:
     texts = [_text(part) for part in parts if part.get_content_type() == "text/plain"]
     if not any(text.strip() for text in texts):
         pages = [_text(part) for part in parts if part.get_content_type() == "text/html"]
-        texts = [html.unescape(_TAG.sub(lambda tag: _between(tag[0]), page)) for page in pages]
+        texts = [
+            html.unescape(_TAG.sub(lambda tag: _between(tag[0]), _LAYOUT.sub(" ", page))) for page in pages
+        ]
     prose = _plain_lines("\n".join(texts))[:_MOST_TEXT]
     prose = _MESSAGE_ID.sub("", prose)
     prose = _UNDERSCORED.sub(lambda reply: reply[0].replace("_", " "), prose)
@@ -781,8 +814,11 @@ def _prose(parts: list[Message]) -> str:
 
 _UNDERSCORED = re.compile(r"\b[245]\d\d_[\w.]+")  # "550_5.1.1_unknown_user"
 _MESSAGE_ID = re.compile(r"^[> \t]*message-id\s*:.*$", re.IGNORECASE | re.MULTILINE)
+_LAYOUT = re.compile(r"(?<=>)[ \t]*\r?\n|\r?\n(?=[ \t]*<)")
+"""The end of a line beside a tag: no paragraph, the tags say where one ends."""
 _TAG = re.compile(
-    r"<!--.*?-->|<(?:style|script)\b.*?</(?:style|script)>|</?[a-zA-Z][^<>]{0,2000}>", re.DOTALL
+    r"<!--.*?-->|<!doctype[^<>]{0,500}>|<(?:style|script)\b.*?</(?:style|script)>|</?[a-zA-Z][^<>]{0,2000}>",
+    re.DOTALL,
 )
 
 

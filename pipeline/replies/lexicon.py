@@ -92,7 +92,7 @@ WORDS: Final = {
         unknown* nonexist* non-exist* inexist* missing gone vanished invalid* wrong bogus
         misspel* mistyped misaddressed unrecogni* unlisted unregistered unassigned undefined unmatched
         nosuch* notfound erased deleted removed withdrawn nonesuch vacant void fictitious unallocated
-        untraceable unresolv* unroutable undeliverable unreach* purged dropped wiped delisted
+        untraceable unresolv* unroutable purged dropped wiped delisted
         unbekannt* ungultig* ungueltig* falsch* fehlerhaft* geloscht* geloescht* entfernt*
         unzustellbar* nichtexist*
         inconnu* introuvable* erron* supprim* effac* incorrect* absent* inexacte*

@@ -162,6 +162,9 @@ _YOU_USED: Final = re.compile(
 )
 """Tells only which address is meant."""
 
+_FROM_OURS: Final = re.compile(r"\bfrom (?:our|this|the) (?:\w+ )?(?:systems?|servers?|database|domain)\b")
+"""Whence a mailbox was taken is not what is missing."""
+
 _LONGEST_NAME: Final = 3
 _ABOUT_THE_BOX: Final = frozenset({Meaning.ABSENT, Meaning.CLOSED})
 
@@ -173,7 +176,7 @@ def meanings(text: str) -> frozenset[Meaning]:
     A text that speaks of us, in whatever sentence, says nothing about the mailbox.
     """
     text = _A_CUSTOMER.sub(r"\1 abonne", text.replace("the-address", "theaddress"))
-    text = _YOU_USED.sub("", _OUR_MESSAGE.sub("", text))
+    text = _FROM_OURS.sub("", _YOU_USED.sub("", _OUR_MESSAGE.sub("", text)))
     sentences = [sentence for sentence in _SENTENCES.split(text) if not _is_signature(sentence)]
     found = frozenset(meaning for sentence in sentences for meaning in _meanings(sentence))
     spoken = reduce(or_, map(_said_anywhere, sentences), Word.NOTHING)

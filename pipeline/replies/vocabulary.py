@@ -186,9 +186,9 @@ POLICY = any_of(
 
 IP_LITERAL = (
     r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]?\d)"
-    r"|(?<![\w:])[0-9a-f]{1,4}:[0-9a-f:]{0,30}:[0-9a-f]{1,4}(?![\w:])"
+    r"|(?<![\w:])(?!\d?\d:\d\d:\d\d(?![\w:]))[0-9a-f]{1,4}:[0-9a-f:]{0,30}:[0-9a-f]{1,4}(?![\w:])"
 )
-"""An address in a refusal: most often the one that was refused."""
+"""An address in a refusal, and no time of day: most often the one that was refused."""
 
 MACHINE = (
     r"(?<!\bon our )(?<!\bin our )(?<!\bfrom our )(?<!\bfrom the )(?<!\bout of our )(?<!\bout of the )"
@@ -614,7 +614,8 @@ STORAGE_OR_LENGTH = (
 SERVER_TROUBLE = r"\btemporary server error\b|\btls not available\b|\bconfiguration error\b|\boverload"
 
 SOMETHING_ELSE_MISSING = any_of(
-    rf"\b(?:host|server|domain|route)s? (?:for|of|behind|serving) (?:\w+ ){{0,2}}?{BOX}\b",
+    r"\b(?:host|server|domain|route|gateway|relay|exchanger)s? (?:for|of|behind|serving)"
+    rf" (?:\w+ ){{0,2}}?{BOX}\b",
     r"\baddress (?:for|of) (?:\w+ ){0,2}?(?:host|domain|server)\b",
     r"\b(?:host|hostname|domain|dns|record|mx|server)s? (?:name )?(?:is |was |may |does )?"
     r"(?:not found|unknown|not exist|invalid|lookup)\b",
@@ -769,7 +770,7 @@ def absent_in(said: languages.ReplyLanguage) -> str:
     return rf"\b{_box(said)}\b{_SAID}{said.absent}\b|\b{said.no} {_box(said)}\b"
 
 
-_BETWEEN = r"[^,.;。、，；]{0,14}?"
+_BETWEEN = r"(?: ?[(（]? ?the-address ?[)）]?)?[^,.;。、，；]{0,14}?"
 """What may stand between a noun and what is said of it, in a language without blanks."""
 
 
