@@ -8,27 +8,27 @@ from prometheus_client import Counter, Gauge, Histogram
 from starlette.types import Scope
 
 from mailsift.pipeline import metrics
-from mailsift.pipeline.metrics import OTHER
+from mailsift.pipeline.metrics import OTHER, declare
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
-REQUESTS: Final = Counter(
+REQUESTS: Final = declare(
+    Counter,
     "mailsift_api_requests_total",
     "Requests that were answered",
-    ["method", "route", "status"],
-    registry=None,
+    {"method": (), "route": (), "status": ()},
 )
-SECONDS: Final = Histogram(
+SECONDS: Final = declare(
+    Histogram,
     "mailsift_api_request_seconds",
     "How long requests took, until the last byte was handed over",
-    ["route"],
-    registry=None,
+    {"route": ()},
     buckets=metrics.SECONDS,
 )
-LOOP_LAG: Final = Gauge(
+LOOP_LAG: Final = declare(
+    Gauge,
     "mailsift_api_loop_lag_seconds",
     "How long the event loop was blocked at worst in the last 15 seconds",
-    registry=None,
 )
 
 METRICS: Final = (REQUESTS, SECONDS, LOOP_LAG)

@@ -8,33 +8,27 @@ from prometheus_client import Counter, Histogram
 
 from mailsift.events.retry import AttemptOutcome, DisabledReason, ErrorClass
 from mailsift.pipeline import metrics
-from mailsift.pipeline.metrics import from_zero
+from mailsift.pipeline.metrics import declare
 
 _ARRIVED: Final = "delivered"
 
-ATTEMPTS: Final = from_zero(
-    Counter(
-        "mailsift_webhook_attempts_total",
-        "Attempts to deliver an event, by how they went",
-        ["outcome"],
-        registry=None,
-    ),
-    [_ARRIVED, *(error for error in ErrorClass if error)],
+ATTEMPTS: Final = declare(
+    Counter,
+    "mailsift_webhook_attempts_total",
+    "Attempts to deliver an event, by how they went",
+    {"outcome": [_ARRIVED, *(error for error in ErrorClass if error)]},
 )
-SECONDS: Final = Histogram(
+SECONDS: Final = declare(
+    Histogram,
     "mailsift_webhook_attempt_seconds",
     "How long an attempt to deliver took",
-    registry=None,
     buckets=metrics.SECONDS,
 )
-DISABLED: Final = from_zero(
-    Counter(
-        "mailsift_webhook_disabled_total",
-        "Endpoints that were disabled because of how they answered",
-        ["reason"],
-        registry=None,
-    ),
-    [DisabledReason.BY_RECEIVER, DisabledReason.GONE, DisabledReason.FAILING],
+DISABLED: Final = declare(
+    Counter,
+    "mailsift_webhook_disabled_total",
+    "Endpoints that were disabled because of how they answered",
+    {"reason": [DisabledReason.BY_RECEIVER, DisabledReason.GONE, DisabledReason.FAILING]},
 )
 
 METRICS: Final = (ATTEMPTS, SECONDS, DISABLED)

@@ -9,7 +9,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from mailsift.pipeline.facts import TRIAGE, WaitReason
 from mailsift.pipeline.judge.table import ROWS
-from mailsift.pipeline.metrics import LONG_SECONDS, SECONDS, from_zero
+from mailsift.pipeline.metrics import LONG_SECONDS, SECONDS, declare
 from mailsift.storage.states import JobTransition
 
 if TYPE_CHECKING:
@@ -23,164 +23,121 @@ UPKEEP_TASKS: Final = (
 """What is done beside lists (`Maintenance`); a failure of one is logged as `<name>.error`."""
 _STEPS: Final = (JobTransition.TAKE_IN.target, *JobTransition.COMPLETE.sources)
 
-CLAIM: Final = Histogram(
-    "mailsift_chunk_claim_seconds", "How long the claim of a chunk took", registry=None, buckets=SECONDS
+CLAIM: Final = declare(
+    Histogram, "mailsift_chunk_claim_seconds", "How long the claim of a chunk took", buckets=SECONDS
 )
-RUN: Final = Histogram(
+RUN: Final = declare(
+    Histogram,
     "mailsift_chunk_run_seconds",
     "How long a chunk was worked on, whatever came of it",
-    registry=None,
     buckets=LONG_SECONDS,
 )
-PHASES: Final = from_zero(
-    Counter("mailsift_chunk_phase_seconds_total", "Where the time of chunks went", ["phase"], registry=None),
-    ["claim", "read", "sift", "store", "commit"],
+PHASES: Final = declare(
+    Counter,
+    "mailsift_chunk_phase_seconds_total",
+    "Where the time of chunks went",
+    {"phase": ["claim", "read", "sift", "store", "commit"]},
 )
-ATTEMPTS: Final = from_zero(
-    Counter(
-        "mailsift_chunk_attempts_total",
-        "Attempts at chunks, by how they ended",
-        ["outcome"],
-        registry=None,
-    ),
-    _ENDS,
+ATTEMPTS: Final = declare(
+    Counter, "mailsift_chunk_attempts_total", "Attempts at chunks, by how they ended", {"outcome": _ENDS}
 )
-STEP_RUN: Final = from_zero(
-    Histogram(
-        "mailsift_step_run_seconds",
-        "How long the intake or the finish of a job took",
-        ["step"],
-        registry=None,
-        buckets=LONG_SECONDS,
-    ),
-    _STEPS,
+STEP_RUN: Final = declare(
+    Histogram,
+    "mailsift_step_run_seconds",
+    "How long the intake or the finish of a job took",
+    {"step": _STEPS},
+    buckets=LONG_SECONDS,
 )
-STEP_ATTEMPTS: Final = from_zero(
-    Counter(
-        "mailsift_step_attempts_total",
-        "Attempts at intake and finish, by how they ended",
-        ["step", "outcome"],
-        registry=None,
-    ),
-    _STEPS,
-    _ENDS,
+STEP_ATTEMPTS: Final = declare(
+    Counter,
+    "mailsift_step_attempts_total",
+    "Attempts at intake and finish, by how they ended",
+    {"step": _STEPS, "outcome": _ENDS},
 )
-ADDRESSES: Final = Counter(
+ADDRESSES: Final = declare(
+    Counter,
     "mailsift_addresses_total",
     "Addresses judged, each distinct one of a list once",
-    ["verdict", "result"],
-    registry=None,
+    {"verdict": (), "result": ()},
 )
 for _status, _result in sorted({(row.status, row.result) for row in ROWS}):
     ADDRESSES.labels(_status, _result)
-DEFERRED: Final = from_zero(
-    Counter(
-        "mailsift_residual_total",
-        "Addresses that were not finished in their chunk and come back, by what they wait for",
-        ["reason"],
-        registry=None,
-    ),
-    [TRIAGE, *WaitReason],
+DEFERRED: Final = declare(
+    Counter,
+    "mailsift_residual_total",
+    "Addresses that were not finished in their chunk and come back, by what they wait for",
+    {"reason": [TRIAGE, *WaitReason]},
 )
-FAILING_CHUNKS: Final = from_zero(
-    Counter(
-        "mailsift_poison_total",
-        "Chunks that kept killing their workers: split, or a single address judged without looking",
-        ["action"],
-        registry=None,
-    ),
-    ["split", "given_up"],
+FAILING_CHUNKS: Final = declare(
+    Counter,
+    "mailsift_poison_total",
+    "Chunks that kept killing their workers: split, or a single address judged without looking",
+    {"action": ["split", "given_up"]},
 )
-LEASES_EXPIRED: Final = from_zero(
-    Counter(
-        "mailsift_lease_expired_total",
-        "Leases of dead workers that a sweep has freed",
-        ["kind"],
-        registry=None,
-    ),
-    ["chunk", "delivery"],
+LEASES_EXPIRED: Final = declare(
+    Counter,
+    "mailsift_lease_expired_total",
+    "Leases of dead workers that a sweep has freed",
+    {"kind": ["chunk", "delivery"]},
 )
-UPKEEP_ERRORS: Final = from_zero(
-    Counter(
-        "mailsift_upkeep_errors_total",
-        "Tasks beside lists that failed though nothing they need was away",
-        ["task"],
-        registry=None,
-    ),
-    UPKEEP_TASKS,
+UPKEEP_ERRORS: Final = declare(
+    Counter,
+    "mailsift_upkeep_errors_total",
+    "Tasks beside lists that failed though nothing they need was away",
+    {"task": UPKEEP_TASKS},
 )
-JOBS_ENDED: Final = from_zero(
-    Counter(
-        "mailsift_jobs_ended_total",
-        "Jobs that came to their end, those of test mode too",
-        ["state"],
-        registry=None,
-    ),
-    [end.target for end in (JobTransition.COMPLETE, JobTransition.FAIL, JobTransition.CANCEL)],
+JOBS_ENDED: Final = declare(
+    Counter,
+    "mailsift_jobs_ended_total",
+    "Jobs that came to their end, those of test mode too",
+    {"state": [end.target for end in (JobTransition.COMPLETE, JobTransition.FAIL, JobTransition.CANCEL)]},
 )
-WAKE_UPS: Final = from_zero(
-    Counter(
-        "mailsift_wakeups_total",
-        "Wake-ups given to the broker, or lost as it was away",
-        ["fate"],
-        registry=None,
-    ),
-    ["sent", "lost"],
+WAKE_UPS: Final = declare(
+    Counter,
+    "mailsift_wakeups_total",
+    "Wake-ups given to the broker, or lost as it was away",
+    {"fate": ["sent", "lost"]},
 )
-SWEPT: Final = Gauge(
+SWEPT: Final = declare(
+    Gauge,
     "mailsift_sweeper_last_tick_timestamp_seconds",
     "When a process of this worker last swept, in seconds since the epoch",
-    registry=None,
     multiprocess_mode="max",
 )
-SCHEDULE_RUNS: Final = Counter(
-    "mailsift_schedule_runs_total", "Jobs that schedules have started", registry=None
+SCHEDULE_RUNS: Final = declare(Counter, "mailsift_schedule_runs_total", "Jobs that schedules have started")
+SCHEDULE_MISSED: Final = declare(
+    Counter,
+    "mailsift_schedule_missed_total",
+    "Slots of schedules that were left out",
+    {"reason": ["missed", "still_running", "failed"]},
 )
-SCHEDULE_MISSED: Final = from_zero(
-    Counter(
-        "mailsift_schedule_missed_total",
-        "Slots of schedules that were left out",
-        ["reason"],
-        registry=None,
-    ),
-    ["missed", "still_running", "failed"],
+UP: Final = declare(
+    Gauge, "mailsift_worker_up", "Processes of this worker whose engine runs", multiprocess_mode="livesum"
 )
-UP: Final = Gauge(
-    "mailsift_worker_up",
-    "Processes of this worker whose engine runs",
-    registry=None,
+SLOTS: Final = declare(
+    Gauge,
+    "mailsift_worker_slots",
+    "Chunks and steps this worker may have in flight, and how many of them may be surveys",
+    {"kind": ["all", "survey"]},
     multiprocess_mode="livesum",
 )
-SLOTS: Final = from_zero(
-    Gauge(
-        "mailsift_worker_slots",
-        "Chunks and steps this worker may have in flight, and how many of them may be surveys",
-        ["kind"],
-        registry=None,
-        multiprocess_mode="livesum",
-    ),
-    ["all", "survey"],
+IN_FLIGHT: Final = declare(
+    Gauge,
+    "mailsift_worker_inflight",
+    "What this worker has in flight",
+    {"kind": ["chunk", "survey", "step", "delivery"]},
+    multiprocess_mode="livesum",
 )
-IN_FLIGHT: Final = from_zero(
-    Gauge(
-        "mailsift_worker_inflight",
-        "What this worker has in flight",
-        ["kind"],
-        registry=None,
-        multiprocess_mode="livesum",
-    ),
-    ["chunk", "survey", "step", "delivery"],
-)
-LOOP_LAG: Final = Gauge(
+LOOP_LAG: Final = declare(
+    Gauge,
     "mailsift_worker_loop_lag_seconds",
     "How long the event loop of the slowest process was blocked at worst since its last heartbeat",
-    registry=None,
     multiprocess_mode="livemax",
 )
-MEMORY: Final = Gauge(
+MEMORY: Final = declare(
+    Gauge,
     "mailsift_worker_memory_bytes",
     "Resident memory of this worker's processes",
-    registry=None,
     multiprocess_mode="livesum",
 )
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from mailsift.jobs.admin.alarm_table import RULES, alarms
 from mailsift.jobs.admin.alarms import Installation
-from mailsift.pipeline.metrics import OTHER, from_zero, provider_label
+from mailsift.pipeline.metrics import OTHER, declare, provider_label
 from mailsift.storage.redis.broker import BrokerCounts
 from mailsift.storage.redis.throttle_view import LearnedRate
 from mailsift.storage.sql import stats
@@ -26,93 +26,74 @@ _DEFAULT_ROUTE: Final = "default"
 """The label of the source without an address."""
 _OPEN_STATES: Final = tuple(state.value for state in JobState if state not in ENDED)
 
-JOBS: Final = from_zero(
-    Gauge("mailsift_jobs", "Jobs that have not ended", ["state"], registry=None), _OPEN_STATES
+JOBS: Final = declare(Gauge, "mailsift_jobs", "Jobs that have not ended", {"state": _OPEN_STATES})
+OLDEST_JOB: Final = declare(
+    Gauge,
+    "mailsift_job_oldest_queued_seconds",
+    "Age of the oldest job that nobody has begun, by the size of its list: up to 256 KiB is small",
+    {"class": ["small", "large"]},
 )
-OLDEST_JOB: Final = from_zero(
-    Gauge(
-        "mailsift_job_oldest_queued_seconds",
-        "Age of the oldest job that nobody has begun, by the size of its list: up to 256 KiB is small",
-        ["class"],
-        registry=None,
-    ),
-    ["small", "large"],
+CHUNKS: Final = declare(
+    Gauge,
+    "mailsift_chunks",
+    "Chunks that are not done",
+    {"state": stats.CHUNK_STATES, "lane_class": stats.KEY_CLASSES},
 )
-CHUNKS: Final = from_zero(
-    Gauge("mailsift_chunks", "Chunks that are not done", ["state", "lane_class"], registry=None),
-    stats.CHUNK_STATES,
-    stats.KEY_CLASSES,
+BACKLOG: Final = declare(
+    Gauge,
+    "mailsift_chunk_addresses",
+    "Addresses in chunks that are not done",
+    {"state": stats.CHUNK_STATES, "lane_class": stats.KEY_CLASSES},
 )
-BACKLOG: Final = from_zero(
-    Gauge(
-        "mailsift_chunk_addresses",
-        "Addresses in chunks that are not done",
-        ["state", "lane_class"],
-        registry=None,
-    ),
-    stats.CHUNK_STATES,
-    stats.KEY_CLASSES,
+OLDEST_CHUNK: Final = declare(
+    Gauge,
+    "mailsift_chunk_oldest_ready_seconds",
+    "How long the oldest chunk that could be claimed has been waiting for it",
+    {"lane_class": stats.KEY_CLASSES},
 )
-OLDEST_CHUNK: Final = from_zero(
-    Gauge(
-        "mailsift_chunk_oldest_ready_seconds",
-        "How long the oldest chunk that could be claimed has been waiting for it",
-        ["lane_class"],
-        registry=None,
-    ),
-    stats.KEY_CLASSES,
+OUTBOX: Final = declare(
+    Gauge, "mailsift_outbox_pending", "Webhook deliveries that are not over", {"state": stats.OUTBOX_STATES}
 )
-OUTBOX: Final = from_zero(
-    Gauge("mailsift_outbox_pending", "Webhook deliveries that are not over", ["state"], registry=None),
-    stats.OUTBOX_STATES,
-)
-OLDEST_DELIVERY: Final = Gauge(
+OLDEST_DELIVERY: Final = declare(
+    Gauge,
     "mailsift_outbox_oldest_seconds",
     "How long the oldest delivery that nothing stands before has been due",
-    registry=None,
 )
-ENDPOINTS: Final = from_zero(
-    Gauge("mailsift_webhook_endpoints", "Webhook endpoints", ["state"], registry=None),
-    stats.ENDPOINT_STATES,
+ENDPOINTS: Final = declare(
+    Gauge, "mailsift_webhook_endpoints", "Webhook endpoints", {"state": stats.ENDPOINT_STATES}
 )
-LATE: Final = Gauge("mailsift_schedule_late_seconds", "How late the most overdue schedule is", registry=None)
-DRIFT: Final = from_zero(
-    Gauge(
-        "mailsift_count_drift",
-        "By how much counters of open jobs differ from what they count: always 0",
-        ["counter"],
-        registry=None,
-    ),
-    ["chunks", "chunks_open", "rows"],
+LATE: Final = declare(Gauge, "mailsift_schedule_late_seconds", "How late the most overdue schedule is")
+DRIFT: Final = declare(
+    Gauge,
+    "mailsift_count_drift",
+    "By how much counters of open jobs differ from what they count: always 0",
+    {"counter": ["chunks", "chunks_open", "rows"]},
 )
-QUEUED: Final = Gauge("mailsift_broker_queue_len", "Wake-ups in the broker's queue", registry=None)
-UNACKED: Final = Gauge(
-    "mailsift_broker_unacked", "Wake-ups that a worker took and has not confirmed", registry=None
+QUEUED: Final = declare(Gauge, "mailsift_broker_queue_len", "Wake-ups in the broker's queue")
+UNACKED: Final = declare(
+    Gauge, "mailsift_broker_unacked", "Wake-ups that a worker took and has not confirmed"
 )
-PENALTY: Final = Gauge(
+PENALTY: Final = declare(
+    Gauge,
     "mailsift_throttle_penalty_seconds",
     "How much longer a provider is left alone that asked for it or refuses us, 0 where it is not",
-    ["provider", "source"],
-    registry=None,
+    {"provider": (), "source": ()},
 )
-RATE_SHARE: Final = Gauge(
+RATE_SHARE: Final = declare(
+    Gauge,
     "mailsift_throttle_pace_ratio",
     "The learned share of the usual rate of a provider, 1 where nothing had to be learned",
-    ["provider", "source"],
-    registry=None,
+    {"provider": (), "source": ()},
 )
-READABLE: Final = from_zero(
-    Gauge(
-        "mailsift_gauges_up",
-        "Whether the gauges of the installation could be read; those of a source that is away are missing",
-        ["source"],
-        registry=None,
-    ),
-    ["database", "redis"],
+READABLE: Final = declare(
+    Gauge,
+    "mailsift_gauges_up",
+    "Whether the gauges of the installation could be read; those of a source that is away are missing",
+    {"source": ["database", "redis"]},
 )
 
-ALARMS: Final = Gauge(
-    "mailsift_alarm", "Whether an alarm of /ops rings now", ["alarm", "severity"], registry=None
+ALARMS: Final = declare(
+    Gauge, "mailsift_alarm", "Whether an alarm of /ops rings now", {"alarm": (), "severity": ()}
 )
 
 _OF_DATABASE: Final = (

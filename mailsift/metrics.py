@@ -32,13 +32,14 @@ import mailsift.jobs.metrics
 import mailsift.pipeline.metrics
 from mailsift import gauges
 from mailsift.pipeline.errors import MailsiftError, error_fields
+from mailsift.pipeline.metrics import declare
 from mailsift.settings import Settings
 
-BUILD: Final = Gauge(
+BUILD: Final = declare(
+    Gauge,
     "mailsift_build_info",
     "1, with what runs here",
-    ["role", "version"],
-    registry=None,
+    {"role": (), "version": ()},
     multiprocess_mode="max",
 )
 API: Final = (

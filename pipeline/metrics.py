@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
-from typing import Final, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
 from prometheus_client import Counter, Gauge
 from prometheus_client.metrics import MetricWrapperBase
@@ -26,86 +27,72 @@ SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 _PROVIDER_KEYS: Final = frozenset(row.key for row in PROVIDERS)
 
 
-def from_zero(metric: T, *values: Collection[str]) -> T:
-    """Return the metric with every combination of these label values there from the start, at 0.
+def declare(
+    kind: type[T],
+    name: str,
+    documentation: str,
+    labels: Mapping[str, Collection[str]] = MappingProxyType({}),
+    **options: Any,
+) -> T:
+    """Return a metric that is in no registry: each process registers those it shows (mailsift.metrics).
 
     Args:
-        metric: has labels.
-        values: for each of its labels, in order.
+        kind: Counter, Gauge or Histogram.
+        name: as Prometheus sees it.
+        documentation: one line for whoever reads /metrics.
+        labels: with the values that are there from the start, at 0, in every combination; () where the values
+            come with what is counted.
+        options: what this kind takes beside these.
     """
-    for labels in product(*values):
-        metric.labels(*labels)
+    metric = kind(name, documentation, tuple(labels), registry=None, **options)
+    if labels:
+        for values in product(*labels.values()):
+            metric.labels(*values)
     return metric
 
 
-# No metric is in the library's own registry: each process registers those it shows (mailsift.metrics).
-SMTP_REPLIES: Final = from_zero(
-    Counter(
-        "mailsift_smtp_reply_total",
-        "What mail servers said about mailboxes, or their silence",
-        ["provider", "class"],
-        registry=None,
-    ),
-    [OTHER],
-    tuple(Answer),
+SMTP_REPLIES: Final = declare(
+    Counter,
+    "mailsift_smtp_reply_total",
+    "What mail servers said about mailboxes, or their silence",
+    {"provider": [OTHER], "class": tuple(Answer)},
 )
-GRANTED: Final = from_zero(
-    Counter(
-        "mailsift_throttle_granted_total", "SMTP sessions the throttle allowed", ["provider"], registry=None
-    ),
-    [OTHER],
+GRANTED: Final = declare(
+    Counter, "mailsift_throttle_granted_total", "SMTP sessions the throttle allowed", {"provider": [OTHER]}
 )
-RECIPIENTS: Final = from_zero(
-    Counter(
-        "mailsift_throttle_recipients_total",
-        "Recipients the throttle allowed in these sessions",
-        ["provider"],
-        registry=None,
-    ),
-    [OTHER],
+RECIPIENTS: Final = declare(
+    Counter,
+    "mailsift_throttle_recipients_total",
+    "Recipients the throttle allowed in these sessions",
+    {"provider": [OTHER]},
 )
-DENIED: Final = from_zero(
-    Counter(
-        "mailsift_throttle_denied_total",
-        "SMTP sessions the throttle did not allow now: for its limits, or as the provider refuses us",
-        ["provider", "reason"],
-        registry=None,
-    ),
-    [OTHER],
-    ["limit", "held"],
+DENIED: Final = declare(
+    Counter,
+    "mailsift_throttle_denied_total",
+    "SMTP sessions the throttle did not allow now: for its limits, or as the provider refuses us",
+    {"provider": [OTHER], "reason": ["limit", "held"]},
 )
-SESSIONS: Final = from_zero(
-    Counter(
-        "mailsift_smtp_sessions_total",
-        "SMTP sessions that are over, by what the throttle learned from them",
-        ["provider", "outcome"],
-        registry=None,
-    ),
-    [OTHER],
-    tuple(SessionOutcome),
+SESSIONS: Final = declare(
+    Counter,
+    "mailsift_smtp_sessions_total",
+    "SMTP sessions that are over, by what the throttle learned from them",
+    {"provider": [OTHER], "outcome": tuple(SessionOutcome)},
 )
 
-LEDGER: Final = from_zero(
-    Counter(
-        "mailsift_ledger_total",
-        "What sources asked of providers: recipients that were answered, random and unknown ones among them, "
-        "and sessions in which we were refused, by what that was about",
-        ["provider", "kind"],
-        registry=None,
-    ),
-    [OTHER],
-    tuple(LedgerKind),
+LEDGER: Final = declare(
+    Counter,
+    "mailsift_ledger_total",
+    "What sources asked of providers: recipients that were answered, random and unknown ones among them, "
+    "and sessions in which we were refused, by what that was about",
+    {"provider": [OTHER], "kind": tuple(LedgerKind)},
 )
 
-RESOLVERS: Final = from_zero(
-    Gauge(
-        "mailsift_dns_resolvers",
-        "Resolvers as the processes see them: trusted while their canaries hold, and not asked otherwise",
-        ["trust"],
-        registry=None,
-        multiprocess_mode="livesum",
-    ),
-    ["trusted", "distrusted"],
+RESOLVERS: Final = declare(
+    Gauge,
+    "mailsift_dns_resolvers",
+    "Resolvers as the processes see them: trusted while their canaries hold, and not asked otherwise",
+    {"trust": ["trusted", "distrusted"]},
+    multiprocess_mode="livesum",
 )
 
 METRICS: Final = (SMTP_REPLIES, GRANTED, RECIPIENTS, DENIED, SESSIONS, LEDGER, RESOLVERS)

@@ -1,7 +1,7 @@
 """Doors for the clients of other services: their paths, parameters, answers and errors over our own parts.
 
-A door is closed unless the operator opens it (MAILSIFT_DOORS). Each is a table of codes, functions that shape
-answers, and thin routes over what /v1 asks, too. What every code means is in docs/compatibility.md.
+A door is closed unless the operator opens it (MAILSIFT_DOORS). Each is functions that shape answers, and thin
+routes over what /v1 asks, too; `codes` has the words of all. What they mean is in docs/compatibility.md.
 """
 
 from __future__ import annotations

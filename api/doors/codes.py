@@ -1,13 +1,14 @@
-"""What a verdict is called behind a door: one table each, which can be read both ways."""
+"""What a verdict is called behind each door: one table, which can be read both ways."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import polars as pl
 
+from mailsift.accounts.doors import Door
 from mailsift.jobs.columns import VERDICT_PREFIX
 from mailsift.pipeline.verdict import Result
 
@@ -25,7 +26,7 @@ class CodeTable:
     """
 
     usual: Mapping[Result, Code]
-    role: Mapping[Result, Code] = field(default_factory=dict)
+    role: Mapping[Result, Code]
 
     def of(self, verdict: Mapping[str, Any]) -> Code:
         """Return what a verdict, with at least `result` and `is_role_based`, is called."""
@@ -56,6 +57,53 @@ class CodeTable:
             .then(result.replace_strict(role, return_dtype=pl.String))
             .otherwise(result.replace_strict(usual, return_dtype=pl.String))
         )
+
+
+# What the results are called, with a slash between a status and what is said beside it.
+_USUAL: Final = """
+#                  Emailable, Kickbox            NeverBounce  Reacher  ZeroBounce
+deliverable        deliverable/accepted_email    valid        safe     valid/
+passed             unknown/no_connect            unknown      unknown  unknown/
+catch_all          risky/low_deliverability      catchall     risky    catch-all/
+unverifiable       unknown/unavailable_smtp      unknown      unknown  unknown/antispam_system
+deferred           unknown/unavailable_smtp      unknown      unknown  unknown/greylisted
+not_asked          unknown/timeout               unknown      unknown  unknown/timeout_exceeded
+probe_blocked      unknown/unavailable_smtp      unknown      unknown  unknown/antispam_system
+unreachable        unknown/no_connect            unknown      unknown  unknown/mail_server_did_not_respond
+dns_unavailable    unknown/unexpected_error      unknown      unknown  unknown/exception_occurred
+probe_unavailable  unknown/no_connect            unknown      unknown  unknown/failed_smtp_connection
+mailbox_full       risky/low_deliverability      unknown      risky    unknown/mailbox_quota_exceeded
+unknown_suffix     unknown/no_connect            unknown      unknown  unknown/
+disposable         risky/low_quality             disposable   risky    do_not_mail/disposable
+mailbox_disabled   undeliverable/rejected_email  invalid      invalid  invalid/mailbox_not_found
+mailbox_not_found  undeliverable/rejected_email  invalid      invalid  invalid/mailbox_not_found
+no_mail_server     undeliverable/invalid_domain  invalid      invalid  invalid/no_dns_entries
+null_mx            undeliverable/invalid_domain  invalid      invalid  invalid/does_not_accept_mail
+unroutable         undeliverable/invalid_domain  invalid      invalid  invalid/unroutable_ip_address
+domain_not_found   undeliverable/invalid_domain  invalid      invalid  invalid/no_dns_entries
+syntax_error       undeliverable/invalid_email   invalid      invalid  invalid/failed_syntax_check
+"""
+_AT_ROLE_ADDRESSES: Final = """
+deliverable        risky/low_quality             valid        risky    do_not_mail/role_based
+catch_all          risky/low_deliverability      catchall     risky    do_not_mail/role_based_catch_all
+"""
+_COLUMNS: Final = {
+    Door.EMAILABLE: 0,
+    Door.KICKBOX: 0,
+    Door.NEVERBOUNCE: 1,
+    Door.REACHER: 2,
+    Door.ZEROBOUNCE: 3,
+}
+
+
+def code_table(door: Door) -> CodeTable:
+    """Return the words of one vendor."""
+    return CodeTable(_read_column(_USUAL, _COLUMNS[door]), _read_column(_AT_ROLE_ADDRESSES, _COLUMNS[door]))
+
+
+def _read_column(table: str, place: int) -> dict[Result, Code]:
+    rows = (line.split() for line in table.splitlines() if line and not line.startswith("#"))
+    return {Result(result): tuple(codes[place].split("/")) for result, *codes in rows}
 
 
 def split_address(text: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import CodeTable, split_address
+from mailsift.api.doors.codes import code_table, split_address
 from mailsift.api.doors.entry import (
     UNLIMITED,
     Entry,
@@ -29,35 +29,10 @@ from mailsift.api.http.responses import iso_utc
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.suggest import meant_address
-from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import JobPhase, JobState, phase_of
 
-CODES: Final = CodeTable(
-    {
-        Result.DELIVERABLE: ("deliverable", "accepted_email"),
-        Result.PASSED: ("unknown", "no_connect"),
-        Result.CATCH_ALL: ("risky", "low_deliverability"),
-        Result.UNVERIFIABLE: ("unknown", "unavailable_smtp"),
-        Result.DEFERRED: ("unknown", "unavailable_smtp"),
-        Result.NOT_ASKED: ("unknown", "timeout"),
-        Result.PROBE_BLOCKED: ("unknown", "unavailable_smtp"),
-        Result.UNREACHABLE: ("unknown", "no_connect"),
-        Result.DNS_UNAVAILABLE: ("unknown", "unexpected_error"),
-        Result.PROBE_UNAVAILABLE: ("unknown", "no_connect"),
-        Result.MAILBOX_FULL: ("risky", "low_deliverability"),
-        Result.UNKNOWN_SUFFIX: ("unknown", "no_connect"),
-        Result.DISPOSABLE: ("risky", "low_quality"),
-        Result.MAILBOX_DISABLED: ("undeliverable", "rejected_email"),
-        Result.MAILBOX_NOT_FOUND: ("undeliverable", "rejected_email"),
-        Result.NO_MAIL_SERVER: ("undeliverable", "invalid_domain"),
-        Result.NULL_MX: ("undeliverable", "invalid_domain"),
-        Result.UNROUTABLE: ("undeliverable", "invalid_domain"),
-        Result.DOMAIN_NOT_FOUND: ("undeliverable", "invalid_domain"),
-        Result.SYNTAX_ERROR: ("undeliverable", "invalid_email"),
-    },
-    role={Result.DELIVERABLE: ("risky", "low_quality")},
-)
+CODES: Final = code_table(Door.KICKBOX)
 """result, reason."""
 
 _CLASSES: Final = ("deliverable", "undeliverable", "risky", "unknown")

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import CodeTable, split_address
+from mailsift.api.doors.codes import code_table, split_address
 from mailsift.api.doors.entry import (
     LIST_BYTES,
     UNLIMITED,
@@ -53,30 +53,7 @@ from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import ENDED, JobPhase, JobState, phase_of
 
-CODES: Final = CodeTable(
-    {
-        Result.DELIVERABLE: ("valid",),
-        Result.PASSED: ("unknown",),
-        Result.CATCH_ALL: ("catchall",),
-        Result.UNVERIFIABLE: ("unknown",),
-        Result.DEFERRED: ("unknown",),
-        Result.NOT_ASKED: ("unknown",),
-        Result.PROBE_BLOCKED: ("unknown",),
-        Result.UNREACHABLE: ("unknown",),
-        Result.DNS_UNAVAILABLE: ("unknown",),
-        Result.PROBE_UNAVAILABLE: ("unknown",),
-        Result.MAILBOX_FULL: ("unknown",),
-        Result.UNKNOWN_SUFFIX: ("unknown",),
-        Result.DISPOSABLE: ("disposable",),
-        Result.MAILBOX_DISABLED: ("invalid",),
-        Result.MAILBOX_NOT_FOUND: ("invalid",),
-        Result.NO_MAIL_SERVER: ("invalid",),
-        Result.NULL_MX: ("invalid",),
-        Result.UNROUTABLE: ("invalid",),
-        Result.DOMAIN_NOT_FOUND: ("invalid",),
-        Result.SYNTAX_ERROR: ("invalid",),
-    }
-)
+CODES: Final = code_table(Door.NEVERBOUNCE)
 """result."""
 
 _NUMBERS: Final = {"valid": 0, "invalid": 1, "disposable": 2, "catchall": 3, "unknown": 4}

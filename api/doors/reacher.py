@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import CodeTable, split_address
+from mailsift.api.doors.codes import code_table, split_address
 from mailsift.api.doors.entry import (
     LIST_BYTES,
     Entry,
@@ -40,31 +40,7 @@ from mailsift.pipeline.verdict import Result
 from mailsift.storage.sql.jobs import number_of
 from mailsift.storage.states import ENDED, JobState
 
-CODES: Final = CodeTable(
-    {
-        Result.DELIVERABLE: ("safe",),
-        Result.PASSED: ("unknown",),
-        Result.CATCH_ALL: ("risky",),
-        Result.UNVERIFIABLE: ("unknown",),
-        Result.DEFERRED: ("unknown",),
-        Result.NOT_ASKED: ("unknown",),
-        Result.PROBE_BLOCKED: ("unknown",),
-        Result.UNREACHABLE: ("unknown",),
-        Result.DNS_UNAVAILABLE: ("unknown",),
-        Result.PROBE_UNAVAILABLE: ("unknown",),
-        Result.MAILBOX_FULL: ("risky",),
-        Result.UNKNOWN_SUFFIX: ("unknown",),
-        Result.DISPOSABLE: ("risky",),
-        Result.MAILBOX_DISABLED: ("invalid",),
-        Result.MAILBOX_NOT_FOUND: ("invalid",),
-        Result.NO_MAIL_SERVER: ("invalid",),
-        Result.NULL_MX: ("invalid",),
-        Result.UNROUTABLE: ("invalid",),
-        Result.DOMAIN_NOT_FOUND: ("invalid",),
-        Result.SYNTAX_ERROR: ("invalid",),
-    },
-    role={Result.DELIVERABLE: ("risky",)},
-)
+CODES: Final = code_table(Door.REACHER)
 """is_reachable."""
 
 _SECONDS: Final = 30.0

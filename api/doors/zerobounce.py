@@ -13,7 +13,7 @@ from starlette.datastructures import UploadFile
 
 from mailsift.accounts.doors import Door
 from mailsift.accounts.keys import Scope
-from mailsift.api.doors.codes import CodeTable, split_address
+from mailsift.api.doors.codes import code_table, split_address
 from mailsift.api.doors.entry import (
     UNLIMITED,
     Entry,
@@ -34,37 +34,9 @@ from mailsift.jobs.columns import JUDGED_ADDRESS, VERDICT_PREFIX
 from mailsift.jobs.views import JobView
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.suggest import MEANT, meant_address
-from mailsift.pipeline.verdict import Result
 from mailsift.storage.states import JobPhase, JobState, phase_of
 
-CODES: Final = CodeTable(
-    {
-        Result.DELIVERABLE: ("valid", ""),
-        Result.PASSED: ("unknown", ""),
-        Result.CATCH_ALL: ("catch-all", ""),
-        Result.UNVERIFIABLE: ("unknown", "antispam_system"),
-        Result.DEFERRED: ("unknown", "greylisted"),
-        Result.NOT_ASKED: ("unknown", "timeout_exceeded"),
-        Result.PROBE_BLOCKED: ("unknown", "antispam_system"),
-        Result.UNREACHABLE: ("unknown", "mail_server_did_not_respond"),
-        Result.DNS_UNAVAILABLE: ("unknown", "exception_occurred"),
-        Result.PROBE_UNAVAILABLE: ("unknown", "failed_smtp_connection"),
-        Result.MAILBOX_FULL: ("unknown", "mailbox_quota_exceeded"),
-        Result.UNKNOWN_SUFFIX: ("unknown", ""),
-        Result.DISPOSABLE: ("do_not_mail", "disposable"),
-        Result.MAILBOX_DISABLED: ("invalid", "mailbox_not_found"),
-        Result.MAILBOX_NOT_FOUND: ("invalid", "mailbox_not_found"),
-        Result.NO_MAIL_SERVER: ("invalid", "no_dns_entries"),
-        Result.NULL_MX: ("invalid", "does_not_accept_mail"),
-        Result.UNROUTABLE: ("invalid", "unroutable_ip_address"),
-        Result.DOMAIN_NOT_FOUND: ("invalid", "no_dns_entries"),
-        Result.SYNTAX_ERROR: ("invalid", "failed_syntax_check"),
-    },
-    role={
-        Result.DELIVERABLE: ("do_not_mail", "role_based"),
-        Result.CATCH_ALL: ("do_not_mail", "role_based_catch_all"),
-    },
-)
+CODES: Final = code_table(Door.ZEROBOUNCE)
 """status, sub_status."""
 
 _BATCH: Final = 100
