@@ -21,6 +21,7 @@ from sqlalchemy import text
 from mailsift.container import open_container, open_database
 from mailsift.pipeline.clock import system_clock
 from mailsift.settings import Settings
+from tests.support.serving import NO_TLS
 
 if TYPE_CHECKING:
     from tests.integration.api.conftest import Api
@@ -242,6 +243,7 @@ async def test_a_token_of_mailgun_counts_once(api: Api, client: httpx.AsyncClien
 
     assert await post("jim@example.com", "token-a", key=b"guessed") == 401
     assert await post("jim@example.com", "token-a") == 200
+    assert await post("jim@example.com", "token-a") == 200  # our answer may not have been heard
     assert await post("victim@example.com", "token-a") == 401  # a body that nobody signed
     assert (await verdict(client, "jim@example.com"))["result"] == "mailbox_not_found"
     assert (await verdict(client, "victim@example.com"))["result"] == "passed"
@@ -283,6 +285,25 @@ async def test_those_that_sign_nothing_send_a_password(
     (seen,) = (await client.get(RECEIVERS)).json()["data"]["receivers"]
     assert (seen["taken"], seen["refused"], seen["malformed"]) == (1, 2, 1)
     assert seen["heard_at"]
+
+
+async def test_a_flood_of_forgeries_is_refused_unread_and_hurts_nobody_else(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    flooded, other = await make(client, sender="brevo"), await make(client, sender="brevo")
+    async with httpx.AsyncClient(base_url=api.url, verify=NO_TLS) as http:
+        answer = await http.post(flooded["path"], json={}, auth=("any", "guess"))
+        for _ in range(300):
+            if answer.status_code != 401:
+                break
+            answer = await http.post(flooded["path"], json={}, auth=("any", "guess"))
+        assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
+        assert int(answer.headers["retry-after"]) >= 1
+        assert (await http.post(other["path"], json={}, auth=("any", other["password"]))).status_code == 200
+    seen = (await client.get(RECEIVERS)).json()["data"]["receivers"]
+    counted = {one["receiver_id"]: one["refused"] for one in seen}
+    assert counted[flooded["receiver_id"]] < 300
+    assert counted[other["receiver_id"]] == 0
 
 
 async def test_outcomes_are_kept_for_as_many_days_as_the_operator_says(
