@@ -104,6 +104,18 @@ async def test_what_an_account_learned_stays_its_own_and_no_address_in_the_clear
         assert all(b"zelda" not in bytes(row[name]) for name in ("report", "address", "sealed"))
 
 
+async def test_an_export_opens_safely_in_a_spreadsheet_and_brings_nothing_new_when_it_comes_back(
+    client: httpx.AsyncClient,
+) -> None:
+    csv = f"email,event,timestamp,reason,message id\n=1+1@example.com,bounced,{ago(2)},=HYPERLINK(0),m1\n"
+    csv += f"bob@example.com,bounce,{ago(20)},{GONE.format('bob@example.com')},m2\n"
+    assert (await send(client, csv.encode(), "text/csv"))["taken"] == 2
+    ours = await client.get(f"{OUTCOMES}/export")
+    assert "\n'=1+1@example.com,bounced," in ours.text
+    assert ",'=HYPERLINK(0)," in ours.text
+    assert await send(client, ours.content, "text/csv") == {"taken": 0, "repeated": 2, "malformed": 0}
+
+
 async def test_an_account_takes_its_outcomes_along_and_believes_them_as_long_as_it_says(
     api: Api, client: httpx.AsyncClient
 ) -> None:
@@ -182,6 +194,7 @@ async def test_what_is_no_file_of_outcomes_is_refused_by_its_name(
 ) -> None:
     answer = await client.post(OUTCOMES, content=body, headers={"content-type": "text/csv"})
     assert answer.json()["code"] == code, answer.text
+    assert "--column" not in answer.json()["message"]  # there is no such option here
     assert answer.status_code in {415, 422}
 
 

@@ -81,6 +81,18 @@ async def test_a_list_is_kept_by_hand_by_file_and_by_what_happened(
     assert not any(b"dora" in bytes(row[name]) for row in rows for name in ("address", "sealed"))
 
 
+async def test_an_export_opens_safely_in_a_spreadsheet_and_senders_get_the_bare_address(
+    client: httpx.AsyncClient,
+) -> None:
+    await client.post(LIST, json={"emails": ["=1+1@example.com"]})
+    ours = await client.get(f"{LIST}/export")
+    assert "\n'=1+1@example.com,manual," in ours.text
+    for kind in ("ses", "sendgrid"):
+        assert "'" not in (await client.get(f"{LIST}/export", params={"format": kind})).text
+    again = await client.post(f"{LIST}/import", content=ours.content, headers=CSV)
+    assert again.json()["data"] == {"taken": 0, "repeated": 1, "malformed": 0}
+
+
 @pytest.mark.usefixtures("worker")
 async def test_nobody_is_asked_about_whom_nobody_may_send_to(client: httpx.AsyncClient) -> None:
     await client.post(LIST, json={"emails": ["ann@example.com"], "reason": "bounced"})
