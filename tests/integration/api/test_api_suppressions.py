@@ -93,6 +93,23 @@ async def test_an_export_opens_safely_in_a_spreadsheet_and_senders_get_the_bare_
     assert again.json()["data"] == {"taken": 0, "repeated": 1, "malformed": 0}
 
 
+async def test_a_single_verdict_says_on_request_what_to_do_with_the_address(
+    client: httpx.AsyncClient,
+) -> None:
+    await client.post(OUTCOMES, content=b"email,event\nann@example.com,complained\n", headers=CSV)
+    single = "/v1/email/single-validate"
+    asked = {"email": "Ann@example.com", "mode": "fast"}
+    found = (await client.post(single, json={**asked, "tier": True})).json()["data"]
+    assert (found["status"], found["tier"], found["tier_reason"]) == ("valid", "remove", "complained")
+    assert "evidence" not in found
+    assert "tier" not in (await client.post(single, json=asked)).json()["data"]
+    await client.put("/v1/policy", json={"tiers": {"role": "review", "complained": "review"}})
+    batch = {"emails": ["ann@example.com", "info@example.com", "bob@example.com", "no"], "mode": "fast"}
+    answer = await client.post("/v1/email/batch-validate", json={**batch, "tier": True, "probability": True})
+    told = [(one["tier"], one["tier_reason"]) for one in answer.json()["data"]["results"]]
+    assert told == [("review", "complained"), ("review", "role"), ("send", ""), ("remove", "invalid")]
+
+
 @pytest.mark.usefixtures("worker")
 async def test_nobody_is_asked_about_whom_nobody_may_send_to(client: httpx.AsyncClient) -> None:
     await client.post(LIST, json={"emails": ["ann@example.com"], "reason": "bounced"})
