@@ -15,6 +15,7 @@ from mailsift.accounts.service import People
 from mailsift.accounts.usage import UsageMeter
 from mailsift.accounts.widget import WidgetGate
 from mailsift.api.http.auth import Authenticator
+from mailsift.api.http.floods import FloodGuard
 from mailsift.api.http.idempotency import AnswerStore
 from mailsift.events.endpoints import WebhookService
 from mailsift.jobs.admin.service import Operations
@@ -62,6 +63,7 @@ class ApiParts:
         policies: what accounts want done with verdicts.
         suppressions: to whom accounts may not send.
         receivers: where mail senders tell of it.
+        floods: keeps off who floods those.
         accuracy: how verdicts held.
         holdings: what is kept of accounts.
         usage: what accounts use.
@@ -92,6 +94,7 @@ class ApiParts:
     policies: PolicyService
     suppressions: SuppressionService
     receivers: ReceiverService
+    floods: FloodGuard
     accuracy: AccuracyService
     holdings: Holdings
     usage: UsageMeter

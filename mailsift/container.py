@@ -867,6 +867,7 @@ class Container:
         from mailsift.accounts.first_steps import FirstStepsService
         from mailsift.accounts.widget import WidgetGate
         from mailsift.api.http.auth import Authenticator
+        from mailsift.api.http.floods import FloodGuard
         from mailsift.api.http.idempotency import AnswerStore
         from mailsift.api.parts import ApiParts, ProbingNotice
         from mailsift.key_files import read_key_peppers
@@ -900,6 +901,7 @@ class Container:
             policies=self.policies,
             suppressions=self.suppressions,
             receivers=self.receivers,
+            floods=FloodGuard(self.rate_limit),
             accuracy=self.accuracy,
             holdings=self.holdings,
             usage=usage,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -341,7 +342,7 @@ async def _on_invalid_request(request: Request, error: Exception) -> Response:
         raise error
     found = error.errors()
     field_errors = [
-        {"loc": [_place(part) for part in one["loc"]], "msg": one["msg"], "type": one["type"]}
+        {"loc": [_place(part) for part in one["loc"]], "msg": _plain(one["msg"]), "type": one["type"]}
         for one in found[:20]
     ]
     if any(one["type"] == "json_invalid" for one in found):
@@ -360,6 +361,11 @@ def _first_cause(field_errors: Sequence[Mapping[str, Any]]) -> str:
     cause = field_errors[0]["msg"].removeprefix("Value error, ").rstrip(".")
     others = f" (and {len(field_errors) - 1} more in `errors`)" if len(field_errors) > 1 else ""
     return f"{field}: {cause}{others}."
+
+
+def _plain(cause: str) -> str:
+    """Name values that pydantic shows as Python does (`<Tier.SEND: 'send'>`) as they are written here."""
+    return re.sub(r"<\w+\.\w+: ('[^']*')>", r"\1", cause)
 
 
 def _place(part: object) -> str | int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,16 +13,16 @@ from typing import Final
 from uuid import UUID
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from starlette.datastructures import FormData, UploadFile
 
 from mailsift.api.pages.forms import attempt, read_form, text
-from mailsift.api.pages.page import render, see
+from mailsift.api.pages.page import HEADERS, render, see
 from mailsift.api.pages.receivers import SENDERS
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
 from mailsift.jobs.outcomes.service import Taken
-from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionReason
+from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
 from mailsift.pipeline.errors import MailsiftError
 
 router = APIRouter(include_in_schema=False)
@@ -56,6 +56,29 @@ async def take_outcomes(request: Request, visitor: Member) -> Response:
     """Take a file of outcomes; what comes of it is said on the page."""
     service = parts_of(request).outcomes
     return await _take(request, visitor.account_id, service.read, "/outcomes", "outcomes")
+
+
+@router.get("/outcomes/export.csv")
+async def export_outcomes(request: Request, visitor: Reader) -> Response:
+    """Return every outcome of the account as CSV."""
+    return _download(parts_of(request).outcomes.written(visitor.account_id), "outcomes.csv")
+
+
+@router.get("/suppressions/export")
+async def export_suppressions(
+    request: Request,
+    visitor: Reader,
+    format: SuppressionFormat = SuppressionFormat.CSV,  # noqa: A002 - the word for it
+) -> Response:
+    """Return the whole list: ours, or for Amazon SES or SendGrid."""
+    pieces = parts_of(request).suppressions.written(visitor.account_id, format)
+    return _download(pieces, f"suppressions.{'json' if format is SuppressionFormat.SES else 'csv'}")
+
+
+def _download(pieces: AsyncIterator[bytes], name: str) -> Response:
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    kind = "text/csv; charset=utf-8" if name.endswith(".csv") else "application/x-ndjson"
+    return StreamingResponse(pieces, media_type=kind, headers=headers)
 
 
 @router.get("/suppressions")
@@ -145,6 +168,5 @@ def _copy(file: UploadFile, path: Path) -> None:
 
 def _told(taken: Taken, what: str) -> str:
     return (
-        f"{taken.taken:,} new {what}, {taken.repeated:,} known already,"
-        f" {taken.malformed:,} rows not understood."
+        f"{taken.taken:,} new {what}, {taken.repeated:,} known already, {taken.malformed:,} not understood."
     )

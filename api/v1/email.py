@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from json import JSONDecodeError
 from typing import Annotated, Any, Final
 
@@ -23,6 +24,7 @@ from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import MEANINGS
+from mailsift.pipeline.judge.tiers import Tier, TierPolicy, reason_of, tier_of
 from mailsift.pipeline.single import SingleOptions, SingleValidator
 from mailsift.pipeline.verdict import Result, Status
 
@@ -55,6 +57,11 @@ _REPAIR: Any = Field(
 
 
 _PROBABILITY: Any = Field(default=False, description=ASKED)
+_TIER: Any = Field(
+    default=False,
+    description="add `tier` (send, review or remove, by the account's policy) and `tier_reason`, as rows of"
+    " lists have them: who complained, unsubscribed or is suppressed is never `send`",
+)
 
 
 class SingleRequest(BaseModel):
@@ -67,6 +74,7 @@ class SingleRequest(BaseModel):
     deadline_ms: Whole = _DEADLINE
     repair: StrictBool = _REPAIR
     probability: StrictBool = _PROBABILITY
+    tier: StrictBool = _TIER
 
 
 _RESULTS: Final = "\n".join(
@@ -75,7 +83,7 @@ _RESULTS: Final = "\n".join(
 
 
 class FullVerdict(BaseModel):
-    """The 13 fields; none is ever null. `probability` puts `mailsift_p` with its interval beside them."""
+    """The 13 fields; none is ever null. `probability` and `tier` put more beside them."""
 
     catch_all: bool
     is_disposable: bool
@@ -113,12 +121,15 @@ class BatchRequest(BaseModel):
     deadline_ms: Whole = _DEADLINE
     repair: StrictBool = _REPAIR
     probability: StrictBool = _PROBABILITY
+    tier: StrictBool = _TIER
 
 
 class BatchVerdict(ChanceFields, FullVerdict):
     """An address of a batch with its 13 fields."""
 
     email: str = Field(description="the address as it was sent")
+    tier: Tier | None = Field(default=None, description="with `tier`: what to do with it")
+    tier_reason: str | None = Field(default=None, description="the rule of the policy that decided, or empty")
 
 
 class MinimalBatchVerdict(MinimalVerdict):
@@ -232,12 +243,23 @@ async def validate_batch(
 async def _validated(
     request: Request, emails: Sequence[str], wanted: SingleRequest | BatchRequest, caller: Caller
 ) -> list[dict[str, Any]]:
+    parts = parts_of(request)
     verdicts = await _single(request, caller).validate_many(emails, _options(wanted, caller))
+    if wanted.tier:
+        policy = (await parts.policies.get(caller.account_id)).tiers
+        verdicts = [one | _tier_fields(one, policy) for one in verdicts]
+    providers = providers_of(verdicts)
     if not wanted.probability:
         return verdicts
-    chances = await parts_of(request).accuracy.chances(caller.account_id)
-    told = zip(verdicts, providers_of(verdicts), strict=True)
+    chances = await parts.accuracy.chances(caller.account_id)
+    told = zip(verdicts, providers, strict=True)
     return [one | chance_fields(chances.of(cell_of(one, provider))) for one, provider in told]
+
+
+def _tier_fields(verdict: Mapping[str, Any], policy: TierPolicy) -> dict[str, str]:
+    """Return what to do with an address, and why; its evidence says whether it may be sent to at all."""
+    judged = {**verdict, "unwanted": json.loads(verdict["evidence"])["unwanted"]}
+    return {"tier": tier_of(judged, policy).value, "tier_reason": reason_of(judged, policy)}
 
 
 def _single(request: Request, caller: Caller) -> SingleValidator:
@@ -250,7 +272,8 @@ def _options(wanted: SingleRequest | BatchRequest, caller: Caller) -> SingleOpti
         wanted.mode,
         wanted.deadline_ms / 1000,
         owner=str(caller.account_id),
-        evidence=wanted.probability and wanted.mode is not Mode.FAST,  # it says who runs the mail server
+        # it says who runs the mail server, and who is not to be sent to
+        evidence=wanted.tier or (wanted.probability and wanted.mode is not Mode.FAST),
         repair=wanted.repair,
     )
 

@@ -254,6 +254,8 @@ async def delete_receiver(request: Request, caller: Writer, receiver_id: UUID) -
 @receiving_router.post("/{receiver_id:uuid}")
 async def receive(request: Request, receiver_id: UUID) -> JSONResponse:
     """Take a mail sender's webhook; without a key, by its signature."""
-    posted = Posted(dict(request.headers), await request.body())
-    taken = await parts_of(request).receivers.receive(receiver_id, posted)
+    parts = parts_of(request)
+    async with parts.floods.admit(request, receiver_id):
+        posted = Posted(dict(request.headers), await request.body())
+        taken = await parts.receivers.receive(receiver_id, posted)
     return answer(TakenResponse.model_validate(taken), "Taken.")

@@ -23,7 +23,7 @@ from mailsift.jobs.intake.sniff import (
     encoding_of,
     looks_like_json,
 )
-from mailsift.jobs.intake.table import choose_column
+from mailsift.jobs.intake.table import Choice, choose_column
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.messages import read_message
 from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
@@ -185,7 +185,7 @@ def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[_Row]) -> Itera
     width = max(map(len, first))
     sample = [(*row, *[""] * (width - len(row))) for row in first]
     frame = pl.DataFrame(sample, schema=[f"c{place}" for place in range(width)], orient="row")
-    choice = choose_column(frame, names, "")
+    choice = _address_column(frame, names)
     plain = [_letters(name) for name in choice.names]
     when = next((plain.index(word) for word in _SINCE.split() if word in plain), None)
     cells = frame.slice(1 if choice.header else 0)
@@ -195,7 +195,7 @@ def _of_suppressed(names: tuple[str, ...] | None, rows: Iterator[_Row]) -> Itera
     usual = OutcomeKind.BOUNCED.value if replies else ""
     for row in chain(first[1:] if choice.header else first, rows):
         kind = kind_of(_cell_at(row, kinds[0])) if kinds else None
-        if email := _cell_at(row, choice.index):
+        if email := _address_at(row, choice.index):
             since = epoch(_cell_at(row, when), day_first=day_first)
             yield email, kind.value if kind else "" if kinds else usual, since
 
@@ -209,6 +209,15 @@ _SINCE: Final = "since created createdat lastupdatetime suppressedat timestamp t
 
 def _cell_at(row: _Row, place: int | None) -> str:
     return row[place].strip() if place is not None and place < len(row) else ""
+
+
+def _address_at(row: _Row, place: int) -> str:
+    """Return an address without the apostrophe that an export puts before what looks like a formula."""
+    cell = _cell_at(row, place)
+    return cell[1:] if _DEFUSED.match(cell) else cell
+
+
+_DEFUSED: Final = re.compile(r"'[=+\-]")
 
 
 def _messages(path: Path) -> Iterator[tuple[bytes, float]]:
@@ -327,7 +336,7 @@ def _of_rows(names: tuple[str, ...] | None, rows: Iterator[_Row], origin: str) -
 def _recognise(names: tuple[str, ...] | None, sample: Sequence[_Row]) -> tuple[_Columns, bool]:
     """Find out which column holds what, by name and else by its cells; and whether there is a header."""
     frame = pl.DataFrame(sample, schema=[f"c{place}" for place in range(len(sample[0]))], orient="row")
-    choice = choose_column(frame, names, _recipients(names or sample[0], sample))
+    choice = _address_column(frame, names, _recipients(names or sample[0], sample))
     plain = [_letters(name) for name in choice.names]
     cells = frame.slice(1 if choice.header else 0)
     named = {
@@ -363,6 +372,17 @@ def _recognise(names: tuple[str, ...] | None, sample: Sequence[_Row]) -> tuple[_
         address=choice.index, **named, day_first=day_first, sent_is_delivered=arrived, tells=tells
     )
     return columns, choice.header
+
+
+def _address_column(frame: pl.DataFrame, names: tuple[str, ...] | None, wanted: str = "") -> Choice:
+    """Find the column of addresses as in a list; nobody can name another one here."""
+    try:
+        return choose_column(frame, names, wanted)
+    except MailsiftError as error:
+        if error.code != "no_address_column":
+            raise
+        text = "No column is named like one with addresses, and none holds any."
+        raise MailsiftError("no_address_column", text) from None
 
 
 def _says_sent_for_delivered(column: Iterable[str]) -> bool:
@@ -432,14 +452,13 @@ def _of_row(row: _Row, columns: _Columns, origin: str) -> Read:
     kind = _kind_of_row(row, columns, words, status)
     told = (_cell_at(row, place) for place, of in columns.tells if of is kind)
     words = words or next((cell for cell in told if " " in cell), "")  # one word alone is their category
-    if kind is None or "@" not in _cell_at(row, columns.address):
+    address = _address_at(row, columns.address)
+    if kind is None or "@" not in address:
         return None
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
     at = epoch(_cell_at(row, columns.when), day_first=columns.day_first)
-    return Outcome(
-        _cell_at(row, columns.address), kind, at, diagnosis, origin, _cell_at(row, columns.message_id)[:255]
-    )
+    return Outcome(address, kind, at, diagnosis, origin, _cell_at(row, columns.message_id)[:255])
 
 
 def _kind_of_row(row: _Row, columns: _Columns, words: str, status: str) -> OutcomeKind | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Callable, Sequence
 from uuid import UUID, uuid4
 
@@ -29,6 +30,8 @@ from mailsift.storage.sql.receivers import NewReceiver, ReceiverRow
 
 _MOST = 50
 _PASSWORD_BYTES = 24
+_CERTIFICATES = 20
+"""So many certificates are remembered: SNS signs with few, and with a new one under a new URL."""
 _log = structlog.get_logger()
 
 
@@ -60,6 +63,7 @@ class ReceiverService:
         self._fetch = fetch
         self._clock = clock
         self._token = token
+        self._certificates: dict[str, bytes] = {}
 
     async def create(
         self, account_id: UUID, sender: SenderKind, *, name: str = "", key: str = "", topic: str = ""
@@ -172,7 +176,7 @@ class ReceiverService:
 
     async def _take(self, row: ReceiverRow, posted: Posted) -> Taken:
         sender = SenderKind(row.sender)
-        trust = Trust(self._vault.open(row.id, row.secret), row.topic, self._fetch, self._clock())
+        trust = Trust(self._vault.open(row.id, row.secret), row.topic, self._certificate, self._clock())
         believed = await believe(sender, posted, trust)
         if believed.confirm:
             await self._fetch(believed.confirm)
@@ -180,13 +184,25 @@ class ReceiverService:
         if not believed.events:
             return Taken()
         found = read_webhook(sender, believed.events)
-        await self._use(row, believed)
+        await self._use(row, believed, posted)
         return await self._outcomes.record(row.account_id, found)
 
-    async def _use(self, row: ReceiverRow, believed: Believed) -> None:
+    async def _certificate(self, url: str) -> bytes:
+        """Return a certificate of SNS, which is fetched once and not for each of its messages."""
+        found = self._certificates.get(url)
+        if found is None:
+            found = await self._fetch(url)
+            if len(self._certificates) >= _CERTIFICATES:
+                self._certificates.clear()
+            self._certificates[url] = found
+        return found
+
+    async def _use(self, row: ReceiverRow, believed: Believed, posted: Posted) -> None:
+        """Take what counts once; a sender who has not heard our answer sends the same once more."""
         if believed.once:
+            tied = hashlib.sha256(believed.once + posted.body).digest()
             async with self._database.begin() as connection:
-                if not await receivers.use_once(connection, row.id, believed.once):
+                if not await receivers.use_once(connection, row.id, believed.once, tied):
                     raise refused()
 
 

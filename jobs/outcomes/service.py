@@ -21,6 +21,7 @@ from mailsift.events.signing import Vault
 from mailsift.jobs.outcomes.files import read_outcomes
 from mailsift.jobs.outcomes.hider import DIGEST_BYTES, AddressHider, hider_of
 from mailsift.jobs.policies import policy_of
+from mailsift.jobs.results.export import defused
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Answer
@@ -32,7 +33,8 @@ from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.sql import accuracy, outcomes, suppressions
 from mailsift.storage.sql.outcomes import OutcomeRow
 
-_AT_ONCE: Final = 5_000
+_AT_ONCE: Final = 1_000
+"""So few that to hide, store or open them keeps others of this process waiting for a moment only."""
 _log = structlog.get_logger()
 _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 
@@ -197,7 +199,6 @@ class OutcomeService:
         return await hider_of(connection, account_id, self._vault, self._token)
 
 
-_FORMULA: Final = ("=", "+", "-", "@")
 _EXPORTED: Final = ("email", "event", "timestamp", "reason", "shows", "origin")
 
 
@@ -205,10 +206,10 @@ def _csv(rows: Iterable[OutcomeRow], hider: AddressHider) -> bytes:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(
         (
-            hider.open(bytes(row.sealed)),
+            defused(hider.open(bytes(row.sealed))),
             row.kind,
             row.happened_at.isoformat(),
-            row.said,
+            defused(row.said),  # a stranger's server has chosen the words
             row.answer,
             row.origin,
         )

@@ -148,7 +148,7 @@ def _sendgrid(posted: Posted, trust: Trust) -> Believed:
 
 
 def _mailgun(posted: Posted, trust: Trust) -> Believed:
-    """The HMAC covers a time and a token, not the body: a token counts once."""
+    """The HMAC covers a time and a token, not the body: a token counts once, for one body."""
     signed = json.loads(posted.body)["signature"]
     stamp, token, signature = (str(signed[name]) for name in ("timestamp", "token", "signature"))
     expected = hmac.new(trust.secret, (stamp + token).encode(), hashlib.sha256).hexdigest()

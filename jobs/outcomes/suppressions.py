@@ -20,13 +20,14 @@ from mailsift.events.signing import Vault
 from mailsift.jobs.outcomes.files import read_suppressed
 from mailsift.jobs.outcomes.hider import AddressHider, hider_of
 from mailsift.jobs.outcomes.service import Taken, canonical_of
+from mailsift.jobs.results.export import defused
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.database import Connection, Database
 from mailsift.storage.sql import suppressions
 from mailsift.storage.sql.suppressions import SuppressionRow
 
-_AT_ONCE: Final = 5_000
+_AT_ONCE: Final = 1_000
 _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 
 
@@ -221,7 +222,7 @@ def _csv(rows: Iterable[Sequence[object]]) -> bytes:
 
 
 def _our_csv(found: Iterable[Suppression]) -> bytes:
-    return _csv((one.email, one.reason.value, one.origin, _time(one.since)) for one in found)
+    return _csv((defused(one.email), one.reason.value, one.origin, _time(one.since)) for one in found)
 
 
 def _ses(found: Iterable[Suppression]) -> bytes:

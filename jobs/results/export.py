@@ -192,6 +192,12 @@ def _defused_in_csv(texts: pl.Series) -> pl.Series:
     )
 
 
+def defused(text: str) -> str:
+    """Return a cell of a CSV file that no spreadsheet takes for a formula."""
+    inner = re.sub(_INNER, r"\1'\2", text)
+    return f"'{inner}" if re.match(_FORMULA, inner) else inner
+
+
 def _rewritten(texts: pl.Series, where: pl.Series, safe: pl.Expr) -> pl.Series:
     """Write some texts anew; as they are few, this costs less than to look for them."""
     changed = texts.filter(where).alias("text").to_frame().select(safe).to_series()

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 import uvloop
+from rich.console import Console
 from rich.table import Table
 
 from mailsift.api.v1.accuracy import to_csv
@@ -67,9 +68,12 @@ def show_accuracy(account: str | None, by: Sequence[GroupBy], days: int, *, as_c
     for row in rows:
         shares = (_shown(getattr(row, name)) for name in SHARES)
         table.add_row(*row.group, f"{row.judged:,}", *shares)
-    console.print(table if rows else "Nothing has been measured yet.")
+    if rows:
+        Console().print(table)
+    else:
+        console.print("Nothing has been measured yet.")
     if calibration:
-        console.print(
+        Console().print(
             f"Chances of delivery were {calibration.error:.1%} off on average, on {calibration.n:,} addresses"
             " that they do not rest on."
         )

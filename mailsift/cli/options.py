@@ -16,3 +16,6 @@ ModeOption = Annotated[
         help="fast: syntax and lists, no network. medium: and DNS. deep: and ask the mail server.",
     ),
 ]
+OwnerOption = Annotated[
+    str, typer.Option("--account", "-a", help="Whose: the name of an account that exists.")
+]

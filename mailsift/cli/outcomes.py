@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from mailsift.cli.keys import AccountOption
+from mailsift.cli.options import OwnerOption
 from mailsift.cli.progress import console
 from mailsift.container import open_container
 from mailsift.jobs.outcomes.service import Taken
@@ -28,13 +28,13 @@ def import_files(
             help="CSV, JSON lines or Parquet with an address and what happened; bounces (.eml) or mbox.",
         ),
     ],
-    account: AccountOption,
+    account: OwnerOption,
 ) -> None:
     """Import deliveries, bounces, complaints and unsubscriptions; importing a file twice changes nothing."""
 
     async def run(settings: Settings) -> Taken:
         async with open_container(settings) as container:
-            account_id = await container.jobs.account(account)
+            account_id = await container.eraser.find_account(account)
             total = Taken()
             for file in files:
                 total += await container.outcomes.read(account_id, file)

@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 import uvloop
 
-from mailsift.cli.keys import AccountOption
+from mailsift.cli.options import OwnerOption
 from mailsift.cli.progress import console
 from mailsift.container import open_container
 from mailsift.events.audit import COMMAND_LINE, act_as
@@ -36,7 +36,7 @@ def _with_service(account: str, act: Callable[[SuppressionService, UUID], Awaita
     async def run(settings: Settings) -> T:
         act_as(COMMAND_LINE)
         async with open_container(settings) as container:
-            return await act(container.suppressions, await container.jobs.account(account))
+            return await act(container.suppressions, await container.eraser.find_account(account))
 
     with installation(Settings.from_env()) as settings:
         return uvloop.run(run(settings))
@@ -44,22 +44,23 @@ def _with_service(account: str, act: Callable[[SuppressionService, UUID], Awaita
 
 @suppressions_app.command("list")
 def list_some(
-    account: AccountOption,
+    account: OwnerOption,
     *,
     email: Annotated[str, typer.Option(help="Look up this address.")] = "",
 ) -> None:
     """Show the list, or whether an address is on it."""
-
-    async def act(service: SuppressionService, account_id: UUID) -> tuple[Suppression, ...]:
-        return (await service.page(account_id, limit=_SHOWN, email=email)).suppressions
-
-    for one in _with_service(account, act):
-        console.print(f"{one.email}  {one.reason.value}  {one.origin}", markup=False, highlight=False)
+    page = _with_service(
+        account, lambda service, account_id: service.page(account_id, limit=_SHOWN, email=email)
+    )
+    for one in page.suppressions:
+        print(f"{one.email}  {one.reason.value}  {one.origin}")  # noqa: T201 - the command's output
+    if page.next:
+        console.print(f"These are {_SHOWN}; `mailsift suppressions export` writes all of them.")
 
 
 @suppressions_app.command("add")
 def add(
-    emails: EmailsArgument, account: AccountOption, *, reason: SuppressionReason = SuppressionReason.MANUAL
+    emails: EmailsArgument, account: OwnerOption, *, reason: SuppressionReason = SuppressionReason.MANUAL
 ) -> None:
     """Put addresses on the list."""
 
@@ -70,7 +71,7 @@ def add(
 
 
 @suppressions_app.command("remove")
-def remove(emails: EmailsArgument, account: AccountOption) -> None:
+def remove(emails: EmailsArgument, account: OwnerOption) -> None:
     """Take addresses off the list."""
     removed = _with_service(account, lambda service, account_id: service.remove(account_id, emails))
     console.print(f"{removed:,} removed.")
@@ -79,7 +80,7 @@ def remove(emails: EmailsArgument, account: AccountOption) -> None:
 @suppressions_app.command("import")
 def import_file(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV, JSON or Parquet.")],
-    account: AccountOption,
+    account: OwnerOption,
 ) -> None:
     """Put the addresses of a file on the list: ours, Amazon SES's or SendGrid's."""
     _say(_with_service(account, lambda service, account_id: service.read(account_id, file)))
@@ -87,7 +88,7 @@ def import_file(
 
 @suppressions_app.command("export")
 def export_file(
-    account: AccountOption,
+    account: OwnerOption,
     *,
     format: SuppressionFormat = SuppressionFormat.CSV,  # noqa: A002 - the word for it
 ) -> None:

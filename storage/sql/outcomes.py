@@ -43,11 +43,15 @@ _TYPES = ("bytea", "bytea", "bytea", "text", "text", "text", "int", "text", "tex
 _LISTS = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in zip(_NAMES, _TYPES, strict=True))
 
 # Who complained or unsubscribed is not sent to any more. Only a new report says so: whom the account has
-# taken off the list again does not come back by one it knows.
+# taken off the list again does not come back by one it knows. The same at the same moment is the same report,
+# whoever brings it: an export, which names no messages, or a webhook and a file.
 _ADD = text(f"""
     WITH added AS (
         INSERT INTO outcome (account_id, {_COLUMNS})
-        SELECT :account_id, new.* FROM unnest({_LISTS}) AS new
+        SELECT :account_id, new.* FROM unnest({_LISTS}) AS new ({_COLUMNS})
+        WHERE NOT EXISTS (
+            SELECT FROM outcome o WHERE o.account_id = :account_id AND o.address = new.address
+                AND o.happened_at = new.happened_at AND o.kind = new.kind AND o.answer = new.answer)
         ON CONFLICT (account_id, report) DO NOTHING
         RETURNING address, sealed, kind, origin, happened_at
     ), unwanted AS (

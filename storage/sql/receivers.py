@@ -65,6 +65,7 @@ _COUNT = text("""
 _USE_ONCE = text("""
     INSERT INTO receiver_token (receiver_id, token) VALUES (:id, :token) ON CONFLICT DO NOTHING
 """)
+_USED_FOR = text("SELECT EXISTS (SELECT FROM receiver_token WHERE receiver_id = :id AND token = :token)")
 _FORGET = text("DELETE FROM receiver_token WHERE used_at < clock_timestamp() - interval '2 days'")
 
 
@@ -104,9 +105,13 @@ async def count(
     await connection.execute(_COUNT, {"id": receiver_id, **values})
 
 
-async def use_once(connection: Connection, receiver_id: UUID, token: bytes) -> bool:
-    """Take a token; False when it was taken before."""
-    return (await connection.execute(_USE_ONCE, {"id": receiver_id, "token": token})).rowcount == 1
+async def use_once(connection: Connection, receiver_id: UUID, token: bytes, tied: bytes) -> bool:
+    """Take a token for one body (`tied`: digest of both); False when it was taken for another."""
+    values = {"id": receiver_id, "token": token}
+    if (await connection.execute(_USE_ONCE, values)).rowcount:
+        await connection.execute(_USE_ONCE, {"id": receiver_id, "token": tied})
+        return True
+    return bool((await connection.execute(_USED_FOR, {"id": receiver_id, "token": tied})).scalar_one())
 
 
 async def purge(connection: Connection) -> None:

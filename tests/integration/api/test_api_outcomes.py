@@ -21,6 +21,7 @@ from sqlalchemy import text
 from mailsift.container import open_container, open_database
 from mailsift.pipeline.clock import system_clock
 from mailsift.settings import Settings
+from tests.support.serving import NO_TLS
 
 if TYPE_CHECKING:
     from tests.integration.api.conftest import Api
@@ -103,6 +104,18 @@ async def test_what_an_account_learned_stays_its_own_and_no_address_in_the_clear
         assert all(b"zelda" not in bytes(row[name]) for name in ("report", "address", "sealed"))
 
 
+async def test_an_export_opens_safely_in_a_spreadsheet_and_brings_nothing_new_when_it_comes_back(
+    client: httpx.AsyncClient,
+) -> None:
+    csv = f"email,event,timestamp,reason,message id\n=1+1@example.com,bounced,{ago(2)},=HYPERLINK(0),m1\n"
+    csv += f"bob@example.com,bounce,{ago(20)},{GONE.format('bob@example.com')},m2\n"
+    assert (await send(client, csv.encode(), "text/csv"))["taken"] == 2
+    ours = await client.get(f"{OUTCOMES}/export")
+    assert "\n'=1+1@example.com,bounced," in ours.text
+    assert ",'=HYPERLINK(0)," in ours.text
+    assert await send(client, ours.content, "text/csv") == {"taken": 0, "repeated": 2, "malformed": 0}
+
+
 async def test_an_account_takes_its_outcomes_along_and_believes_them_as_long_as_it_says(
     api: Api, client: httpx.AsyncClient
 ) -> None:
@@ -181,6 +194,7 @@ async def test_what_is_no_file_of_outcomes_is_refused_by_its_name(
 ) -> None:
     answer = await client.post(OUTCOMES, content=body, headers={"content-type": "text/csv"})
     assert answer.json()["code"] == code, answer.text
+    assert "--column" not in answer.json()["message"]  # there is no such option here
     assert answer.status_code in {415, 422}
 
 
@@ -242,6 +256,7 @@ async def test_a_token_of_mailgun_counts_once(api: Api, client: httpx.AsyncClien
 
     assert await post("jim@example.com", "token-a", key=b"guessed") == 401
     assert await post("jim@example.com", "token-a") == 200
+    assert await post("jim@example.com", "token-a") == 200  # our answer may not have been heard
     assert await post("victim@example.com", "token-a") == 401  # a body that nobody signed
     assert (await verdict(client, "jim@example.com"))["result"] == "mailbox_not_found"
     assert (await verdict(client, "victim@example.com"))["result"] == "passed"
@@ -283,6 +298,25 @@ async def test_those_that_sign_nothing_send_a_password(
     (seen,) = (await client.get(RECEIVERS)).json()["data"]["receivers"]
     assert (seen["taken"], seen["refused"], seen["malformed"]) == (1, 2, 1)
     assert seen["heard_at"]
+
+
+async def test_a_flood_of_forgeries_is_refused_unread_and_hurts_nobody_else(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    flooded, other = await make(client, sender="brevo"), await make(client, sender="brevo")
+    async with httpx.AsyncClient(base_url=api.url, verify=NO_TLS) as http:
+        answer = await http.post(flooded["path"], json={}, auth=("any", "guess"))
+        for _ in range(300):
+            if answer.status_code != 401:
+                break
+            answer = await http.post(flooded["path"], json={}, auth=("any", "guess"))
+        assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
+        assert int(answer.headers["retry-after"]) >= 1
+        assert (await http.post(other["path"], json={}, auth=("any", other["password"]))).status_code == 200
+    seen = (await client.get(RECEIVERS)).json()["data"]["receivers"]
+    counted = {one["receiver_id"]: one["refused"] for one in seen}
+    assert counted[flooded["receiver_id"]] < 300
+    assert counted[other["receiver_id"]] == 0
 
 
 async def test_outcomes_are_kept_for_as_many_days_as_the_operator_says(

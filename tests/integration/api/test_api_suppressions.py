@@ -81,6 +81,35 @@ async def test_a_list_is_kept_by_hand_by_file_and_by_what_happened(
     assert not any(b"dora" in bytes(row[name]) for row in rows for name in ("address", "sealed"))
 
 
+async def test_an_export_opens_safely_in_a_spreadsheet_and_senders_get_the_bare_address(
+    client: httpx.AsyncClient,
+) -> None:
+    await client.post(LIST, json={"emails": ["=1+1@example.com"]})
+    ours = await client.get(f"{LIST}/export")
+    assert "\n'=1+1@example.com,manual," in ours.text
+    for kind in ("ses", "sendgrid"):
+        assert "'" not in (await client.get(f"{LIST}/export", params={"format": kind})).text
+    again = await client.post(f"{LIST}/import", content=ours.content, headers=CSV)
+    assert again.json()["data"] == {"taken": 0, "repeated": 1, "malformed": 0}
+
+
+async def test_a_single_verdict_says_on_request_what_to_do_with_the_address(
+    client: httpx.AsyncClient,
+) -> None:
+    await client.post(OUTCOMES, content=b"email,event\nann@example.com,complained\n", headers=CSV)
+    single = "/v1/email/single-validate"
+    asked = {"email": "Ann@example.com", "mode": "fast"}
+    found = (await client.post(single, json={**asked, "tier": True})).json()["data"]
+    assert (found["status"], found["tier"], found["tier_reason"]) == ("valid", "remove", "complained")
+    assert "evidence" not in found
+    assert "tier" not in (await client.post(single, json=asked)).json()["data"]
+    await client.put("/v1/policy", json={"tiers": {"role": "review", "complained": "review"}})
+    batch = {"emails": ["ann@example.com", "info@example.com", "bob@example.com", "no"], "mode": "fast"}
+    answer = await client.post("/v1/email/batch-validate", json={**batch, "tier": True, "probability": True})
+    told = [(one["tier"], one["tier_reason"]) for one in answer.json()["data"]["results"]]
+    assert told == [("review", "complained"), ("review", "role"), ("send", ""), ("remove", "invalid")]
+
+
 @pytest.mark.usefixtures("worker")
 async def test_nobody_is_asked_about_whom_nobody_may_send_to(client: httpx.AsyncClient) -> None:
     await client.post(LIST, json={"emails": ["ann@example.com"], "reason": "bounced"})

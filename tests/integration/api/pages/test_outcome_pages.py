@@ -24,7 +24,7 @@ async def test_a_dropped_file_is_counted_and_fills_the_list(api: Api) -> None:
     async with signed_in(api, Role.MEMBER) as client:
         csv = b"email,event\nann@example.com,delivered\nbob@example.com,complaint\ncy@example.com,sent\n"
         said = await drop(client, "/outcomes", csv)
-        assert "2 new outcomes, 0 known already, 1 rows not understood." in said
+        assert "2 new outcomes, 0 known already, 1 not understood." in said
         assert "No column" in await drop(client, "/outcomes", b"email,name\nann@example.com,Ann\n")
         assert "2 new addresses" in await drop(
             client, "/suppressions/import", b"email\ndora@example.com\n<i>@example.com\nerin@example.com\n"
@@ -40,6 +40,17 @@ async def test_a_dropped_file_is_counted_and_fills_the_list(api: Api) -> None:
         assert "Not on the list" in gone.text
         found = await client.get("/suppressions", params={"email": "FINN@example.com"})
         assert "finn@example.com By hand page" in words(found.text)
+        for path, first in (
+            ("/outcomes/export.csv", "email,event,timestamp,reason,shows,origin"),
+            ("/suppressions/export", "email,reason,origin,since"),
+            ("/suppressions/export?format=sendgrid", "email,created"),
+            ("/suppressions/export?format=ses", '{"emailAddress": '),
+        ):
+            file = await client.get(path)
+            assert file.headers["content-disposition"].startswith("attachment")
+            assert file.text.startswith(first)
+            assert "bob@example.com" in file.text
+            assert path in (await client.get(path.rpartition("/")[0])).text
     async with signed_in(api, Role.VIEWER) as client:
         assert "Upload the file" not in (await client.get("/outcomes")).text
         refused = await post(client, "/suppressions", emails="x@example.com", reason="manual")
