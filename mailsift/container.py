@@ -977,6 +977,7 @@ class Container:
             ),
             maintenance=self.maintenance,
             waker=self.waker,
+            is_unhurried=lambda key: self.providers.row(key).is_unhurried,
         )
         self._closing.push_async_callback(engine.aclose)
         return engine

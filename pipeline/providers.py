@@ -52,6 +52,11 @@ class Provider:
     edge: bool = False
     note: str = ""
 
+    @property
+    def is_unhurried(self) -> bool:
+        """Whether only its sessions limit us: full ones, all at a time, within a second would be taken."""
+        return self.rate >= self.sessions * self.recipients
+
 
 DEFAULT = Provider(
     "default",

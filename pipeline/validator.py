@@ -91,7 +91,7 @@ class ValidationRequest:
 WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "Float64"})
 """What a waiting address carries beside frames.WAITING: its throttle key, why it waits and how long."""
 
-_DNS_AGAIN_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0, WaitReason.DEFERRED: 12.0}
+_DNS_AGAIN_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0, WaitReason.DEFERRED: 6.0}
 """A failure is forgotten before the deferred come back (mailsift.pipeline.dns.domains.DnsConfig)."""
 _DENIED = frozenset(
     {DomainState.NOT_FOUND, DomainState.NO_MAIL_SERVER, DomainState.NULL_MX, DomainState.UNROUTABLE}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Final
 from uuid import UUID
 
@@ -41,11 +41,14 @@ _COMMITTED_S: Final = 1.0  # that work may still take after its commit, to count
 class Engine:
     """Lives as long as its process; `drain` is called by every wake-up, what is in flight lives on.
 
+    Args:
+        is_unhurried: tells by throttle key whether only sessions limit us at the provider.
+
     Attributes:
         due_at: when, by the monotonic clock, the next chunk is due that waited when the last `drain` ended.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with
         self,
         *,
         config: EngineConfig,
@@ -54,6 +57,7 @@ class Engine:
         steps: StepWorker,
         maintenance: Maintenance,
         waker: Waker,
+        is_unhurried: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._config = config
         self._database = database
@@ -61,7 +65,7 @@ class Engine:
         self._steps = steps
         self._maintenance = maintenance
         self._waker = waker
-        self._claimer = Claimer(database, config)
+        self._claimer = Claimer(database, config, is_unhurried)
         self._in_flight: dict[UUID, asyncio.Task[None]] = {}
         self._held: dict[UUID, ClaimedChunk | ClaimedStep] = {}
         self._outages: dict[

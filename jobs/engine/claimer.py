@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Final
 
 from mailsift.jobs.tracing import Stopwatch
 from mailsift.storage.database import Database
 from mailsift.storage.sql import chunks, jobs
-from mailsift.storage.sql.chunks import JOB_CAP, TRIAGE_KEY, ClaimedChunk
+from mailsift.storage.sql.chunks import JOB_CAP, SHARED_KEYS, TRIAGE_KEY, ClaimedChunk
 from mailsift.storage.sql.jobs import ClaimedStep, StepClaim
 from mailsift.storage.states import JobTransition
 
@@ -99,12 +101,39 @@ def room_for(held: Collection[ClaimedChunk | ClaimedStep], config: EngineConfig)
     )
 
 
-class Claimer:
-    """Claims for one process."""
+_AT_A_TIME: Final = 2
+"""Chunks of an unhurried provider that a process works on at once."""
 
-    def __init__(self, database: Database, config: EngineConfig) -> None:
+
+def shared_by(held: Collection[ClaimedChunk | ClaimedStep], is_unhurried: Callable[[str], bool]) -> list[str]:
+    """Return the throttle keys of which a process may take one more chunk beside those it holds.
+
+    Where only sessions limit us, those that the end of a chunk leaves free, and the time its commit takes,
+    are used by the next one. Where a rate does, a second chunk would only wait beside the first.
+    """
+    keys = Counter(one.throttle_key for one in held if isinstance(one, ClaimedChunk))
+    return [
+        key
+        for key, count in keys.items()
+        if key not in SHARED_KEYS and count < _AT_A_TIME and is_unhurried(key)
+    ]
+
+
+class Claimer:
+    """Claims for one process.
+
+    Args:
+        database: the truth.
+        config: how the process works.
+        is_unhurried: tells by throttle key whether only sessions limit us there.
+    """
+
+    def __init__(
+        self, database: Database, config: EngineConfig, is_unhurried: Callable[[str], bool] = lambda _: False
+    ) -> None:
         self._database = database
         self._config = config
+        self._is_unhurried = is_unhurried
 
     async def claim(
         self, held: Collection[ClaimedChunk | ClaimedStep], watch: Stopwatch
@@ -121,7 +150,7 @@ class Claimer:
             return found.step
         if room.chunks:
             with watch.phase("claim"):
-                chunk = await self._chunk(room)
+                chunk = await self._chunk(room, shared_by(held, self._is_unhurried))
             if chunk is not None:
                 return chunk
         if not found.is_due or not room.out_of_turn:
@@ -146,7 +175,7 @@ class Claimer:
                 in_turn=in_turn,
             )
 
-    async def _chunk(self, room: Room) -> ClaimedChunk | None:
+    async def _chunk(self, room: Room, shared: Collection[str]) -> ClaimedChunk | None:
         return await self._database.run(
             lambda connection: chunks.claim(
                 connection,
@@ -156,5 +185,6 @@ class Claimer:
                 small_only=room.small_chunks,
                 triage=room.triage,
                 sources=self._config.sources,
+                shared=shared,
             )
         )

@@ -78,7 +78,7 @@ class DnsConfig:
     min_ttl: float = 300.0
     max_ttl: float = 86_400.0
     negative_ttl: float = 900.0
-    failure_ttl: float = 10.0
+    failure_ttl: float = 5.0
 
     def lifetime(self, outcome: DnsOutcome, ttl: float) -> float:
         """Return the seconds an answer may be reused."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -148,6 +148,7 @@ class ProbeContext:
         path: whether it is the servers themselves who answer.
         learned: limits the providers have shown.
         busy: open sessions of all calls together.
+        runs: what to call, for every call under way, with the places at which another one has ended sessions.
     """
 
     config: ProbeConfig
@@ -157,6 +158,7 @@ class ProbeContext:
     path: PathWatch
     learned: LearnedLimits = field(default_factory=LearnedLimits)
     busy: int = 0
+    runs: set[Callable[[Collection[tuple[str, str]]], None]] = field(default_factory=set)
 
 
 @dataclass(slots=True)

@@ -54,6 +54,8 @@ class PathWatch:
         self._providers = providers
         self._heard: defaultdict[str, dict[str, Greeting]] = defaultdict(dict)
         self._cleared: dict[tuple[str, str], float] = {}
+        self._shared: dict[str, set[str]] = {}  # by source, as long as nothing else is heard there
+        self._families: dict[str, str] = {}
 
     def is_telling(self, provider: str) -> bool:
         """Tell whether it is well known who the provider is."""
@@ -61,12 +63,18 @@ class PathWatch:
 
     def saw(self, source: str, provider: str, greeting: Greeting) -> None:
         """Remember a greeting; that of a provider outside the table says nothing."""
-        if greeting.name and self.is_telling(provider):
-            self._heard[source][provider] = greeting
+        if not greeting.name or not self.is_telling(provider):
+            return
+        heard = self._heard[source]
+        if heard.get(provider) != greeting:
+            heard[provider] = greeting
+            self._shared.pop(source, None)
 
     def is_foreign(self, source: str, name: str) -> bool:
         """Tell whether a server that greets so is a machine on the way."""
-        return bool(name) and name in self.shared(self._heard.get(source, {}))
+        if source not in self._shared:
+            self._shared[source] = self.shared(self._heard.get(source, {}))
+        return bool(name) and name in self._shared[source]
 
     def shared(self, heard: Mapping[str, Greeting]) -> set[str]:
         """Return the names by which unrelated providers greeted from different addresses."""
@@ -94,8 +102,12 @@ class PathWatch:
 
     def _family(self, provider: str) -> str:
         """Return what providers have in common that may share machines: Microsoft's two do."""
-        suffixes = self._providers.row(provider).suffixes
-        return self._providers.operator_of(suffixes[0]) if suffixes else provider
+        family = self._families.get(provider)
+        if family is None:
+            suffixes = self._providers.row(provider).suffixes
+            family = self._providers.operator_of(suffixes[0]) if suffixes else provider
+            self._families[provider] = family
+        return family
 
 
 def _needed(name: str) -> int:

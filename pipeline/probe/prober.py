@@ -308,6 +308,7 @@ class ProbeRun:
 
     async def run(self) -> None:
         """Hold all sessions; every address ends with a fact, a wait or both."""
+        self._context.runs.add(self._reopen)
         try:
             while self._failure is None:
                 if self._seconds_left() <= 0:
@@ -321,6 +322,7 @@ class ProbeRun:
                 else:
                     break
         finally:
+            self._context.runs.discard(self._reopen)
             await self._close()
         if self._failure is not None:
             raise self._failure
@@ -447,6 +449,14 @@ class ProbeRun:
         if reports:
             count_sessions(reports)
             await self._throttle.report(reports)
+            places = {(report.ask.provider, report.ask.source) for report in reports}
+            for reopen in self._context.runs - {self._reopen}:
+                reopen(places)
+
+    def _reopen(self, places: Collection[tuple[str, str]]) -> None:
+        """Ask at once where a session had to wait for one of another call: it has ended."""
+        if self._queue.reopen(places):
+            self._session_over.set()
 
     async def _close(self) -> None:
         for session in self._sessions:

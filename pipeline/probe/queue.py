@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
@@ -426,6 +426,18 @@ class ProbeQueue:
     def has_waiting(self, room: int) -> bool:
         """Tell whether a session may be wanted later although none is now and none is open."""
         return any(self._routes.values()) if room == 0 else bool(self._line)
+
+    def reopen(self, places: Collection[tuple[str, str]]) -> bool:
+        """Let providers be asked for again where a session has ended elsewhere; tell whether there were any.
+
+        Args:
+            places: throttle key and identity of the source.
+        """
+        waiting = [self._providers[place] for place in places if place in self._providers]
+        reopened = [provider for provider in waiting if provider.busy]
+        for provider in reopened:
+            provider.busy, provider.resting_until = False, 0.0
+        return bool(reopened)
 
     def next_opening(self) -> float:
         """Return the loop time from which the throttle can be asked again; infinity when nothing rests."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -90,7 +91,7 @@ class ReplyReader:
 
     def read(self, reply: SmtpReply, address: str = "") -> ClassifiedReply:
         """Return the meaning of a reply to a question about the address ("" before RCPT)."""
-        text = _without(reply.text, address)
+        text = _without_ids(_without(reply.text, address))
         return self._classify(reply if text is reply.text else replace(reply, text=text))
 
     def is_acceptance(self, address: str, reply: SmtpReply) -> bool:
@@ -125,6 +126,34 @@ def _without(text: str, address: str) -> str:
         pieces += [text[start:at], _SOMEBODY]
         start = at + len(wanted)
     return "".join([*pieces, text[start:]])
+
+
+_ID: Final = "<id>"
+_SHORTEST_ID: Final = 12
+_FEWEST_DIGITS: Final = 4
+_ID_CHARACTERS: Final = re.compile(r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*")
+
+
+def _without_ids(text: str) -> str:
+    """Replace what names a session, a new one in every reply, so that replies which differ in it are one.
+
+    Only what `redact` hides for an id as well, and never a host name, an IP address or a part of a URL.
+    """
+    if len(text) < _SHORTEST_ID:
+        return text
+    words = text.split(" ")
+    ids = {word: core for word in words if (core := word.strip("[]()")) and _is_id(core)}
+    if not ids:
+        return text
+    return " ".join([word.replace(ids[word], _ID) if word in ids else word for word in words])
+
+
+def _is_id(word: str) -> bool:
+    if len(word) < _SHORTEST_ID or sum(map(str.isdigit, word)) < _FEWEST_DIGITS:
+        return False
+    is_name = word.rpartition(".")[2].isalpha()
+    is_number = not any(map(str.isalpha, word))
+    return not (is_name or is_number) and _ID_CHARACTERS.fullmatch(word) is not None
 
 
 def blanket_of(classified: ClassifiedReply, address: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
+from typing import Final
 
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.replies.languages import fold
@@ -81,6 +82,16 @@ def _matchers(stage: Stage) -> tuple[_Matcher, ...]:
     return tuple(_Matcher(rule, tuple(rule.codes.split()) or ("",)) for rule in RULES if stage in rule.stages)
 
 
+@cache
+def _told_by(stage: Stage, code: int) -> ReplyRule | None:
+    """Return the rule that a code decides whatever is said beside it: that need not be read then."""
+    first = next((one.rule for one in _matchers(stage) if str(code).startswith(one.codes)), None)
+    if first is None or first.answer in _LATER or first.id == _UNCLEAR:
+        return None
+    return None if first.enhanced or first.text or first.means or first.unless else first
+
+
+_UNCLEAR: Final = "unclear"
 _ENHANCED = re.compile(r"(?<![\w.])[245]\.(\d{1,3}\.\d{1,3})(?![\w.]*\d)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
 _ANSI = re.compile(r"\x1b\[[0-?]{0,20}[ -/]{0,4}[@-~]|\x1b.?")
@@ -110,12 +121,15 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
         own: our IP addresses, HELO name and sender; a refusal that names one of them is about us.
     """
     reply = _said_behind(reply)
+    told = _told_by(reply.stage, reply.code)
+    if told is not None:
+        return ReplyReading(told.answer, told.id, 0.0)
     text = simplify(reply.text, own=own)
     enhanced = _ENHANCED.search(f"{reply.enhanced} {reply.text[:_MAX_TEXT]}")
     said = (reply.stage, str(reply.code), enhanced[1] if enhanced else "")
     rule = _decide(*said, text)
     if (
-        rule.id == "unclear"
+        rule.id == _UNCLEAR
         and (plainer := _in_plain_words(simplify(_words_apart(reply.text), own=own))) != text
     ):
         rule = _decide(*said, plainer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 _MAX_TEXT = 2_000
 _MAX_CHARS = 300
@@ -43,9 +44,14 @@ def redact(text: str, *, own: Sequence[str] = ()) -> str:
     """
     line = _one_line(text)
     for name in filter(None, own):
-        line = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "<us>", line, flags=re.IGNORECASE)
+        line = _name_pattern(name).sub("<us>", line)
     redacted = _HIDDEN.sub(_placeholder, line)
     return redacted if len(redacted) <= _MAX_CHARS else redacted[: _MAX_CHARS - 1].rstrip() + "…"
+
+
+@lru_cache(maxsize=64)
+def _name_pattern(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
 
 
 def _one_line(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Final
 
@@ -70,6 +71,7 @@ def default_identity() -> str:
     return SHARED_IDENTITY
 
 
+@lru_cache(maxsize=1024)
 def subnet_of(identity: str) -> str:
     """Return whom a greylisting server takes for us, too: the /24, the /64 of IPv6, else the name itself."""
     try:

@@ -151,16 +151,18 @@ leased under the token of its intake has been paid for with that."""
 # Fair by virtual time: the account that is furthest behind, in it small jobs and then the job that is
 # furthest behind. A provider is asked from each source by one worker at a time, and not while its budget
 # there is used up; the throttle itself is the hard limit. A lane is shut to a worker all of whose sources
-# are taken or rest there. What a greylisting server expects from a source waits for that a while. What is
+# are taken or rest there; to one who holds a chunk of it alone it stays open where the caller says that a
+# second one is of use. What a greylisting server expects from a source waits for that a while. What is
 # leased is looked at once, not for every job; and jobs are ordered before their chunks are looked for, so
 # that the search ends at the first jobs which have one to take.
 _PICK_NEXT: Final = """
     WITH held AS MATERIALIZED (
-        SELECT job_id, lane, coalesce(lease_sources, CAST(:sources AS text[])) AS sources
+        SELECT job_id, lane, coalesce(lease_sources, CAST(:sources AS text[])) AS sources,
+            lease_owner = :owner AND lane = ANY(:shared_here) AS shares
         FROM chunk WHERE state = 'leased'
     ), closed AS MATERIALIZED (
         SELECT lane, source FROM held CROSS JOIN LATERAL unnest(sources) AS s(source)
-        WHERE source = ANY(:sources)
+        WHERE source = ANY(:sources) AND NOT shares
         UNION
         SELECT provider, source FROM source_rest
         WHERE rests_until > clock_timestamp() AND source = ANY(:sources)
@@ -295,6 +297,7 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
     small_only: bool,
     triage: bool,
     sources: Collection[str] = ("",),
+    shared: Collection[str] = (),
 ) -> ClaimedChunk | None:
     """Lease the next chunk to `owner` for `lease` seconds of the database's clock, if one is ready.
 
@@ -306,6 +309,7 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
         small_only: only of small jobs.
         triage: also chunks of big jobs that nobody has looked at yet.
         sources: the identities the worker asks mail servers from.
+        shared: throttle keys whose chunks it may hold beside those it has.
     """
     found = await connection.execute(
         CLAIM,
@@ -319,6 +323,7 @@ async def claim(  # noqa: PLR0913 - what a claim depends on, one argument each
             "triage": triage,
             "triage_key": TRIAGE_KEY,
             "shared_keys": list(SHARED_KEYS),
+            "shared_here": sorted(shared),
             **source_values(sources),
         },
     )

@@ -25,8 +25,11 @@ Claimed = ClaimedChunk | ClaimedStep
 class Process:
     """The slots of one worker process, without the work: what was claimed first ends first."""
 
-    def __init__(self, database: Database, *, slots: int = 6, host: str = "here") -> None:
-        self._claimer = Claimer(database, EngineConfig(owner=f"{host}:1:0", slots=slots))
+    def __init__(
+        self, database: Database, *, slots: int = 6, host: str = "here", unhurried: str = ""
+    ) -> None:
+        config = EngineConfig(owner=f"{host}:1:0", slots=slots)
+        self._claimer = Claimer(database, config, lambda key: key == unhurried)
         self.held: list[Claimed] = []
 
     async def claim(self) -> Claimed | None:
@@ -349,6 +352,27 @@ async def test_a_job_is_found_behind_forty_whose_provider_is_being_served(databa
     assert len(process.held) == 1
     await plan_job(database, "a", 1)
     assert await process.claim() is not None
+
+
+async def test_of_a_provider_that_only_sessions_limit_a_process_takes_the_next_chunk_beside_the_last(
+    database: Database,
+) -> None:
+    await plan_job(database, "a", 4, addresses=1_000, key="google")
+    await plan_job(database, "a", 4, addresses=1_000, key="gmx")
+    process, other = (Process(database, host=host, unhurried="google") for host in ("here", "elsewhere"))
+    await process.fill()
+    await other.fill()
+    assert sorted(chunk.throttle_key for chunk in chunks_of(process)) == ["gmx", "google", "google"]
+    assert other.held == []  # who holds one alone holds the next one, too
+    done = next(chunk for chunk in chunks_of(process) if chunk.throttle_key == "google")
+    process.held.remove(done)
+    await end(database, done)
+    await process.fill()
+    assert len(process.held) == 3
+
+
+def chunks_of(process: Process) -> list[ClaimedChunk]:
+    return [one for one in process.held if isinstance(one, ClaimedChunk)]
 
 
 async def test_slots_that_are_always_full_of_small_work_take_big_work_in_turn(database: Database) -> None:

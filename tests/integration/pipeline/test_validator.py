@@ -378,7 +378,7 @@ async def test_a_domain_that_dns_fails_for_is_asked_about_again_before_that_is_f
         back = first.waiting.drop("throttle_key", "reason", "delay")
         second = await seen.validator.validate(back, LATER)
         shallow = await seen.validate(replace(LATER, mode=Mode.MEDIUM), ["ann@broken.test"])
-    assert first.waiting.select("reason", "delay", "tries").rows() == [("deferred", 12.0, 1)]
+    assert first.waiting.select("reason", "delay", "tries").rows() == [("deferred", 6.0, 1)]
     assert second.finished["result"].to_list() == shallow.finished["result"].to_list() == ["dns_unavailable"]
 
 

@@ -36,7 +36,7 @@ WORLD: Zone = {
         ("null.test", 900.0),  # a denial, whatever its TTL
         ("nothing.test", 900.0),
         ("nxdomain.test", 900.0),
-        ("broken.test", 10.0),
+        ("broken.test", 5.0),
         ("holed.test", 300.0),
     ],
 )

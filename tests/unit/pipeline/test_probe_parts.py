@@ -191,6 +191,22 @@ def test_who_was_granted_too_little_waits_for_the_random_recipient_that_is_being
     assert [group.addresses for group in later.groups] == [("b@d.test", "c@d.test")]
 
 
+def test_who_waits_for_a_session_of_another_call_asks_again_when_it_ends_who_waits_for_a_rate_does_not() -> (
+    None
+):
+    queue = ProbeQueue(CatchAllState(lambda: "token"), LearnedLimits())
+    for key in ("busy", "slow"):
+        fact = routed(f"{key}.test", (f"mx.{key}.test", ("192.0.2.1",)))
+        route = queue.route(ProbeTarget("", "", "", fact), HERE, Provider(key), lambda _: True)
+        queue.put(route, fact.domain, [f"ann@{key}.test"])
+        route.provider.busy, route.provider.resting_until = key == "busy", 60.0
+    assert queue.next_sessions(10, 0.0) == []
+    assert not queue.reopen([("elsewhere", HERE.identity), ("slow", HERE.identity), ("busy", "another")])
+    assert queue.next_sessions(10, 0.0) == []
+    assert queue.reopen([("busy", HERE.identity), ("slow", HERE.identity)])
+    assert [plan.throttle_key for plan in queue.next_sessions(10, 0.0)] == ["busy"]
+
+
 @pytest.mark.parametrize(
     ("reply", "limit"),
     [

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from mailsift.pipeline.facts import Answer
+from mailsift.pipeline.probe.reading import ReplyReader
 from mailsift.pipeline.replies.classifier import ReplyReading, SmtpReply, classify, simplify
 from mailsift.pipeline.replies.languages import LANGUAGES, ReplyLanguage
 from mailsift.pipeline.replies.redaction import redact
@@ -407,3 +408,38 @@ def test_escapes_and_controls_do_not_hide_the_words() -> None:
     assert simplify("doesn’t, can't, cannot, isnt") == "does not, can not, can not, is not"
     assert simplify("L’utilisateur n'existe pas à l'adresse") == "l utilisateur n existe pas a l adresse"
     assert simplify("Sender’s  Adresse\tÜBER\n5.1.8 <a@b.example>") == "senders adresse uber the-address"
+
+
+@pytest.mark.parametrize("case", [case for table in TABLES.values() for case in table], ids=str)
+def test_a_reply_means_without_its_ids_what_it_means_with_them(case: Case) -> None:
+    assert ReplyReader(()).read(case.reply).reading == classify(case.reply)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OK {} - gsmtp",
+        "https://support.google.com/mail/?p=NoSuchUser {} - gsmtp",
+        "Requested action not taken: mailbox unavailable (S2017062302). [{}]",
+    ],
+)
+def test_replies_that_differ_in_the_id_of_a_session_are_one(text: str) -> None:
+    reader = ReplyReader(())
+    ids = ("41be03b00d2f7-af5c0f5si13579246a12.345", "5614622812f47-3f1a9c77b2dsi9876543b6e.21")
+    one, other = (reader.read(SmtpReply(Stage.RCPT, 550, "5.1.1", text.format(name))) for name in ids)
+    assert one == other
+    assert one.text == redact(text.format(ids[0]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Client host blocked, see https://www.spamhaus.org/query/ip/203.0.113.77",
+        "mx12345678.mail.example.com says no",
+        "203.0.113.177 is listed",
+        "call 08001234567890",
+        "too_long_and_no_id_at_all",
+    ],
+)
+def test_what_is_no_id_stays_for_who_reads_a_reply(text: str) -> None:
+    assert ReplyReader(()).read(SmtpReply(Stage.RCPT, 550, "", text)).reply.text == text
