@@ -281,6 +281,8 @@ async def write_results(
     """Join the verdicts, be they in segments or in hand, with the rows of the list and store the result."""
     evidence = load_options(step.options).evidence
     if isinstance(verdicts, SmallList):
+        if verdicts.verdicts is None:
+            raise AssertionError("the caller has seen that they are there")
         results = await asyncio.to_thread(join_small, verdicts.rows, verdicts.verdicts, evidence=evidence)
         await blobs.put_all({JobBlobs(step.job_id).results: results})
         return

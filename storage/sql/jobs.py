@@ -123,13 +123,24 @@ class VerdictCounts:
         return self.valid + self.invalid + self.risky
 
 
-_INSERT = text("""
+# Where an account begins in virtual time that starts or resumes a job: beside the others, not before them, as
+# an idle past earns no priority. An account whose lists are being read is not idle. Where all were, nobody
+# begins behind.
+_FLOOR: Final = """
+    WITH accounts AS (
+        SELECT coalesce(min(a.vtime), (SELECT max(vtime) FROM account)) AS floor FROM account a
+        WHERE EXISTS (SELECT FROM job j
+            WHERE j.account_id = a.id AND j.state IN {unpaused} AND j.id <> :job_id)),
+"""
+_NEW_JOB: Final = """
+    raised AS (UPDATE account SET vtime = accounts.floor FROM accounts
+        WHERE account.id = :account_id AND account.vtime < accounts.floor)
     INSERT INTO job (id, account_id, parent_id, name, state, options, source_name, source_sha256,
                      source_bytes, test, deadline_at, expires_at)
-    VALUES (:id, :account_id, :parent_id, :name, 'uploading', CAST(:options AS jsonb) || CASE
+    VALUES (:job_id, :account_id, :parent_id, :name, 'uploading', CAST(:options AS jsonb) || CASE
                 WHEN CAST(:options AS jsonb)->>'policy' IS NULL THEN coalesce((
                     SELECT jsonb_build_object('policy', a.policy->'tiers') FROM account a
-                    WHERE a.id = :account_id AND a.policy ? 'tiers'), '{}') ELSE '{}' END,
+                    WHERE a.id = :account_id AND a.policy ? 'tiers'), '{{}}') ELSE '{{}}' END,
             :source_name,
             :source_sha256, :source_bytes,
             EXISTS (SELECT FROM account a WHERE a.id = :account_id AND a.test_of IS NOT NULL),
@@ -137,7 +148,8 @@ _INSERT = text("""
             (SELECT clock_timestamp()
                     + make_interval(secs => coalesce(nullif(:retention_s, 0), a.retention_s))
              FROM account a WHERE a.id = :account_id AND (:retention_s > 0 OR a.retention_s > 0)))
-""")
+"""
+_INSERT = statement(_FLOOR + _NEW_JOB)
 
 # `step_until` ends the lease of a step that is worked on, so that a crashed one is claimed again,
 # and the wait of one that was given back. Finishing goes before reading; then the account that is furthest
@@ -253,21 +265,17 @@ _RECORD_USE = text("""
         invalid = t.invalid + excluded.invalid, risky = t.risky + excluded.risky
 """)
 
-# A new or resumed job starts beside the others, not before them: an idle past earns no priority. An account
-# whose lists are being read is not idle. Where all were, nobody begins behind.
-_CATCH_UP = statement("""
-    WITH mine AS (SELECT id, account_id FROM job WHERE id = :job_id),
-    accounts AS (SELECT coalesce(min(a.vtime), (SELECT max(vtime) FROM account)) AS floor
-        FROM account a WHERE EXISTS (
-        SELECT FROM job j
-        WHERE j.account_id = a.id AND j.state IN {unpaused} AND j.id <> :job_id)),
+# A job whose chunks may be claimed from now on starts beside the others of its account, too.
+_RAISED_JOB: Final = """
+    mine AS (SELECT id, account_id FROM job WHERE id = :job_id),
     jobs AS (SELECT min(j.vtime) AS floor FROM job j, mine
         WHERE j.account_id = mine.account_id AND j.state IN {claimable} AND j.id <> :job_id),
     raised AS (UPDATE account SET vtime = greatest(vtime, accounts.floor) FROM accounts, mine
         WHERE account.id = mine.account_id AND account.vtime < accounts.floor)
     UPDATE job SET vtime = greatest(vtime, jobs.floor) FROM jobs
     WHERE job.id = :job_id AND job.vtime < jobs.floor
-""")
+"""
+_CATCH_UP = statement(_FLOOR + _RAISED_JOB)
 
 _END = text("""
     UPDATE job SET state = :state, finished_at = clock_timestamp(), error_code = :error_code,
@@ -281,8 +289,8 @@ _END = text("""
 async def insert(connection: Connection, new: NewJob) -> None:
     """Insert a job whose source lies ready for intake; an account that was idle starts beside the others."""
     values = {one.name: getattr(new, one.name) for one in fields(new)}
-    await connection.execute(_INSERT, values | {"options": json.dumps(dict(new.options))})
-    await catch_up(connection, new.id)
+    values |= {"job_id": values.pop("id"), "options": json.dumps(dict(new.options))}
+    await connection.execute(_INSERT, values)
 
 
 async def claim_step(
