@@ -107,8 +107,11 @@ def _parsed(raw: bytes) -> Message:
     except UnicodeDecodeError:
         message = message_from_bytes(raw)
     payload = message.get_payload()
-    used = _BOUNDARY.search(payload) if isinstance(payload, str) else None
-    if message.get_content_maintype() != "multipart" or used is None:
+    if message.get_content_maintype() != "multipart" or not isinstance(payload, str):
+        return message
+    used = _BOUNDARY.search(payload)
+    if used is None:  # nothing is divided
+        message.set_type("text/plain")
         return message
     message.set_boundary(used["boundary"])  # it was announced as another one
     return message_from_string(message.as_string())
@@ -756,7 +759,7 @@ _LINE_ADDRESS = re.compile(
 _CODED = re.compile(
     r"(?<![\d.])[45]\d\d[\s\-](?:.|\n){0,1500}?"
     r"(?=\n.{0,60}(?:-->|<--|>>>|<<<)|\n[ \t]*(?:---|$|giving up on|(?:delivery )?last attempt)"
-    r"|\]\s*\n|\n[ \t]*(?-i:[A-Z])[\w -]{2,30}: |\Z)",
+    r"|\]\s*\n|(?<!:)\n[ \t]*(?-i:[A-Z])[\w -]{2,30}: |\Z)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A reply with its code, up to what the reporter adds: the next line of a transcript, another paragraph."""

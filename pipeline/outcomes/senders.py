@@ -292,6 +292,8 @@ def _mailgun(event: Json) -> Iterator[Outcome]:
 _MAILGUN: Final = {
     "delivered": OutcomeKind.DELIVERED,
     "failed": OutcomeKind.BOUNCED,
+    "permanent_fail": OutcomeKind.BOUNCED,
+    "temporary_fail": OutcomeKind.DEFERRED,
     "bounced": OutcomeKind.BOUNCED,
     "dropped": OutcomeKind.BOUNCED,
     "rejected": OutcomeKind.BOUNCED,

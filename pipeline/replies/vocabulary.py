@@ -227,7 +227,7 @@ US = any_of(SENDER, CLIENT, BLOCK_LIST, AUTHENTICATION, CONTENT)
 
 OTHER_MATTERS = (
     r"\b(?:refuses|verif\w+|possible(?! to deliver)|now|filters?|bounces?|moment"
-    r"|(?<!in our )(?<!in the )database|lookup|failure)\b"
+    r"|(?<!in our )(?<!in the )database|lookup|failure|message size|too (?:large|big)|attachments?)\b"
 )
 """Tells of something else than that a mailbox is not there."""
 
