@@ -36,6 +36,9 @@ _SAMPLE: Final = 1_000
 _LOOKED_AT: Final = 50
 """Rows in which times are looked for, which takes longer than to look for words."""
 _LONGEST_CELL: Final = 10_000
+_MOST_ROWS: Final = 2_000_000
+"""Of Parquet, which says nothing of itself by its size; about what the longest CSV file has."""
+_MOST_CELLS: Final = 20 * _MOST_ROWS
 _MBOX: Final = re.compile(rb"\AFrom \S+")
 _MESSAGE: Final = re.compile(rb"\A(?:[!-9;-~]{1,78}:[^\n]*\r?\n(?:[ \t][^\n]*\r?\n)*){2}")
 
@@ -140,8 +143,8 @@ def read_outcomes(path: Path, *, origin: str = "file") -> Iterator[Read]:
         message that reports nothing yields nothing.
 
     Raises:
-        MailsiftError: `empty_file`, `unsupported_format`, `binary_file`, `no_address_column` or
-            `no_outcome_column`.
+        MailsiftError: `empty_file`, `unsupported_format`, `binary_file`, `too_many_rows`, `no_address_column`
+            or `no_outcome_column`.
     """
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
@@ -261,10 +264,25 @@ def _rows(path: Path, head: bytes) -> tuple[tuple[str, ...] | None, Iterator[_Ro
 
 
 def _parquet(path: Path) -> pl.DataFrame:
+    """Read a table that may be a bomb: a few kilobytes of Parquet hold billions of cells, or long ones."""
     try:
-        return pl.read_parquet(path)
+        table = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        kept = {name: dtype for name, dtype in table.collect_schema().items() if not dtype.is_nested()}
+        _check_size(table.select(pl.len()).collect().item(), len(kept))
+        return table.select(_bounded(name, dtype) for name, dtype in kept.items()).collect()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise MailsiftError("bad_parquet", "The Parquet file is damaged.") from error
+
+
+def _check_size(rows: int, columns: int) -> None:
+    if rows > _MOST_ROWS or rows * columns > _MOST_CELLS:
+        raise MailsiftError("too_many_rows", f"A Parquet file can have at most {_MOST_ROWS:,} rows here.")
+
+
+def _bounded(name: str, dtype: pl.DataType) -> pl.Expr:
+    if isinstance(dtype, pl.String | pl.Binary | pl.Categorical | pl.Enum):
+        return pl.col(name).cast(pl.String, strict=False).str.slice(0, _LONGEST_CELL)
+    return pl.col(name)
 
 
 def _csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[_Row]:
