@@ -258,7 +258,7 @@ def _rows(path: Path, head: bytes) -> tuple[tuple[str, ...] | None, Iterator[_Ro
     encoding = encoding_of(head)
     shown = head.decode(encoding, "replace")
     if shape := looks_like_json(shown):
-        return _records(path.read_text(encoding, "replace"), shape)
+        return _records(path, encoding, shape)
     dialect = dialect_of(shown)
     return None, _csv_rows(path, encoding, dialect.delimiter or ",")
 
@@ -294,17 +294,26 @@ def _csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[_Row]:
             raise MailsiftError("bad_csv", "A cell in the file is too long to be read.") from error
 
 
-def _records(text: str, shape: str) -> tuple[tuple[str, ...], Iterator[_Row]]:
-    lines = map(_json_or_none, filter(str.strip, text.splitlines()))
-    found = lines if shape == "jsonl" else _json_or_none(text)
+def _records(path: Path, encoding: str, shape: str) -> tuple[tuple[str, ...], Iterator[_Row]]:
+    found = (
+        _json_lines(path, encoding)
+        if shape == "jsonl"
+        else _json_or_none(path.read_text(encoding, "replace"))
+    )
     if found is None:
         raise MailsiftError("bad_json", "The file isn’t valid JSON.")
     listed = [found] if isinstance(found, dict) else found
-    records = [_record_of(one) for one in chain.from_iterable(map(_unfolded, listed))]
-    names = tuple(dict.fromkeys(chain.from_iterable(islice(records, _SAMPLE))))
+    records = map(_record_of, chain.from_iterable(map(_unfolded, listed)))
+    first = list(islice(records, _SAMPLE))
+    names = tuple(dict.fromkeys(chain.from_iterable(first)))
     if not names:
         raise MailsiftError("no_address_column", "The file contains no records with named fields.")
-    return names, (tuple(record.get(name, "") for name in names) for record in records)
+    return names, (tuple(record.get(name, "") for name in names) for record in chain(first, records))
+
+
+def _json_lines(path: Path, encoding: str) -> Iterator[Any]:
+    with path.open(encoding=encoding, errors="replace") as file:
+        yield from map(_json_or_none, filter(str.strip, file))
 
 
 def _json_or_none(line: str) -> Any:

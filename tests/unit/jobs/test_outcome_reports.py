@@ -100,3 +100,17 @@ def test_cells_without_an_end_and_cells_within_cells_are_bounded_before_they_are
 
     assert one is not None
     assert (one.address, one.diagnosis.answer) == ("ann@example.com", Answer.NOT_FOUND)
+
+
+def test_a_line_of_json_ends_where_the_line_does(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    rows = [
+        {"email": f"a{n}@example.com", "event": "bounced", "reason": "550 5.1.1 gone\u2028user unknown"}
+        for n in range(3)
+    ]
+    path.write_text("\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows), "utf-8", newline="")
+
+    told = list(read_outcomes(path))
+
+    assert [one.address for one in told if one] == [row["email"] for row in rows]
+    assert None not in told
