@@ -80,7 +80,7 @@ class Vault:
             cipher = _cipher(self._keys[key_id.decode()])
             return cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], owner.bytes)
         except (KeyError, InvalidTag):
-            text = "A webhook secret was sealed with a key that is not among MAILSIFT_SECRET_KEYS."
+            text = "A secret was sealed with a key that is not among MAILSIFT_SECRET_KEYS."
             raise MailsiftError("secret_key_missing", text) from None
 
     def signing_secrets(

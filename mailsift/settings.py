@@ -299,8 +299,8 @@ class Settings(BaseSettings):
     )
     secret_keys: SecretStr | None = Field(
         default=None,
-        description="keys that seal webhook secrets, name:base64 of 32 bytes, ...: first seals, all open; "
-        "unset: one in HOME/secret-key",
+        description="keys that seal secrets, outcomes and suppressions, name:base64 of 32 bytes, ...:"
+        " first seals, all open; unset: one in HOME/secret-key",
     )
     log_level: LogLevel = Field(
         default="info", description="what servers and workers log: debug, info, warning or error"

@@ -141,7 +141,12 @@ FILE_BODY: Final[dict[str, Any]] = {
     summary="Tell what happened",
     response_model=Envelope[TakenResponse],
     responses=error_responses(
-        "unsupported_media_type", "empty_file", "unsupported_format", "no_address_column", "no_outcome_column"
+        "unsupported_media_type",
+        "empty_file",
+        "unsupported_format",
+        "too_many_rows",
+        "no_address_column",
+        "no_outcome_column",
     ),
     openapi_extra=FILE_BODY,
 )

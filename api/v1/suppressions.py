@@ -132,7 +132,7 @@ async def remove_suppressions(request: Request, wanted: RemovalRequest, caller: 
     summary="Add a file of addresses not to send to",
     response_model=Envelope[TakenResponse],
     responses=error_responses(
-        "unsupported_media_type", "empty_file", "unsupported_format", "no_address_column"
+        "unsupported_media_type", "empty_file", "unsupported_format", "too_many_rows", "no_address_column"
     ),
     openapi_extra=FILE_BODY,
 )

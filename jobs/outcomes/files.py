@@ -36,6 +36,9 @@ _SAMPLE: Final = 1_000
 _LOOKED_AT: Final = 50
 """Rows in which times are looked for, which takes longer than to look for words."""
 _LONGEST_CELL: Final = 10_000
+_MOST_ROWS: Final = 2_000_000
+"""Of Parquet, which says nothing of itself by its size; about what the longest CSV file has."""
+_MOST_CELLS: Final = 20 * _MOST_ROWS
 _MBOX: Final = re.compile(rb"\AFrom \S+")
 _MESSAGE: Final = re.compile(rb"\A(?:[!-9;-~]{1,78}:[^\r\n]*(?:\r?\n|\r)(?:[ \t][^\r\n]*(?:\r?\n|\r))*){2}")
 
@@ -140,8 +143,8 @@ def read_outcomes(path: Path, *, origin: str = "file") -> Iterator[Read]:
         message that reports nothing yields nothing.
 
     Raises:
-        MailsiftError: `empty_file`, `unsupported_format`, `binary_file`, `no_address_column` or
-            `no_outcome_column`.
+        MailsiftError: `empty_file`, `unsupported_format`, `binary_file`, `too_many_rows`, `no_address_column`
+            or `no_outcome_column`.
     """
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
@@ -255,16 +258,31 @@ def _rows(path: Path, head: bytes) -> tuple[tuple[str, ...] | None, Iterator[_Ro
     encoding = encoding_of(head)
     shown = head.decode(encoding, "replace")
     if shape := looks_like_json(shown):
-        return _records(path.read_text(encoding, "replace"), shape)
+        return _records(path, encoding, shape)
     dialect = dialect_of(shown)
     return None, _csv_rows(path, encoding, dialect.delimiter or ",")
 
 
 def _parquet(path: Path) -> pl.DataFrame:
+    """Read a table that may be a bomb: a few kilobytes of Parquet hold billions of cells, or long ones."""
     try:
-        return pl.read_parquet(path)
+        table = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        kept = {name: dtype for name, dtype in table.collect_schema().items() if not dtype.is_nested()}
+        _check_size(table.select(pl.len()).collect().item(), len(kept))
+        return table.select(_bounded(name, dtype) for name, dtype in kept.items()).collect()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise MailsiftError("bad_parquet", "The Parquet file is damaged.") from error
+
+
+def _check_size(rows: int, columns: int) -> None:
+    if rows > _MOST_ROWS or rows * columns > _MOST_CELLS:
+        raise MailsiftError("too_many_rows", f"A Parquet file can have at most {_MOST_ROWS:,} rows here.")
+
+
+def _bounded(name: str, dtype: pl.DataType) -> pl.Expr:
+    if isinstance(dtype, pl.String | pl.Binary | pl.Categorical | pl.Enum):
+        return pl.col(name).cast(pl.String, strict=False).str.slice(0, _LONGEST_CELL)
+    return pl.col(name)
 
 
 def _csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[_Row]:
@@ -276,17 +294,26 @@ def _csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[_Row]:
             raise MailsiftError("bad_csv", "A cell in the file is too long to be read.") from error
 
 
-def _records(text: str, shape: str) -> tuple[tuple[str, ...], Iterator[_Row]]:
-    lines = map(_json_or_none, filter(str.strip, text.splitlines()))
-    found = lines if shape == "jsonl" else _json_or_none(text)
+def _records(path: Path, encoding: str, shape: str) -> tuple[tuple[str, ...], Iterator[_Row]]:
+    found = (
+        _json_lines(path, encoding)
+        if shape == "jsonl"
+        else _json_or_none(path.read_text(encoding, "replace"))
+    )
     if found is None:
         raise MailsiftError("bad_json", "The file isn’t valid JSON.")
     listed = [found] if isinstance(found, dict) else found
-    records = [_record_of(one) for one in chain.from_iterable(map(_unfolded, listed))]
-    names = tuple(dict.fromkeys(chain.from_iterable(islice(records, _SAMPLE))))
+    records = map(_record_of, chain.from_iterable(map(_unfolded, listed)))
+    first = list(islice(records, _SAMPLE))
+    names = tuple(dict.fromkeys(chain.from_iterable(first)))
     if not names:
         raise MailsiftError("no_address_column", "The file contains no records with named fields.")
-    return names, (tuple(record.get(name, "") for name in names) for record in records)
+    return names, (tuple(record.get(name, "") for name in names) for record in chain(first, records))
+
+
+def _json_lines(path: Path, encoding: str) -> Iterator[Any]:
+    with path.open(encoding=encoding, errors="replace") as file:
+        yield from map(_json_or_none, filter(str.strip, file))
 
 
 def _json_or_none(line: str) -> Any:

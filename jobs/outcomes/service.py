@@ -180,10 +180,10 @@ class OutcomeService:
         for one in found:
             address = canonical[one.address]
             at = one.happened_at if _EARLIEST < one.happened_at <= now else now
-            said = one.diagnosis
+            said, digest = one.diagnosis, hider.digest(address)
             yield OutcomeRow(
-                report=_report_digest(one, hider.digest(address)),
-                address=hider.digest(address),
+                report=_report_digest(one, digest),
+                address=digest,
                 sealed=hider.seal(address),
                 kind=one.kind.value,
                 answer=said.answer.value,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -68,8 +68,7 @@ async def add(connection: Connection, account_id: UUID, rows: Sequence[Suppressi
     Returns:
         How many are new.
     """
-    columns = zip(*map(astuple, rows), strict=True)
-    values = {name: list(column) for name, column in zip(_NAMES, columns, strict=True)}
+    values = {name: [getattr(row, name) for row in rows] for name in _NAMES}
     return int((await connection.execute(_ADD, {"account_id": account_id, **values})).rowcount)
 
 

@@ -8,9 +8,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from mailsift.jobs.outcomes.files import read_outcomes
+from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.outcomes.messages import read_message
 from mailsift.pipeline.outcomes.outcome import Outcome
@@ -74,3 +76,41 @@ def test_a_bounce_without_a_date_happened_when_it_came_to_its_mailbox(tmp_path: 
 
     assert bounce is not None
     assert datetime.fromtimestamp(bounce.happened_at, UTC) == datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+def test_a_parquet_file_of_a_few_bytes_with_millions_of_rows_is_no_file_of_outcomes(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.parquet"
+    one = pl.DataFrame({"email": ["ann@example.com"], "event": ["bounced"]})
+    one.select(pl.all().repeat_by(2_000_001).explode()).write_parquet(path)
+
+    with pytest.raises(MailsiftError, match="too_many_rows"):
+        read_outcomes(path)
+
+
+def test_cells_without_an_end_and_cells_within_cells_are_bounded_before_they_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "long.parquet"
+    told = {
+        "email": [b"ann@example.com"],
+        "event": ["bounced"],
+        "reason": ["550 5.1.1 user unknown " * 100_000],
+    }
+    pl.DataFrame({**told, "tags": [["x"] * 1_000]}).write_parquet(path)
+
+    (one,) = read_outcomes(path)
+
+    assert one is not None
+    assert (one.address, one.diagnosis.answer) == ("ann@example.com", Answer.NOT_FOUND)
+
+
+def test_a_line_of_json_ends_where_the_line_does(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    rows = [
+        {"email": f"a{n}@example.com", "event": "bounced", "reason": "550 5.1.1 gone\u2028user unknown"}
+        for n in range(3)
+    ]
+    path.write_text("\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows), "utf-8", newline="")
+
+    told = list(read_outcomes(path))
+
+    assert [one.address for one in told if one] == [row["email"] for row in rows]
+    assert None not in told
