@@ -47,7 +47,6 @@ fmt: $(READY) ## format, sort imports, mend what a linter can mend
 
 # One thread for polars: the frames are small, and the processes have the cores. Files in their own order: by the
 # number of tests, those with few and long ones would be left for the end.
-unit: PROCESSES = 4  # some of its tests wait
 unit: $(READY) ## the tests that start no server: for every save (with many cores: PROCESSES=8)
 	POLARS_MAX_THREADS=1 $(BIN)/pytest --quiet --numprocesses=$(PROCESSES) --no-loadscope-reorder tests/unit
 

@@ -62,6 +62,7 @@ def pytest_collection() -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+    gc.set_threshold(100_000, 50, 100)  # tests leave little behind, and each look takes its time
 
 
 def pytest_runtest_teardown() -> None:
