@@ -555,7 +555,11 @@ _STILL_TRYING = re.compile(
     r"|no action is required|not necessary to re-?send|(?:kept|held|remains?) in the queue"
     r"|retardée?s?\b|verzöger\w+|ritardat\w|retrasad\w|atrasad\w|vertraagd|opóźnion\w+|försenad\w*|forsinket"
     r"|задерж\w+|延迟|延遲|遅延|지연"
-    r"|not need to re-?send|delayed (?:mail|\d)|temporarily delayed|has not been delivered to all",
+    r"|not need to re-?send|delayed (?:mail|\d)|temporarily delayed|has not been delivered to all"
+    r"|(?:noch nicht|nog niet|pas encore|todavía no|aún no|non (?:è |ha )?ancora|ainda não|ännu inte"
+    r"|endnu ikke|ennå ikke|jeszcze nie|ещ[её] не|ještě ne|még nem|henüz)\b.{0,40}"
+    r"(?:zugestellt|zustell|bezorg|afgelever|remis|délivr|livré|distribu|achemin|entreg|consegn|recapit|lever"
+    r"|dostarcz|доставл|doruč|kézbes|teslim)",
     re.IGNORECASE,
 )
 _GIVEN_UP = re.compile(
