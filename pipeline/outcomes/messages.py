@@ -148,7 +148,7 @@ def _report(message: Message, parts: list[Message]) -> Iterator[Outcome]:
         (part for part in parts if part.get_content_type() == "message/disposition-notification"), None
     )
     if read is not None:
-        return _opened(message, read)
+        return _opened(message, read, parts)
     return (
         _notified(parts)
         or _passed_on(message, parts)
@@ -452,13 +452,22 @@ def _told_by_a_desk(message: Message, text: str) -> Iterator[Outcome] | None:
     return _asked_by(message, OutcomeKind.COMPLAINED, customers[:1], "reply") if customers else None
 
 
-def _opened(message: Message, read: Message) -> Iterator[Outcome]:
+def _opened(message: Message, read: Message, parts: list[Message]) -> Iterator[Outcome]:
     """Yield the recipient whose mail program tells what became of a message in his mailbox (RFC 8098)."""
     fields = next(iter(_field_groups(read)), Message())
     address = _recipient(fields["Original-Recipient"]) or _recipient(fields["Final-Recipient"])
+    kind, diagnosis = OutcomeKind.DELIVERED, ACCEPTED
+    if "deleted" in _header(fields["Disposition"]).lower() and _REFUSED.search(prose := _prose(parts)):
+        kind, told = OutcomeKind.BOUNCED, diagnose(prose, permanent=True)
+        diagnosis = told if told.answer is Answer.FULL else diagnose("", permanent=True)
     if address:
         message_id = _header(fields["Original-Message-ID"]).strip(" <>")[:255]
-        yield Outcome(address, OutcomeKind.DELIVERED, _date(message["Date"]), ACCEPTED, "mdn", message_id)
+        yield Outcome(address, kind, _date(message["Date"]), diagnosis, "mdn", message_id)
+
+
+_REFUSED = re.compile(r"\b(?:rejected|refused)\b", re.IGNORECASE)
+"""So a mailbox's own rules, or its quota, tell that they did not take a message (RFC 5429 section 2.1.2): it
+exists, whatever else its owner has them say."""
 
 
 def _is_by_a_person(message: Message) -> bool:
@@ -546,7 +555,11 @@ _STILL_TRYING = re.compile(
     r"|no action is required|not necessary to re-?send|(?:kept|held|remains?) in the queue"
     r"|retardée?s?\b|verzöger\w+|ritardat\w|retrasad\w|atrasad\w|vertraagd|opóźnion\w+|försenad\w*|forsinket"
     r"|задерж\w+|延迟|延遲|遅延|지연"
-    r"|not need to re-?send|delayed (?:mail|\d)|temporarily delayed|has not been delivered to all",
+    r"|not need to re-?send|delayed (?:mail|\d)|temporarily delayed|has not been delivered to all"
+    r"|(?:noch nicht|nog niet|pas encore|todavía no|aún no|non (?:è |ha )?ancora|ainda não|ännu inte"
+    r"|endnu ikke|ennå ikke|jeszcze nie|ещ[её] не|ještě ne|még nem|henüz)\b.{0,40}"
+    r"(?:zugestellt|zustell|bezorg|afgelever|remis|délivr|livré|distribu|achemin|entreg|consegn|recapit|lever"
+    r"|dostarcz|доставл|doruč|kézbes|teslim)",
     re.IGNORECASE,
 )
 _GIVEN_UP = re.compile(

@@ -337,8 +337,16 @@ _RETURNED = re.compile(
 """To whom the message went back is no reason."""
 
 
+_ABANDONED = re.compile(
+    r"\b(?:delivery|transfer|transmission|connection|message|e-?mail|attempts?) (?:to|for|with) the-address"
+    r" (?:was|were|has been|have been) (?:abandoned|cancel+ed|suspended|closed|removed|deleted|dropped)\b"
+)
+"""What became of our message, or of the sending, is nothing that happened to the mailbox."""
+
+
 def _without_manners(text: str) -> str:
     """Return a simplified text without what is polite and says no reason."""
+    text = _ABANDONED.sub("", text)
     text = _RETURNED.sub("", _REJECTED.sub("", text))
     text = _OTHERS_TASK.sub("", _IF_YOU.sub("", _LOOKED_UP.sub("", _PARTED.sub(r"\1body", text))))
     text = _ADVICE.sub("", _HIS.sub(r"\1 ", text.replace("that login", "that user")))

@@ -165,7 +165,7 @@ WORDS: Final = {
         figure* present* referenc* recens* inscrit* declar* identif* travaille* appart*
         ouvert* heberg* gere* localis*
         encontr* consta* cadastr* reconoc* reconhec* alta figura* pertene* pertence* asign*
-        atribu* hay ha localiz* hall* conoce* conhec* corresp* trabaj* trabalh* valid* directorio criad*
+        atribu* hay localiz* hall* conoce* conhec* corresp* trabaj* trabalh* valid* directorio criad*
         cread*
         aparece* dispon* defin* dado
         esist* trovat* risult* riconosc* conosc* assegn* anagrafic* censit*
@@ -202,7 +202,7 @@ WORDS: Final = {
         deaktiv* stillgelegt* gesperrt* inaktiv* abgeschalt* geschlossen* abgelaufen* gekundigt*
         gekuendigt* eingefroren* ruhend* aufgelost* aufgeloest* ausgesetzt* abgemeldet* eingestellt*
         abgerufen ausser betrieb blockiert*
-        desactiv* ferme* inacti* resili* clotur* clos close bloque* expir* gele* verrouill*
+        desactiv* ferme* inacti* resili* clotur* clos close bloque* expir* gele gelee geles gelees verrouill*
         radie* coupe*
         desativ* suspens* cerrad* encerrad* inhabilit* deshabilit*
         desabilit* caducad* congelad* inativ* arquivad* baja vencid* clausurad*
@@ -228,8 +228,8 @@ WORDS: Final = {
         معطل مغلق موقوف محظور مجمد
         ended ending finished wound stopped dead extinct inoperative offline unmanned banned stale
         blackholed
-        beendet* tot eingezogen* entzogen* arrete* finalizad* termin* conclu* zakonczon* ukonczon*
-        beeindigd*
+        beendet* eingezogen* entzogen* arrete* finalizad* termine terminee terminat* terminad* conclu*
+        zakonczon* ukonczon* beeindigd*
         inoperant* hors beendigt paus* pauz* gepauzeerd wstrzyman* upphord upphort ophort lopetettu
         """,
     Word.ACTIVE: """

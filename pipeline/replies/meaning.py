@@ -165,6 +165,15 @@ _YOU_USED: Final = re.compile(
 _FROM_OURS: Final = re.compile(r"\bfrom (?:our|this|the) (?:\w+ )?(?:systems?|servers?|database|domain)\b")
 """Whence a mailbox was taken is not what is missing."""
 
+_WHERE_IT_GOES: Final = re.compile(
+    r"\b(?:deliver|attempt|retr(?:y|ies)|sending|transfer|transmission|zustell|versand|versuch|frist|zeit\b|tempo\b|remise"
+    r"|distribution|envoi|livraison|tentativ|delai|entrega|envio|plazo|prazo|intento|invio|consegna|recapito"
+    r"|verzending|bezorging|aflevering|levering|poging|wysylk|dostarcz|prob[ay]?\b|doruc|pokus|odesilan|sandning"
+    r"|leverans|forsok|forsog|gonderim|deneme|kezbesit|отправк|доставк|попытк|срок)\w*"
+    r"(?: [^\W\d]{1,8})?(?: [^\W\d]{1,5}) theaddress\b"
+)
+"""What is given up, or over, is the sending to an address: "die Zustellung an … wurde eingestellt"."""
+
 _LONGEST_NAME: Final = 3
 _ABOUT_THE_BOX: Final = frozenset({Meaning.ABSENT, Meaning.CLOSED})
 
@@ -176,6 +185,7 @@ def meanings(text: str) -> frozenset[Meaning]:
     A text that speaks of us, in whatever sentence, says nothing about the mailbox.
     """
     text = _A_CUSTOMER.sub(r"\1 abonne", text.replace("the-address", "theaddress"))
+    text = _WHERE_IT_GOES.sub("", text)
     text = _FROM_OURS.sub("", _YOU_USED.sub("", _OUR_MESSAGE.sub("", text)))
     sentences = [sentence for sentence in _SENTENCES.split(text) if not _is_signature(sentence)]
     found = frozenset(meaning for sentence in sentences for meaning in _meanings(sentence))
