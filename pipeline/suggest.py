@@ -340,7 +340,7 @@ def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
         r"(\.[a-z]{2,})\1\Z", r"\1", clean
     )  # what nobody has to know: the name of a page, .com twice
     slip = once if (once != clean or domain.startswith("www.")) and suffix_exists(once) else ""
-    return _unwrapped(clean) or _nearest(clean, bold=bold) or slip or (_begun(clean) if bold else "")
+    return _unwrapped(clean) or _nearest(clean, bold=bold) or slip or (_leading_domain(clean) if bold else "")
 
 
 def suffix_exists(domain: str) -> bool:
@@ -392,7 +392,7 @@ def _letters(word: str) -> int:
     return bits
 
 
-def _near(text: str, words: Mapping[str, int]) -> Iterator[str]:
+def _candidates(text: str, words: Mapping[str, int]) -> Iterator[str]:
     """Return the words that two slips or fewer may lead to: a slip changes the set of letters by two at most.
 
     Args:
@@ -418,7 +418,7 @@ def _unwrapped(clean: str) -> str:
     if inside and rest == inside.partition(".")[2]:
         return inside
     names = (name for name in _COINED if name in clean)
-    return next(filter(None, (_only(name, clean) for name in names)), "")
+    return next(filter(None, (_single_known_domain(name, clean) for name in names)), "")
 
 
 def _repeated(clean: str) -> str:
@@ -431,7 +431,7 @@ def _repeated(clean: str) -> str:
     return next(filter(_known_domains().has, filter(None, (twice, shorter, inner))), "")
 
 
-def _only(name: str, clean: str) -> str:
+def _single_known_domain(name: str, clean: str) -> str:
     """Return the domain of a coined name where nothing but itself or its like stands around it."""
     for suffix in _known_domains().suffixes[name]:
         domain = f"{name}.{suffix}"
@@ -443,7 +443,7 @@ def _only(name: str, clean: str) -> str:
     return ""
 
 
-def _begun(clean: str) -> str:
+def _leading_domain(clean: str) -> str:
     """Return the known domain a text begins with."""
     suffixes = _known_domains().suffixes
     fits = (f"{name}.{suffix}" for name in _COINED for suffix in suffixes[name])
@@ -459,7 +459,7 @@ def _nearest(clean: str, *, bold: bool) -> str:
     if not dot:
         return _nearest_without_dots(label)
     words = known.letters if bold else _may_be(label, rest)
-    names = {_HEARD[label]} & words.keys() if label in _HEARD else _near(label, words)
+    names = {_HEARD[label]} & words.keys() if label in _HEARD else _candidates(label, words)
     found = [
         (cost + suffix_cost, known.ranks[name], f"{name}.{suffix}")
         for name in names
@@ -474,7 +474,7 @@ def _nearest(clean: str, *, bold: bool) -> str:
 def _nearest_without_dots(text: str) -> str:
     """Return the known domain that a text without a dot is one slip away from, or the one of a bare name."""
     known = _known_domains()
-    costs = [(_slip_cost(text, one), known.joined[one]) for one in _near(text, known.joined_letters)]
+    costs = [(_slip_cost(text, one), known.joined[one]) for one in _candidates(text, known.joined_letters)]
     cost, domain = min(costs, default=(_MOST_SLIPS, ""))
     if cost <= _ANY:
         return domain
