@@ -95,7 +95,7 @@ class FirstStepsService:
         if row is not None and row.sample is not None:
             return JobId(row.sample)
         owner = await self._keys.test_account(account_id)
-        draft = await self._drafts.receive(owner, _whole(sample_list()), "sample-list.csv")
+        draft = await self._drafts.receive(owner, _one_piece(sample_list()), "sample-list.csv")
         options = JobOptions(mode=Mode.DEEP, evidence=True, name=SAMPLE_NAME)
         return await self._drafts.start(owner, draft.id, options)
 
@@ -104,5 +104,5 @@ class FirstStepsService:
             return await first_steps.find(connection, account_id, days=_DAYS)
 
 
-async def _whole(data: bytes) -> AsyncIterator[bytes]:
+async def _one_piece(data: bytes) -> AsyncIterator[bytes]:
     yield data

@@ -122,7 +122,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Minted:
+class MintedKey:
     """A new key; `secret` is shown this once."""
 
     secret: str
@@ -174,7 +174,7 @@ class KeyService:
         lifetime: float = 0.0,
         kind: KeyKind = ORDINARY,
         origins: Sequence[str] = (),
-    ) -> Minted:
+    ) -> MintedKey:
         """Make a key.
 
         Args:
@@ -208,7 +208,7 @@ class KeyService:
 
     async def create_public(
         self, caller: Caller, *, name: str, origins: Sequence[str], checks_per_minute: int | None
-    ) -> Minted:
+    ) -> MintedKey:
         """Make a public key for the program that asks; a test key makes one of test mode.
 
         Raises:
@@ -296,7 +296,7 @@ class KeyService:
             await audit.record_change(connection, account_id, "key.revoke", row.hint, name=row.name)
         await self._limit.mark(mark_of(key_id))
 
-    async def roll(self, account_id: AccountId, key_id: UUID, *, overlap: float = DAY) -> Minted:
+    async def roll(self, account_id: AccountId, key_id: UUID, *, overlap: float = DAY) -> MintedKey:
         """Make a successor with the same name and scopes; the old key ends in `overlap` seconds.
 
         Raises:
@@ -368,7 +368,7 @@ class KeyService:
         """Wait for what is being written."""
         await asyncio.gather(*self._touching, return_exceptions=True)
 
-    async def _mint(self, connection: Connection, account_id: UUID, terms: KeyTerms) -> Minted:
+    async def _mint(self, connection: Connection, account_id: UUID, terms: KeyTerms) -> MintedKey:
         secret, pepper = new_key(self._choose, terms.kind), self._peppers[0]
         new = NewKey(
             id=uuid4(),
@@ -382,7 +382,7 @@ class KeyService:
             origins=terms.origins,
             checks_per_minute=terms.checks_per_minute,
         )
-        return Minted(secret, await keys.insert(connection, new))
+        return MintedKey(secret, await keys.insert(connection, new))
 
     def _name(self, secret: str) -> bytes:
         """Return what a key is remembered by: not itself."""

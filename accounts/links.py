@@ -68,7 +68,7 @@ class Invitation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Offer:
+class _LinkTerms:
     """What a link is to give, and by whom."""
 
     kind: LinkKind
@@ -102,7 +102,7 @@ class Links:
         async with self._database.begin() as connection:
             if await people.anybody(connection):
                 return None
-            offer = _Offer(LinkKind.FIRST_OWNER, role=Role.OWNER, operator=True)
+            offer = _LinkTerms(LinkKind.FIRST_OWNER, role=Role.OWNER, operator=True)
             return await self._make(connection, offer)
 
     async def invite(self, visitor: Visitor, email: str, role: Role) -> str:
@@ -111,7 +111,9 @@ class Links:
         Raises:
             MailsiftError: `email_invalid`, `already_member`.
         """
-        offer = _Offer(LinkKind.INVITE, role, visitor.account_id, checked_email(email), made_by=visitor.email)
+        offer = _LinkTerms(
+            LinkKind.INVITE, role, visitor.account_id, checked_email(email), made_by=visitor.email
+        )
         async with self._database.begin() as connection:
             return await self._invite(connection, offer)
 
@@ -126,7 +128,7 @@ class Links:
         email, account = checked_email(email), checked_name(account)
         async with self._database.begin() as connection:
             account_id = await accounts.ensure_account(connection, account)
-            offer = _Offer(LinkKind.INVITE, role, account_id, email, operator=operator)
+            offer = _LinkTerms(LinkKind.INVITE, role, account_id, email, operator=operator)
             return await self._invite(connection, offer)
 
     async def new_password(self, email: str) -> str:
@@ -138,7 +140,7 @@ class Links:
         async with self._database.begin() as connection:
             if await people.person_of(connection, normalized_email(email)) is None:
                 raise MailsiftError("person_not_found", "There is no such person.")
-            return await self._make(connection, _Offer(LinkKind.PASSWORD, email=normalized_email(email)))
+            return await self._make(connection, _LinkTerms(LinkKind.PASSWORD, email=normalized_email(email)))
 
     async def invitations(self, account_id: AccountId) -> list[Invitation]:
         """Return the account's open invitations, newest first."""
@@ -292,7 +294,7 @@ class Links:
                 await sessions.end_sessions(connection, person_id)
             await self._member(connection, account_id, person_id, role, actor=COMMAND_LINE, subject=email)
 
-    async def _invite(self, connection: Connection, offer: _Offer) -> str:
+    async def _invite(self, connection: Connection, offer: _LinkTerms) -> str:
         if offer.account_id is None:
             raise AssertionError("an invitation is into an account")
         members = await people.members(connection, offer.account_id)
@@ -309,7 +311,7 @@ class Links:
         )
         return await self._make(connection, offer)
 
-    async def _make(self, connection: Connection, offer: _Offer) -> str:
+    async def _make(self, connection: Connection, offer: _LinkTerms) -> str:
         secret = base64.urlsafe_b64encode(self._token(_TOKEN_BYTES)).decode().rstrip("=")
         now = self._now()
         new = NewLink(

@@ -178,7 +178,7 @@ class OidcProvider:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        place = (await self._known())["authorization_endpoint"]
+        place = (await self._discovered())["authorization_endpoint"]
         return f"{place}{'&' if '?' in place else '?'}{urlencode(query)}"
 
     async def identity(
@@ -202,7 +202,7 @@ class OidcProvider:
             code_verifier=attempt.verifier,
         )
         claims = await self._id_claims(tokens, nonce=attempt.nonce)
-        return await self._described(tokens, claims)
+        return await self._with_user_info(tokens, claims)
 
     async def again(self, subject: str, kept: Mapping[str, str]) -> Identity:
         """Return who somebody is now whom the provider signed in before.
@@ -211,7 +211,7 @@ class OidcProvider:
             MailsiftError: `sso_unavailable`: nobody knows; DistrustError: not any more.
         """
         if "refresh_token" not in kept:
-            return await self._described(kept, {"sub": subject})
+            return await self._with_user_info(kept, {"sub": subject})
         tokens = dict(kept) | await self._tokens(
             grant_type="refresh_token", refresh_token=kept["refresh_token"]
         )
@@ -220,7 +220,7 @@ class OidcProvider:
             claims = await self._id_claims(tokens, nonce=None)
         if claims["sub"] != subject:
             raise DistrustError("sub")
-        return await self._described(tokens, claims)
+        return await self._with_user_info(tokens, claims)
 
     async def _id_claims(self, tokens: Mapping[str, str], *, nonce: str | None) -> dict[str, Any]:
         token = tokens.get("id_token", "")
@@ -232,13 +232,13 @@ class OidcProvider:
         keys = await self._key_set(fresh=True)  # they may have been changed
         return check_id_token(token, keys, self._client, nonce=nonce, now=self._clock())
 
-    async def _described(self, tokens: Mapping[str, str], claims: Mapping[str, Any]) -> Identity:
+    async def _with_user_info(self, tokens: Mapping[str, str], claims: Mapping[str, Any]) -> Identity:
         """Add what the provider tells of somebody now to what their ID token says."""
         headers = {"Authorization": f"Bearer {tokens.get('access_token', '')}"}
-        told = await self._json("GET", (await self._known())["userinfo_endpoint"], headers=headers)
-        if told.get("sub") != claims["sub"]:  # section 5.3.2
+        claimed = await self._json("GET", (await self._discovered())["userinfo_endpoint"], headers=headers)
+        if claimed.get("sub") != claims["sub"]:  # section 5.3.2
             raise DistrustError("sub")
-        known = {**claims, **told}
+        known = {**claims, **claimed}
         email = known.get("email")
         is_verified = known.get("email_verified") is True and isinstance(email, str)
         return Identity(
@@ -253,7 +253,7 @@ class OidcProvider:
         )
 
     async def _tokens(self, **form: str) -> dict[str, str]:
-        known = await self._known()
+        known = await self._discovered()
         methods = known.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         client_id, secret = self._client.client_id, self._client.client_secret
         headers = {}
@@ -262,10 +262,10 @@ class OidcProvider:
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         else:
             form |= {"client_id": client_id, "client_secret": secret}
-        told = await self._json("POST", known["token_endpoint"], headers=headers, data=form)
-        return {name: value for name, value in told.items() if isinstance(value, str)}
+        answer = await self._json("POST", known["token_endpoint"], headers=headers, data=form)
+        return {name: value for name, value in answer.items() if isinstance(value, str)}
 
-    async def _known(self) -> dict[str, Any]:
+    async def _discovered(self) -> dict[str, Any]:
         """Return what the provider says of itself (OpenID Connect Discovery 1.0)."""
         now = self._clock()
         if self._metadata is None or self._metadata[0] <= now:
@@ -284,7 +284,7 @@ class OidcProvider:
     async def _key_set(self, *, fresh: bool = False) -> KeySet:
         now = self._clock()
         if fresh or self._keys is None or self._keys[0] <= now - _KEYS_S:
-            found = await self._json("GET", (await self._known())["jwks_uri"])
+            found = await self._json("GET", (await self._discovered())["jwks_uri"])
             try:
                 self._keys = (now, KeySet.import_key_set(_public_keys(found)))
             except (JoseError, ValueError, TypeError, KeyError):

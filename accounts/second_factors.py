@@ -116,7 +116,7 @@ class SecondFactors:
                 step=step,
                 now=utc_datetime(self._clock()),
             ):
-                raise _wrong()
+                raise _wrong_code()
             await note(connection, visitor, "factor.on")
         return codes
 
@@ -153,18 +153,18 @@ class SecondFactors:
         """
         row = await second_factors.get(connection, person_id)
         if row is None or row.confirmed_at is None:
-            raise _wrong()
+            raise _wrong_code()
         step = self._step_of(person_id, row.secret, code)
         if step is not None and await second_factors.use_step(connection, person_id, step):
             return False
         if await second_factors.use_recovery(connection, person_id, _hashed(person_id, code)):
             return True
-        raise _wrong()
+        raise _wrong_code()
 
     def pending(self, person_id: UUID) -> str:
         """Return what says for some minutes that somebody's password was right."""
-        told = json.dumps([person_id.hex, self._clock() + _PENDING_S]).encode()
-        return base64.urlsafe_b64encode(self._vault.seal(_PENDING_OWNER, told)).decode()
+        state = json.dumps([person_id.hex, self._clock() + _PENDING_S]).encode()
+        return base64.urlsafe_b64encode(self._vault.seal(_PENDING_OWNER, state)).decode()
 
     def person_of(self, pending: str) -> UUID:
         """Return whose password was right.
@@ -175,9 +175,9 @@ class SecondFactors:
         try:
             person, ends = json.loads(self._vault.open(_PENDING_OWNER, base64.urlsafe_b64decode(pending)))
         except (MailsiftError, ValueError):
-            raise _again() from None
+            raise _sign_in_again() from None
         if ends <= self._clock():
-            raise _again()
+            raise _sign_in_again()
         return UUID(person)
 
     def _step_of(self, person_id: UUID, sealed: bytes, code: str) -> int | None:
@@ -201,9 +201,9 @@ def _hashed(person_id: UUID, code: str) -> bytes:
     return hashlib.sha256(person_id.bytes + plain.encode("utf-8", "surrogatepass")).digest()
 
 
-def _wrong() -> MailsiftError:
+def _wrong_code() -> MailsiftError:
     return MailsiftError("wrong_code", "This code is wrong or has already been used.")
 
 
-def _again() -> MailsiftError:
+def _sign_in_again() -> MailsiftError:
     return MailsiftError("sign_in_again", "Too much time has passed. Sign in again.")

@@ -66,7 +66,7 @@ class SignInLimiter:
             wait = await self._wait_without_redis(zone, holder) if ruling is None else ruling.retry_after
             if not (ruling.allowed if ruling else not wait):
                 seconds = max(1, ceil(wait))
-                text = f"Too many tries to sign in. Try again in {_in_words(seconds)}."
+                text = f"Too many tries to sign in. Try again in {_duration_text(seconds)}."
                 raise RateLimitedError("rate_limited", text, retry_after=seconds)
 
     async def _wait_without_redis(self, zone: Zone, holder: str) -> float:
@@ -322,5 +322,5 @@ def digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-def _in_words(seconds: int) -> str:
+def _duration_text(seconds: int) -> str:
     return f"{seconds} seconds" if seconds < 90 else f"{ceil(seconds / 60)} minutes"

@@ -13,23 +13,23 @@ class SignInAttempt:
 
     secret: bytes = field(repr=False)
 
-    def _derived(self, purpose: str) -> str:
+    def _derived_secret(self, purpose: str) -> str:
         return base64url(hmac.digest(self.secret, purpose.encode(), "sha256"))
 
     @property
     def state(self) -> str:
         """What ties the way back to this browser (RFC 6749, section 10.12)."""
-        return self._derived("state")
+        return self._derived_secret("state")
 
     @property
     def nonce(self) -> str:
         """What ties the ID token to this attempt."""
-        return self._derived("nonce")
+        return self._derived_secret("nonce")
 
     @property
     def verifier(self) -> str:
         """What ties the code to this attempt (RFC 7636)."""
-        return self._derived("verifier")
+        return self._derived_secret("verifier")
 
 
 def base64url(data: bytes) -> str:

@@ -142,7 +142,7 @@ class SingleSignOn:
             if person is None:
                 return False
             await self._apply_groups(connection, claimed.person_id, person["email"], identity)
-            tokens = self._sealed(claimed.person_id, identity)
+            tokens = self._sealed_tokens(claimed.person_id, identity)
             await sso.set_known(connection, session_id, tokens=tokens, now=now)
         return True
 
@@ -159,7 +159,7 @@ class SingleSignOn:
                 return known, person["email"]
         email = normalized_email(identity.email)
         if not email:
-            raise _refused("email")
+            raise _distrust("email")
         found = await people.person_of(connection, email)
         if found is None and not roles_of(identity.groups, self._rules):
             raise MailsiftError(
@@ -167,7 +167,7 @@ class SingleSignOn:
             )
         person_id = found["id"] if found else await _add(connection, email)
         if not await sso.link(connection, self._issuer, identity.subject, person_id):
-            raise _refused("identity")
+            raise _distrust("identity")
         return person_id, email
 
     async def _apply_groups(
@@ -180,12 +180,12 @@ class SingleSignOn:
             role, had = wanted.get(name), there.get(name)
             if role is None and had is not None:
                 await people.remove_member(connection, had["id"], person_id)
-                await self._note(connection, had["id"], "member.remove", email, role=had["role"])
+                await self._record(connection, had["id"], "member.remove", email, role=had["role"])
             elif role is not None and (had is None or had["role"] != role):
                 account_id = had["id"] if had else await accounts.ensure_account(connection, name)
                 await people.put_member(connection, account_id, person_id, role.value)
                 action = "member.role" if had else "member.join"
-                await self._note(connection, account_id, action, email, role=role.value)
+                await self._record(connection, account_id, action, email, role=role.value)
 
     async def _open(
         self, connection: Connection, person_id: UUID, account_id: UUID, email: str, identity: Identity
@@ -196,7 +196,7 @@ class SingleSignOn:
             person_id,
             self._issuer,
             identity.subject,
-            self._sealed(person_id, identity),
+            self._sealed_tokens(person_id, identity),
             self._now(),
         )
         await sso.insert_session(connection, row)
@@ -206,14 +206,14 @@ class SingleSignOn:
         )
         return secret
 
-    async def _note(
+    async def _record(
         self, connection: Connection, account_id: UUID, action: str, subject: str, **detail: str
     ) -> None:
         await audit.record(
             connection, account_id=account_id, actor=ACTOR, action=action, subject=subject, detail=detail
         )
 
-    def _sealed(self, person_id: UUID, identity: Identity) -> bytes:
+    def _sealed_tokens(self, person_id: UUID, identity: Identity) -> bytes:
         return self._vault.seal(person_id, json.dumps(dict(identity.tokens)).encode())
 
     def _now(self) -> datetime:
@@ -224,6 +224,6 @@ async def _add(connection: Connection, email: str) -> UUID:
     return await people.add_person(connection, email=email, password=_NONE_VERIFIES)
 
 
-def _refused(why: str) -> DistrustError:
+def _distrust(why: str) -> DistrustError:
     _log.warning("sso.refused", why=why)
     return DistrustError(why)

@@ -74,7 +74,7 @@ class WidgetGate:
         await self._take(_LOADS, self._visitor(visit))
         ends = int(self._clock()) + LIFETIME
         head = self._token(_NONCE_BYTES) + ends.to_bytes(_TIME_BYTES, "big")
-        return base64.urlsafe_b64encode(head + self._signed(self._secrets[0], head, visit)).decode()
+        return base64.urlsafe_b64encode(head + self._signature(self._secrets[0], head, visit)).decode()
 
     async def admit(self, visit: FormVisit, token: str, number: int) -> None:
         """Let one check through: the `number`-th with this token, which goes through once.
@@ -86,27 +86,27 @@ class WidgetGate:
         check_origin(visit)
         nonce = self._nonce(visit, token)
         if not 1 <= number <= MOST_CHECKS:
-            raise _refused()
+            raise _token_refused()
         await self._take(_CHECKS, self._visitor(visit))
         all_visitors = Zone("widget_key", quota=visit.caller.checks_per_minute, window=60)
         await self._take(all_visitors, str(visit.caller.key_id))
         if not (await self._ruling(_ONCE, f"{nonce.hex()}:{number}")).allowed:
-            raise _refused()
+            raise _token_refused()
 
     def _nonce(self, visit: FormVisit, token: str) -> bytes:
         try:
             found = base64.b64decode(token.encode("ascii"), b"-_", validate=True)
         except (UnicodeEncodeError, binascii.Error):
-            raise _refused() from None
+            raise _token_refused() from None
         head, mac = found[:-_MAC_BYTES], found[-_MAC_BYTES:]
-        signed = [self._signed(secret, head, visit) for secret in self._secrets]
+        signed = [self._signature(secret, head, visit) for secret in self._secrets]
         if not any(hmac.compare_digest(mac, one) for one in signed):
-            raise _refused()
+            raise _token_refused()
         if int.from_bytes(head[_NONCE_BYTES:], "big") <= self._clock():
-            raise _refused()
+            raise _token_refused()
         return head[:_NONCE_BYTES]
 
-    def _signed(self, secret: bytes, head: bytes, visit: FormVisit) -> bytes:
+    def _signature(self, secret: bytes, head: bytes, visit: FormVisit) -> bytes:
         """Tie a token to the key, the origin and the visitor it is for."""
         bound = (head, visit.caller.key_id.bytes, visit.origin.encode(), self._visitor(visit).encode())
         return hmac.digest(secret, b"".join(len(one).to_bytes(2, "big") + one for one in bound), "sha256")
@@ -153,5 +153,5 @@ def _network(address: str) -> bytes:
     return found.packed
 
 
-def _refused() -> MailsiftError:
+def _token_refused() -> MailsiftError:
     return MailsiftError("widget_token_refused", "This token has expired or been used. Reload the page.")

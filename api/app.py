@@ -58,12 +58,12 @@ def create_app(parts: ApiParts) -> FastAPI:
     large["POST", "/receivers/"] = outcomes.WEBHOOK_BYTES
     app.add_middleware(CompressionMiddleware)
     app.add_middleware(RequestMiddleware, large=large, is_door=doors.is_door)  # around the one before
-    errors.install_error_handlers(app, _shown_by(doors.error_shape(parts.doors), error_page))
+    errors.install_error_handlers(app, _first_page_of(doors.error_shape(parts.doors), error_page))
     app.openapi = lambda: build_openapi(app)  # type: ignore[method-assign]  # FastAPI's way to extend it
     return app
 
 
-def _shown_by(*pages: errors.ErrorPage) -> errors.ErrorPage:
+def _first_page_of(*pages: errors.ErrorPage) -> errors.ErrorPage:
     """Return what asks these one after the other to show an error."""
 
     def show(

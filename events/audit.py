@@ -125,15 +125,15 @@ class AuditLine:
 def audit_line(row: AuditRow) -> AuditLine:
     """Return a line in words; an action nobody has found words for is shown as it is."""
     subject, detail = _subject(row), dict(row.detail)
-    told = []
+    particulars = []
     if row.action.startswith("job."):
         count, mode = detail.pop("addresses", 0), detail.pop("mode", "")
-        told = [mode] if mode else []
-        told += [f"{count:,} {'address' if count == 1 else 'addresses'}"] if count else []
+        particulars = [mode] if mode else []
+        particulars += [f"{count:,} {'address' if count == 1 else 'addresses'}"] if count else []
         detail.pop("list", "")
     if row.action.startswith("key."):
         detail = {name: value for name, value in detail.items() if name not in {"name", "successor"}}
-    told += [f"{name.replace('_', ' ')}: {_detail_text(value)}" for name, value in detail.items()]
+    particulars += [f"{name.replace('_', ' ')}: {_detail_text(value)}" for name, value in detail.items()]
     return AuditLine(
         id=row.id,
         at=row.at,
@@ -141,7 +141,7 @@ def audit_line(row: AuditRow) -> AuditLine:
         action=row.action,
         words="added" if _is_added(row) else _ACTIONS.get(row.action, row.action),
         subject=subject,
-        particulars=", ".join(told),
+        particulars=", ".join(particulars),
     )
 
 
@@ -224,8 +224,8 @@ async def record(
     if await events.is_asked_for(connection, account_id, EventType.AUDIT):
         event_id = uuid4()
         body = envelope(event_id, EventType.AUDIT, row.at, audit_event(row))
-        told = EventRow(event_id, account_id, None, EventType.AUDIT.value, body, row.at, None)
-        await events.insert(connection, told, asked_only=True)
+        event = EventRow(event_id, account_id, None, EventType.AUDIT.value, body, row.at, None)
+        await events.insert(connection, event, asked_only=True)
 
 
 def audit_event(row: AuditRow) -> dict[str, str]:
@@ -246,10 +246,10 @@ def _is_added(row: AuditRow) -> bool:
 def _subject(row: AuditRow) -> str:
     if row.action == "member.join" and not _is_added(row):
         return ""
-    return _SUBJECTS.get(row.action.partition(".")[0], _as_it_is)(row)
+    return _SUBJECTS.get(row.action.partition(".")[0], _plain_subject)(row)
 
 
-def _as_it_is(row: AuditRow) -> str:
+def _plain_subject(row: AuditRow) -> str:
     return row.subject
 
 

@@ -170,7 +170,7 @@ class WebhookService:
             await endpoints.insert(connection, new)
             view = _endpoint_view(await _owned_endpoint(connection, account_id, endpoint_id))
             await audit.record_change(
-                connection, account_id, "webhook.create", view.url, events=_named(view.types)
+                connection, account_id, "webhook.create", view.url, events=_event_names(view.types)
             )
         return view, write_secret(secret)
 
@@ -430,7 +430,7 @@ async def _record_update(connection: Connection, before: Row, view: EndpointView
     old = _endpoint_view(before)
     if (view.url, view.types, view.rate_per_second) != (old.url, old.types, old.rate_per_second):
         await audit.record_change(
-            connection, before["account_id"], "webhook.update", view.url, events=_named(view.types)
+            connection, before["account_id"], "webhook.update", view.url, events=_event_names(view.types)
         )
 
 
@@ -445,7 +445,7 @@ async def _record_missed(connection: Connection, row: Row, since: datetime, coun
     )
 
 
-def _named(types: Sequence[str]) -> Sequence[str] | str:
+def _event_names(types: Sequence[str]) -> Sequence[str] | str:
     """Return for which events a webhook is, as the audit log has it."""
     return list(types) or "all"
 

@@ -67,7 +67,7 @@ def compose_job_mail(claimed: ClaimedJobMail, route: MailRoute, now: float) -> E
         risky=claimed.risky,
         invalid=claimed.invalid,
         error=claimed.error or "the page of the job says why.",
-        until=_until(claimed.ready_at, claimed.zone),
+        until=_until_text(claimed.ready_at, claimed.zone),
         end=local_text(claimed.expires_at, claimed.zone) if claimed.expires_at else "",
     )
     link = f"{route.public_url}/jobs/{claimed.job_id}" if route.public_url else ""
@@ -115,7 +115,7 @@ class JobMailer(OutboxMailer[ClaimedJobMail]):
         return compose_job_mail(claimed, self._route, now)
 
 
-def _until(ready_at: datetime | None, zone: str) -> str:
+def _until_text(ready_at: datetime | None, zone: str) -> str:
     return f", the others wait for their mail servers until {local_text(ready_at, zone)}" if ready_at else ""
 
 

@@ -99,7 +99,7 @@ def _webhook(_job_id: UUID, _now: datetime) -> tuple[EventType, dict[str, Any]]:
     return EventType.TEST, {"message": "This is a test of your webhook."}
 
 
-def _ended(error: str) -> Callable[[UUID, datetime], tuple[EventType, dict[str, Any]]]:
+def _failed_payload(error: str) -> Callable[[UUID, datetime], tuple[EventType, dict[str, Any]]]:
     def make(job_id: UUID, now: datetime) -> tuple[EventType, dict[str, Any]]:
         return job_event(
             JobEnd(
@@ -119,6 +119,6 @@ def _ended(error: str) -> Callable[[UUID, datetime], tuple[EventType, dict[str, 
 
 _SIMULATED = {
     SimulatedEvent.WEBHOOK: _webhook,
-    SimulatedEvent.SUCCESS: _ended(""),
-    SimulatedEvent.FAILED: _ended("simulated: This is a test, no job has failed."),
+    SimulatedEvent.SUCCESS: _failed_payload(""),
+    SimulatedEvent.FAILED: _failed_payload("simulated: This is a test, no job has failed."),
 }

@@ -224,14 +224,14 @@ class WebhookSender:
         Raises:
             MailsiftError: `webhook_url_invalid`, `webhook_url_blocked`.
         """
-        return self._checked(url).url
+        return self._checked_url(url).url
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AttemptOutcome:
         """Send the bytes once; never raises for what the receiver or the network does."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            outcome = await self._post(self._checked(url), headers, body)
+            outcome = await self._post(self._checked_url(url), headers, body)
         except MailsiftError:
             outcome = AttemptOutcome(ErrorClass.BLOCKED)
         except _SendError as error:
@@ -252,7 +252,7 @@ class WebhookSender:
         Raises:
             MailsiftError: `fetch_failed`, and what `check` raises.
         """
-        target = self._checked(url)
+        target = self._checked_url(url)
         try:
             async with (
                 asyncio.timeout(self._config.timeout_s) as limit,
@@ -277,12 +277,12 @@ class WebhookSender:
             MailsiftError: `webhook_url_invalid`, `webhook_url_blocked`, `place_not_found`, `place_refused`,
                 `place_unavailable` (retryable).
         """
-        target = self._checked(url)
+        target = self._checked_url(url)
         transport = GuardedTransport(self._backend, self._ssl)
         try:
             async with (
                 httpx.AsyncClient(transport=transport, trust_env=False, timeout=_READ_SECONDS) as client,
-                client.stream("GET", target.url, headers=_READING, extensions=_as_given(target)) as found,
+                client.stream("GET", target.url, headers=_READING, extensions=_path_target(target)) as found,
             ):
                 _refuse(found.status_code)
                 async for piece in found.aiter_raw():
@@ -293,7 +293,7 @@ class WebhookSender:
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
             raise _unavailable(type(error).__name__) from None
 
-    def _checked(self, url: str) -> WebhookUrl:
+    def _checked_url(self, url: str) -> WebhookUrl:
         target = parse_webhook_url(url, guard=self._guard, allow_http=self._config.allow_http)
         if target.host in self._own_names or is_this_machine(target.host):
             raise MailsiftError("webhook_url_blocked", "This address belongs to this installation.")
@@ -319,7 +319,7 @@ class WebhookSender:
             "connection": "close",
         }
         # The library would tidy the path ("/a/../b"); it is asked for as it was registered.
-        given = _as_given(target)
+        given = _path_target(target)
         return httpx.Request("POST", target.url, headers={**fixed, **headers}, content=body, extensions=given)
 
     async def _read(self, answer: httpx.Response, limit: asyncio.Timeout) -> bytes:
@@ -341,7 +341,7 @@ class WebhookSender:
         return bytes(read)
 
 
-def _as_given(target: WebhookUrl) -> dict[str, bytes]:
+def _path_target(target: WebhookUrl) -> dict[str, bytes]:
     return {"target": target.path.encode()}
 
 

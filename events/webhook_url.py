@@ -68,13 +68,13 @@ def parse_webhook_url(url: str, *, guard: AddressGuard, allow_http: bool = False
     """
     found = _URL.fullmatch(url) if len(url) <= LONGEST_URL else None
     if found is None:
-        raise _invalid("The URL must be https://host/path, without user name, fragment or special signs.")
+        raise _invalid_url("The URL must be https://host/path, without user name, fragment or special signs.")
     scheme = found["scheme"].lower()
     port = int(found["port"]) if found["port"] else _PORTS[scheme]
     if not allow_http and (scheme != "https" or port not in _PUBLIC_PORTS):
-        raise _invalid("The URL must use https and port 443 or 8443.")
+        raise _invalid_url("The URL must use https and port 443 or 8443.")
     if not 0 < port < 65_536:
-        raise _invalid("The port does not exist.")
+        raise _invalid_url("The port does not exist.")
     host = _host(found["host"])
     if _is_address(host) and not guard.allows(host):
         raise MailsiftError("webhook_url_blocked", "This address isn’t on the public internet.")
@@ -134,19 +134,19 @@ def _host(text: str) -> str:
     """Return the host in its one spelling; numbers in any but the usual form are refused."""
     if text.startswith("["):
         if not _is_address(text[1:-1]):
-            raise _invalid("The IPv6 address is malformed.")
+            raise _invalid_url("The IPv6 address is malformed.")
         return str(ip_address(text[1:-1]))
     if _is_address(text):
         return text
     try:
         name = text.lower() if text.isascii() else idna.encode(text, uts46=True).decode()
     except idna.IDNAError:
-        raise _invalid("The host name is malformed.") from None
+        raise _invalid_url("The host name is malformed.") from None
     labels = name.split(".")
     if len(name) > 253 or len(labels) < 2 or not all(map(_LABEL.fullmatch, labels)):
-        raise _invalid("The host must be a full domain name.")
+        raise _invalid_url("The host must be a full domain name.")
     if _NUMBER.fullmatch(labels[-1]):
-        raise _invalid("The host must be a full domain name.")
+        raise _invalid_url("The host must be a full domain name.")
     return name
 
 
@@ -158,5 +158,5 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _invalid(text: str) -> MailsiftError:
+def _invalid_url(text: str) -> MailsiftError:
     return MailsiftError("webhook_url_invalid", text)

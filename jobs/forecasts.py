@@ -34,7 +34,7 @@ BYTES_AN_ADDRESS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class QueuePicture:
     """What all jobs wait for and how fast providers may be asked, at one moment."""
 
     queues: Queues
@@ -68,9 +68,9 @@ class Forecasts:
         self._sources = sources
         self._clock = clock
         self._lifeline = Lifeline("The forecast")
-        self._picture: Picture | None = None
+        self._picture: QueuePicture | None = None
 
-    async def picture(self) -> Picture:
+    async def picture(self) -> QueuePicture:
         """Return what all jobs wait for, at most FRESH_S old."""
         now = time.monotonic()
         if self._picture is None or now - self._picture.taken_at > FRESH_S:
@@ -102,7 +102,7 @@ class Forecasts:
         found.append(time_left(JobLoad(triage=unread, triage_rate=TRIAGE_RATES[Mode.DEEP], working=working)))
         return max(found, key=lambda left: math.inf if left.seconds is None else left.seconds)
 
-    async def _read_picture(self, now: float) -> Picture:
+    async def _read_picture(self, now: float) -> QueuePicture:
         async with self._database.begin() as connection:
             queues = await stats.queues(connection)
             edits = await throttle_edits.edits(connection)
@@ -112,14 +112,14 @@ class Forecasts:
         places = [(key, source) for key in keys for source in live]
         learned = await self._lifeline.call(self._throttle.read, places) if places else ()
         rates = ProviderRates(self._providers, live, edits, learned or (), now=self._clock(), steps=steps)
-        return Picture(queues, rates, now)
+        return QueuePicture(queues, rates, now)
 
 
 _LARGEST: Final = 20
 """Jobs that are looked at for the end of everything: each of them has the others in line."""
 
 
-async def _of_job(connection: Connection, row: Row, picture: Picture) -> TimeLeft:
+async def _of_job(connection: Connection, row: Row, picture: QueuePicture) -> TimeLeft:
     if row["state"] in UNREAD:
         return time_left(load_of_unread(row["source_bytes"], picture.queues, Mode(row["options"]["mode"])))
     progress = await stats.progress(connection, row["id"])

@@ -30,7 +30,7 @@ class Erasable(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptData:
     """What is kept of an account.
 
     Attributes:
@@ -60,7 +60,7 @@ class Holdings:
         self._eraser = eraser
         self._clock = clock
 
-    async def look(self, account_id: AccountId) -> Kept:
+    async def look(self, account_id: AccountId) -> KeptData:
         """Return what is kept of the account and its test account."""
         soon = utc_datetime(self._clock()) + ENDS_SOON
         async with self._database.begin() as connection:
@@ -69,7 +69,7 @@ class Holdings:
             ending = await holdings.ending(connection, account_id, before=soon, limit=_SHOWN)
             receipts = await holdings.receipts(connection, account_id)
         drafts = len(await self._eraser.drafts(account_id))
-        return Kept(counts, drafts, ending, receipts)
+        return KeptData(counts, drafts, ending, receipts)
 
     async def erase(
         self, account_id: AccountId, what: Collection[Erasable], *, person_id: UUID, actor: str

@@ -22,7 +22,7 @@ from mailsift.jobs.eta import (
     TimeLeft,
     time_left,
 )
-from mailsift.jobs.forecasts import MIXED_RATE_A_SLOT, TRIAGE_RATES, Forecasts, Picture
+from mailsift.jobs.forecasts import MIXED_RATE_A_SLOT, TRIAGE_RATES, Forecasts, QueuePicture
 from mailsift.jobs.intake.harvest import refusal
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import ask_child
@@ -121,10 +121,10 @@ class Planner:
             if error.code != "job_not_found":
                 raise
             await self._known_draft(account_id, job_id, error)
-            return await self._stored(job_id, "", mode)
+            return await self._plan_stored(job_id, "", mode)
         if view.state in UNREAD:
-            return await self._stored(job_id, view.options.column, view.mode)
-        return _of_job(view)
+            return await self._plan_stored(job_id, view.options.column, view.mode)
+        return _plan_job(view)
 
     async def plan_file(self, source: Path, column: str, mode: Mode) -> ListPlan:
         """Return what a file would take.
@@ -132,7 +132,7 @@ class Planner:
         Raises:
             MailsiftError: what mailsift.jobs.intake.process.take_in says of the list.
         """
-        return await self._of_counts(await self._count(source, column), mode)
+        return await self._plan_counts(await self._count(source, column), mode)
 
     async def _known_draft(self, account_id: AccountId, job_id: JobId, unknown: MailsiftError) -> None:
         try:
@@ -140,7 +140,7 @@ class Planner:
         except MailsiftError:
             raise unknown from None
 
-    async def _stored(self, job_id: JobId, column: str, mode: Mode) -> ListPlan:
+    async def _plan_stored(self, job_id: JobId, column: str, mode: Mode) -> ListPlan:
         """Plan a stored list; what was counted in its usual column is remembered."""
         keys = JobBlobs(job_id)
         counts = None if column else await self._remembered(keys.domain_counts)
@@ -148,7 +148,7 @@ class Planner:
             counts = await self._count(await self._blobs.fetch(keys.source), column)
             if not column:
                 await self._blobs.put_bytes(keys.domain_counts, json.dumps(asdict(counts)).encode())
-        return await self._of_counts(counts, mode)
+        return await self._plan_counts(counts, mode)
 
     async def _remembered(self, key: str) -> DomainCounts | None:
         try:
@@ -169,7 +169,7 @@ class Planner:
                 counted = await ask_child("count_domains", {**request, "workdir": folder}, self._limits)
         return DomainCounts(**counted)
 
-    async def _of_counts(self, counts: DomainCounts, mode: Mode) -> ListPlan:
+    async def _plan_counts(self, counts: DomainCounts, mode: Mode) -> ListPlan:
         if mode is Mode.DEEP and counts.harvested and self._refuse_harvested:
             raise refusal(counts.harvested)
         probes = await self._probes(counts) if mode is Mode.DEEP else {}
@@ -200,7 +200,7 @@ def merge_small(probes: Mapping[str, int], providers: Providers) -> dict[str, in
     return {key: addresses for key, addresses in merged.most_common() if addresses}
 
 
-def load_of_list(addresses: int, probes: Mapping[str, int], picture: Picture, mode: Mode) -> JobLoad:
+def load_of_list(addresses: int, probes: Mapping[str, int], picture: QueuePicture, mode: Mode) -> JobLoad:
     """Return everything that the time of a list that has not begun depends on.
 
     What nobody knows the mail servers of counts as if it were at many small hosts.
@@ -229,7 +229,7 @@ def load_of_list(addresses: int, probes: Mapping[str, int], picture: Picture, mo
     )
 
 
-def _of_job(view: JobView) -> ListPlan:
+def _plan_job(view: JobView) -> ListPlan:
     """Return the plan of a job whose list was read: what it waits for."""
     left = view.time_left or TimeLeft(0.0 if view.finished_at else None)
     if view.finished_at is not None:

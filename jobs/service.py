@@ -276,10 +276,10 @@ class JobService:
         async with self._database.begin() as connection:
             row = await owned(connection, account_id, job_id)
             waiting = await chunks.waits(connection, job_id)
-        row = await self._counted(row)
+        row = await self._with_tier_counts(row)
         return view_of(row, waiting, time_left=(await self._forecasts.of([row])).get(row["id"]))
 
-    async def _counted(self, row: Row) -> Row:
+    async def _with_tier_counts(self, row: Row) -> Row:
         """Count the tiers of a complete job anew, where a release without tiers did some of it."""
         if row["state"] != JobState.COMPLETED or _tiers_of(row) == row["processed"]:
             return row
@@ -551,15 +551,15 @@ class JobService:
             MailsiftError: `job_not_found`, `no_results_yet`, `job_state_conflict` to keep it while it runs.
         """
         async with self.selection(account_id, job_id, RowFilter()) as found:
-            told = await asyncio.to_thread(replay, found.results, found.policy, policy)
+            replayed = await asyncio.to_thread(replay, found.results, found.policy, policy)
         if keep:
             async with self._database.begin() as connection:
                 await owned(connection, account_id, job_id)
-                if not await policies.keep_for_job(connection, job_id, policy.as_json(), told.after):
+                if not await policies.keep_for_job(connection, job_id, policy.as_json(), replayed.after):
                     text = "A job that runs keeps its policy; cancel it, or wait for its end."
                     raise MailsiftError("job_state_conflict", text)
                 await audit.record_change(connection, account_id, "job.policy", str(job_id))
-        return told
+        return replayed
 
     @asynccontextmanager
     async def results(self, account_id: AccountId, job_id: JobId) -> AsyncIterator[Path]:
@@ -590,7 +590,7 @@ class JobService:
             row = await owned(connection, account_id, job_id)
             keys = await chunks.segments(connection, job_id)
         if row["state"] == JobState.COMPLETED:
-            return await self._of_complete(row, wanted)
+            return await self._select_complete(row, wanted)
         if not keys:
             raise MailsiftError("no_results_yet", "This job has no verdicts yet.", retryable=True)
         try:
@@ -603,9 +603,9 @@ class JobService:
             if row["state"] != JobState.COMPLETED:
                 raise
             # It completed while we read, and its segments are gone.
-            return await self._of_complete(row, wanted)
+            return await self._select_complete(row, wanted)
 
-    async def _of_complete(self, row: Row, wanted: RowFilter) -> Selection:
+    async def _select_complete(self, row: Row, wanted: RowFilter) -> Selection:
         places = None if wanted.by_status_alone else await self.browser.places(row, wanted)
         results = await self._blobs.fetch(JobBlobs(row["id"]).results)
         return Selection(results, wanted.statuses, places, load_options(row["options"]).tiers)

@@ -112,7 +112,7 @@ async def insert_once(connection: Connection, new: NewJob, once: str, *, places:
     # Looked for first, because most repetitions come long after; those that come at once meet at the key.
     known = await idempotency.find(connection, request.account_id, request.key)
     if known is not None:
-        return _again(request, known)
+        return _as_before(request, known)
     savepoint = await connection.begin_nested()
     await insert_stored(connection, new)
     if not await idempotency.claim(connection, request, new.id):
@@ -120,12 +120,12 @@ async def insert_once(connection: Connection, new: NewJob, once: str, *, places:
         known = await idempotency.find(connection, request.account_id, request.key)
         if known is None:
             raise MailsiftError("service_unavailable", "Please try again.", retryable=True)
-        return _again(request, known)
+        return _as_before(request, known)
     await savepoint.commit()
     return Submitted(JobId(new.id))
 
 
-def _again(request: Request, known: tuple[str, UUID | None]) -> Submitted:
+def _as_before(request: Request, known: tuple[str, UUID | None]) -> Submitted:
     fingerprint, job_id = known
     if fingerprint != request.fingerprint or job_id is None:
         text = "This Idempotency-Key was used with another list, other options or another operation."

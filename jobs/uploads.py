@@ -82,12 +82,14 @@ class ListUploads:
         Raises:
             MailsiftError: `draft_not_found`, also when it belongs to somebody else or has been started.
         """
-        await self._settle(upload_id)
-        return await self._seen(account_id, await self._drafts.find(account_id, upload_id))
+        await self._wait_for_ending(upload_id)
+        return await self._upload_of(account_id, await self._drafts.find(account_id, upload_id))
 
     async def waiting(self, account_id: AccountId) -> list[ListUpload]:
         """Return the lists that broke off, newest first."""
-        return [await self._seen(account_id, draft) for draft in await self._drafts.unfinished(account_id)]
+        return [
+            await self._upload_of(account_id, draft) for draft in await self._drafts.unfinished(account_id)
+        ]
 
     async def append(
         self, account_id: AccountId, upload_id: UUID, offset: int, pieces: AsyncIterator[bytes]
@@ -98,7 +100,7 @@ class ListUploads:
             MailsiftError: `draft_not_found`, `upload_conflict` when these are not the next bytes,
                 `file_too_large` when there are more than were announced, or what the blob store says.
         """
-        await self._settle(upload_id)
+        await self._wait_for_ending(upload_id)
         end = self._ends[upload_id] = asyncio.Event()
         try:
             return await self._append(account_id, upload_id, offset, pieces)
@@ -119,9 +121,9 @@ class ListUploads:
             size = await self._store(keys.part(offset, uuid4()), pieces, draft.bytes - offset)
             if offset + size == draft.bytes:
                 await self._finish(account_id, draft)
-        return await self._seen(account_id, await self._drafts.find(account_id, upload_id))
+        return await self._upload_of(account_id, await self._drafts.find(account_id, upload_id))
 
-    async def _settle(self, upload_id: UUID) -> None:
+    async def _wait_for_ending(self, upload_id: UUID) -> None:
         """Wait a little for a request of this process that is ending: what it has brought counts, too."""
         end = self._ends.get(upload_id)
         if end is not None:
@@ -136,7 +138,7 @@ class ListUploads:
         """
         await self._drafts.discard(account_id, upload_id)
 
-    async def _seen(self, account_id: AccountId, draft: Draft) -> ListUpload:
+    async def _upload_of(self, account_id: AccountId, draft: Draft) -> ListUpload:
         if draft.sha256:
             return ListUpload(draft.id, draft.name, draft.bytes, draft.bytes, "")
         parts = await self._parts(account_id, draft)
@@ -165,9 +167,9 @@ class ListUploads:
         if not first:
             return 0
         async with self._blobs.stream_in(key) as incoming:
-            await incoming.write(_within(first, room))
+            await incoming.write(_cut_to(first, room))
             async for piece in pieces:
-                await incoming.write(_within(piece, room - incoming.size))
+                await incoming.write(_cut_to(piece, room - incoming.size))
         return incoming.size
 
     async def _finish(self, account_id: AccountId, draft: Draft) -> None:
@@ -185,7 +187,7 @@ class ListUploads:
                     yield piece
 
 
-def _within(piece: bytes, room: int) -> bytes:
+def _cut_to(piece: bytes, room: int) -> bytes:
     if len(piece) > room:
         raise MailsiftError("file_too_large", "The list is larger than announced.")
     return piece

@@ -22,7 +22,7 @@ UNASKED = ("opentelemetry.sdk.metrics", "yaml")
 _ASKED_OF_ANY = "__"  # what tools ask of every module there is
 
 
-class _Late(ModuleType):
+class _LazyModule(ModuleType):
     """Stands for a library until the first look at anything in it, and for its names ever after."""
 
     def __init__(self, name: str) -> None:
@@ -59,7 +59,7 @@ class _Empty(ModuleType):
 
 def import_lazily(name: str) -> None:
     """Let `import name` give a stand-in that loads the library at first use; no-op when it is loaded."""
-    sys.modules.setdefault(name, _Late(name))
+    sys.modules.setdefault(name, _LazyModule(name))
 
 
 def leave_out(name: str) -> None:

@@ -49,15 +49,15 @@ def configure_logs(level: int = logging.WARNING) -> None:
         level: of Mailsift's events; libraries tell warnings and worse.
     """
     structlog.configure(
-        processors=[*_PROCESSORS, _plain, _json],
+        processors=[*_PROCESSORS, _as_json_values, _json],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),  # one write a line
     )
     handler = _Handler(sys.stderr)
     handler.setFormatter(
         ProcessorFormatter(
-            foreign_pre_chain=[_words, structlog.stdlib.add_logger_name, *_PROCESSORS],
-            processors=[ProcessorFormatter.remove_processors_meta, _plain, _json],
+            foreign_pre_chain=[_without_foreign_text, structlog.stdlib.add_logger_name, *_PROCESSORS],
+            processors=[ProcessorFormatter.remove_processors_meta, _as_json_values, _json],
             use_get_message=False,
             pass_foreign_args=True,
         )
@@ -82,7 +82,7 @@ def _uncaught(kind: type[BaseException], _: BaseException | None, trace: Traceba
     _log.error("uncaught", error=f"{kind.__module__}.{kind.__qualname__}", places=_places(trace))
 
 
-def _words(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+def _without_foreign_text(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Keep of a library's message what is the library's own: exceptions have no words, and nothing two lines.
 
     A message that tells of an exception often quotes it, so that one is left unformatted.
@@ -125,7 +125,7 @@ def _places(trace: TracebackType | None) -> list[str]:
     return [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames]
 
 
-def _plain(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+def _as_json_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Make every field something JSON knows, redacted."""
     if is_harmless(event.values()):
         return event
@@ -142,7 +142,7 @@ _ENCODE: Final = json.JSONEncoder().encode
 
 
 def _json(_: WrappedLogger, __: str, event: EventDict) -> str:
-    """Write what _plain has left, by an encoder that is made once."""
+    """Write what _as_json_values has left, by an encoder that is made once."""
     return _ENCODE(event)
 
 

@@ -47,8 +47,8 @@ def outage_of(error: BaseException) -> int:
     """
     for one in _chain(error):
         number = one.errno if isinstance(one, OSError) else None
-        if number is None and (told := _OS_ERROR.search(str(one))):
-            number = int(told[1] or told[2])
+        if number is None and (match := _OS_ERROR.search(str(one))):
+            number = int(match[1] or match[2])
         if number in _OUTAGES:
             return number or 0
     return 0

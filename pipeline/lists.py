@@ -86,7 +86,7 @@ class DomainKnowledge(NamedTuple):
     look_alike: bool
 
 
-class Described(NamedTuple):
+class AddressKnowledge(NamedTuple):
     """What the lists know of an address.
 
     Attributes:
@@ -181,11 +181,11 @@ class Lists:
         plain = pl.col("local").str.contains(r"^[\x00-\x7f]*$") & ~pl.col("local").str.contains(_LEFTOVERS)
         odd = (pl.col("rule") != "") | ~plain
         distinct = frame.filter(odd).select("address", "local", "domain", "rule").unique()
-        described = [(row[0], *self._odd(ParsedAddress(*row))) for row in distinct.iter_rows()]
+        described = [(row[0], *self._oddity(ParsedAddress(*row))) for row in distinct.iter_rows()]
         schema = {"address": pl.String, "local_looks_alike": pl.Boolean, "meant": pl.String}
         return pl.DataFrame(described, schema=schema, orient="row")
 
-    def describe_one(self, parsed: ParsedAddress) -> Described:
+    def describe_one(self, parsed: ParsedAddress) -> AddressKnowledge:
         """Do what `describe` does for one address."""
         typed, good = parsed.domain, bool(parsed.domain)
         if parsed.rule.startswith("domain_"):
@@ -195,11 +195,11 @@ class Lists:
         if not good:
             known = known._replace(free=False, disposable=False, unknown_suffix=False)
         plain = good and parsed.local.isascii() and not _LEFT_OVER.search(parsed.local)
-        alike, meant = (False, "") if plain else self._odd(parsed)
+        alike, meant = (False, "") if plain else self._oddity(parsed)
         role = _PLUS.sub("", parsed.local) in self._roles
-        return Described(role, known, alike or known.look_alike, meant)
+        return AddressKnowledge(role, known, alike or known.look_alike, meant)
 
-    def _odd(self, parsed: ParsedAddress) -> tuple[bool, str]:
+    def _oddity(self, parsed: ParsedAddress) -> tuple[bool, str]:
         """Return whether the local part looks like another one, and the addresses that were meant."""
         if parsed.rule:
             return False, " or ".join(self.meant(parsed.address))
@@ -284,10 +284,10 @@ def _typed_domain() -> pl.Expr:
 
 
 def _first_in(domain: str, entries: Collection[str]) -> str:
-    return next((name for name in _upwards(domain) if name in entries), "")
+    return next((name for name in _with_parents(domain) if name in entries), "")
 
 
-def _upwards(domain: str) -> Iterator[str]:
+def _with_parents(domain: str) -> Iterator[str]:
     """The domain, its parent, and so on."""
     while domain:
         yield domain

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.decision import judge
 from mailsift.pipeline.judge.table import VerdictPolicy
-from mailsift.pipeline.lists import Described, Lists
+from mailsift.pipeline.lists import AddressKnowledge, Lists
 from mailsift.pipeline.syntax.address import parse_cell
 from mailsift.pipeline.verdict import Evidence, Verdict
 
@@ -102,7 +102,7 @@ class SingleValidator:
             fast = {text: validate_fast(text, self._lists, self._policy) for text in texts}
             found = _Validated(fast, len(texts), 0)
         else:
-            found = await _validate_texts(texts, options, known, await self._opened())
+            found = await _validate_texts(texts, options, known, await self._open_once())
         self._used(options, len(emails), found.distinct, found.probes)
         verdicts = [found.verdicts[meant[email]] for email in emails]
         for verdict in verdicts:
@@ -114,7 +114,7 @@ class SingleValidator:
         parsed = parse_cell((self._lists.repaired(email) if repair else "") or email)
         return "" if parsed.rule else parsed.address
 
-    async def _opened(self) -> Validator:
+    async def _open_once(self) -> Validator:
         async with self._opening:
             if self._validator is None:
                 self._validator = await asyncio.to_thread(self._open)
@@ -150,7 +150,7 @@ def validate_fast(text: str, lists: Lists, policy: VerdictPolicy) -> dict[str, A
 
 
 @lru_cache(maxsize=4_096)
-def _judged(rule: str, known: Described, policy: VerdictPolicy) -> Verdict:
+def _judged(rule: str, known: AddressKnowledge, policy: VerdictPolicy) -> Verdict:
     """Judge by syntax and lists; what they say is nearly always the same."""
     evidence = Evidence(
         mode=Mode.FAST,

@@ -349,7 +349,7 @@ def suggest(domain: str, *, takes_no_mail: bool = False) -> str:
     before, _, top = clean.rpartition(".")  # what nobody has to know: the name of a page, .com twice
     once = before if top.isalpha() and before.endswith(f".{top}") else clean
     slip = once if (once != clean or domain.startswith("www.")) and suffix_exists(once) else ""
-    return _unwrapped(clean) or _nearest(clean, bold=bold) or slip or (_begun(clean) if bold else "")
+    return _unwrapped(clean) or _nearest(clean, bold=bold) or slip or (_leading_domain(clean) if bold else "")
 
 
 def suffix_exists(domain: str) -> bool:
@@ -413,7 +413,7 @@ def _by_length(words: Iterable[str]) -> _Words:
     return found
 
 
-def _near(text: str, words: _Words) -> list[str]:
+def _candidates(text: str, words: _Words) -> list[str]:
     """Return the words two slips or fewer away, perhaps: a slip changes the set of letters by two at most."""
     size, letters = len(text), _letters(text)
     return [
@@ -437,7 +437,7 @@ def _unwrapped(clean: str) -> str:
     if inside and rest == inside.partition(".")[2]:
         return inside
     names = [name for name in _COINED if name in clean]
-    return next(filter(None, (_only(name, clean) for name in names)), "")
+    return next(filter(None, (_single_known_domain(name, clean) for name in names)), "")
 
 
 def _repeated(clean: str) -> str:
@@ -452,7 +452,7 @@ def _repeated(clean: str) -> str:
     return next(filter(_known_domains().has, filter(None, (twice, shorter, inner))), "")
 
 
-def _only(name: str, clean: str) -> str:
+def _single_known_domain(name: str, clean: str) -> str:
     """Return the domain of a coined name where nothing but itself or its like stands around it."""
     for suffix in _known_domains().suffixes[name]:
         domain = f"{name}.{suffix}"
@@ -464,7 +464,7 @@ def _only(name: str, clean: str) -> str:
     return ""
 
 
-def _begun(clean: str) -> str:
+def _leading_domain(clean: str) -> str:
     """Return the known domain a text begins with."""
     beginnings = (clean[:end] for end in range(len(clean), 0, -1))
     return next(filter(_known_domains().coined.__contains__, beginnings), "")
@@ -481,7 +481,9 @@ def _nearest(clean: str, *, bold: bool) -> str:
     if not (words := known.letters if bold else _by_length(_may_be(label, rest))):
         return ""
     heard = _HEARD.get(label)
-    names = [name for name in _near(heard, words) if name == heard] if heard else _near(label, words)
+    names = (
+        [name for name in _candidates(heard, words) if name == heard] if heard else _candidates(label, words)
+    )
     found = [
         (cost + suffix_cost, known.ranks[name], f"{name}.{suffix}")
         for name in names
@@ -496,7 +498,7 @@ def _nearest(clean: str, *, bold: bool) -> str:
 def _nearest_without_dots(text: str) -> str:
     """Return the known domain that a text without a dot is one slip away from, or the one of a bare name."""
     known = _known_domains()
-    near = _near(text, known.joined_letters)
+    near = _candidates(text, known.joined_letters)
     costs = [(_slip_cost(text, one, most=_ANY), known.joined[one]) for one in near]
     cost, domain = min(costs, default=(_MOST_SLIPS, ""))
     if cost <= _ANY:

@@ -74,7 +74,7 @@ async def _serve(config: SandboxConfig, control_port: int, *, until_eof: bool) -
             control = ControlServer(sandbox.counters, sandbox.deliveries.collect)
             await control.start(control_port)
         except OSError as error:
-            typer.echo(f"mailsift: port_in_use: {_why(error, config, control_port)}", err=True)
+            typer.echo(f"mailsift: port_in_use: {_listen_error(error, config, control_port)}", err=True)
             raise typer.Exit(2) from None
         ready = {
             "dns_port": sandbox.dns_port,
@@ -87,7 +87,7 @@ async def _serve(config: SandboxConfig, control_port: int, *, until_eof: bool) -
         await control.stop()
 
 
-def _why(error: OSError, config: SandboxConfig, control_port: int) -> str:
+def _listen_error(error: OSError, config: SandboxConfig, control_port: int) -> str:
     """Say which ports were asked for and what to do about it."""
     ports = ", ".join(str(port) for port in (config.dns_port, config.smtp_port, control_port) if port)
     return f"The sandbox cannot listen on {ports}: {error.strerror or error}. Port 0 picks a free one."

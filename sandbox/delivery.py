@@ -129,7 +129,7 @@ class Deliveries:
             self._put_off.add(recipient.address)
             return _TRY_AGAIN
         report = {
-            Destiny.RETURNS: self._returned,
+            Destiny.RETURNS: self._bounce_text,
             Destiny.LATE: self._delayed,
             Destiny.COMPLAINT: self._complaint,
         }.get(what)
@@ -142,7 +142,7 @@ class Deliveries:
         found, self._reports = self._reports, []
         return found
 
-    def _returned(self, recipient: RcptCommand) -> str:
+    def _bounce_text(self, recipient: RcptCommand) -> str:
         box = self._world.mailbox(recipient.local, recipient.domain)
         words = WORDINGS[recipient.host.policy.mta].of(Mailbox.MISSING if box is Mailbox.EXISTS else box)
         said = words.format(address=recipient.address, client=recipient.client, host="", token="0")  # noqa: S106 - a server's number

@@ -55,7 +55,7 @@ class DnsServer:
         udp, tcp = _bind(port)
         self._udp, self.port = udp, udp.getsockname()[1]
         self._tcp = await loop.create_server(lambda: _Stream(self.handle, self._streams), sock=tcp)
-        loop.add_reader(udp.fileno(), self._readable, udp)
+        loop.add_reader(udp.fileno(), self._read_queries, udp)
 
     async def stop(self) -> None:
         """Stop listening, and hang up."""
@@ -100,7 +100,7 @@ class DnsServer:
         self._lost.add(name)
         return first
 
-    def _readable(self, udp: socket.socket) -> None:
+    def _read_queries(self, udp: socket.socket) -> None:
         for _ in range(_BURST):
             try:
                 query, peer = udp.recvfrom(4096)

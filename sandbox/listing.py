@@ -116,9 +116,9 @@ class _Lister:
         free = [(name, share) for provider in PROVIDERS for name, share in provider.free]
         business = 10_000 - sum(_SHARES.values()) - sum(share for _, share in free)
         self._kinds: dict[str, Callable[[], _Row]] = {
-            "again": self._again,
-            "mistake": self._mistake,
-            "blank": self._blank,
+            "again": self._repeated_row,
+            "mistake": self._mistyped_row,
+            "blank": self._blank_row,
             "typo": lambda: self._person(rng.choice(tuple(TYPOS))),
             "disposable": lambda: self._person(rng.choice(DISPOSABLE)),
             "business": self._business,
@@ -166,7 +166,7 @@ class _Lister:
             first.title(), last.title(), f"{local}@{domain.unicode}", f"{local}@{domain.name}", company
         )
 
-    def _again(self) -> _Row:
+    def _repeated_row(self) -> _Row:
         """An earlier row in other clothes."""
         if not self._earlier:
             return self._business()
@@ -175,13 +175,13 @@ class _Lister:
             return row._replace(cell=self._rng.choice(DECORATIONS)(row.cell))
         return row
 
-    def _mistake(self) -> _Row:
+    def _mistyped_row(self) -> _Row:
         row = self._business()
         local, _, domain = row.cell.rpartition("@")
         text = self._rng.choice(MISTAKES)(local, domain)
         return row._replace(cell=text, address=text, good=False)
 
-    def _blank(self) -> _Row:
+    def _blank_row(self) -> _Row:
         return self._business()._replace(cell=self._rng.choice(("", "", " ")), address="", good=False)
 
 

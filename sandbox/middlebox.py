@@ -34,7 +34,7 @@ class MiddleboxSession(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # TCP gives no other
         self._sessions.add(self)
-        self._say(b"220 " + _NAME.encode() + b" ESMTP")
+        self._send(b"220 " + _NAME.encode() + b" ESMTP")
 
     @override
     def connection_lost(self, _exc: Exception | None) -> None:
@@ -46,14 +46,14 @@ class MiddleboxSession(asyncio.Protocol):
         for line in lines:
             verb = line[:4].upper()
             if verb == b"QUIT":
-                self._say(b"221 2.0.0 Bye")
+                self._send(b"221 2.0.0 Bye")
                 self._transport.close()
                 return
-            self._say(self._said if verb == b"RCPT" else b"250 2.0.0 Ok")
+            self._send(self._said if verb == b"RCPT" else b"250 2.0.0 Ok")
 
     def abort(self) -> None:
         """Cut the connection."""
         self._transport.abort()
 
-    def _say(self, reply: bytes) -> None:
+    def _send(self, reply: bytes) -> None:
         self._transport.write(reply + b"\r\n")

@@ -85,19 +85,19 @@ def _listeners(port: int, addresses: Iterable[str]) -> list[socket.socket]:
     except (OSError, AttributeError):
         listener.close()
         return _one_by_one(port, addresses)
-    return [_bound(listener, "0.0.0.0", port)]  # noqa: S104 - the device keeps it on loopback
+    return [_bind(listener, "0.0.0.0", port)]  # noqa: S104 - the device keeps it on loopback
 
 
 def _one_by_one(port: int, addresses: Iterable[str]) -> list[socket.socket]:
     listeners: list[socket.socket] = []
     for address in addresses:
         if address not in {BLACKHOLE, "::1"}:
-            listeners.append(_bound(socket.socket(), address, port))
+            listeners.append(_bind(socket.socket(), address, port))
             port = listeners[0].getsockname()[1]
     return listeners
 
 
-def _bound(listener: socket.socket, address: str, port: int) -> socket.socket:
+def _bind(listener: socket.socket, address: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((address, port))

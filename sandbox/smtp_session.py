@@ -79,11 +79,11 @@ class SmtpSession(asyncio.Protocol):
         for line in lines:
             reply = self._dialogue.execute(line)
             if reply.then is not AfterReply.GO_ON:
-                self._say(replies)
+                self._send_replies(replies)
                 self._perform(reply)
                 return
             replies += [reply.text] if reply.text else []
-        self._say(replies)
+        self._send_replies(replies)
 
     def abort(self) -> None:
         """Cut the connection."""
@@ -111,9 +111,9 @@ class SmtpSession(asyncio.Protocol):
         elif self._policy.reply is HostileReply.CONTROL:
             self._line.put(b"220 " + host.name.encode() + b"\x1b[31m\x00\x07 ESMTP\r250 forged\x0b\r\n")
         else:
-            self._say([self._dialogue.banner()])
+            self._send_replies([self._dialogue.banner()])
 
-    def _say(self, replies: list[str], then: Callable[[], None] | None = None) -> None:
+    def _send_replies(self, replies: list[str], then: Callable[[], None] | None = None) -> None:
         """Send replies at this server's pace; `then` is called once they are written."""
         pace = self._policy.pace
         pieces = [reply.replace("\n", "\r\n").encode() + b"\r\n" for reply in replies]
@@ -138,11 +138,11 @@ class SmtpSession(asyncio.Protocol):
         replies = [reply.text] if reply.text else []
         if reply.then is AfterReply.TLS:
             self._transport.pause_reading()
-            self._say(replies, self._shake_hands)
+            self._send_replies(replies, self._shake_hands)
         elif reply.then is AfterReply.FLOOD:
-            self._say(replies, lambda: self._flood(b"", b"250-and another thing\r\n" * 64))
+            self._send_replies(replies, lambda: self._flood(b"", b"250-and another thing\r\n" * 64))
         else:
-            self._say(replies, self._transport.close)
+            self._send_replies(replies, self._transport.close)
 
     def _shake_hands(self) -> None:
         self._buffer = b""  # what came before the handshake is dropped (RFC 3207 section 6)

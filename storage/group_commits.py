@@ -17,7 +17,7 @@ _MOST: Final = 32
 
 
 @dataclass(slots=True, eq=False)
-class _Call:
+class _PendingCall:
     """What somebody wants to be done, in his context, and what came of it."""
 
     transaction: Callable[[Connection], Awaitable[Any]]
@@ -37,10 +37,10 @@ class _Call:
 
 
 @dataclass(slots=True, eq=False)
-class _Line:
+class _CommitQueue:
     """Those who wait, and whoever works for them."""
 
-    waiting: list[_Call] = field(default_factory=list)
+    waiting: list[_PendingCall] = field(default_factory=list)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -56,7 +56,7 @@ class GroupCommits:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._lines: dict[Hashable, _Line] = {}
+        self._lines: dict[Hashable, _CommitQueue] = {}
 
     async def run(self, key: Hashable, transaction: Callable[[Connection], Awaitable[T]]) -> T:
         """Run a transaction, together with others of its key if there are any.
@@ -70,8 +70,8 @@ class GroupCommits:
         """
         if commits_alone():
             return await self._database.run(transaction)
-        line = self._lines.setdefault(key, _Line())
-        call = _Call(transaction, copy_context())
+        line = self._lines.setdefault(key, _CommitQueue())
+        call = _PendingCall(transaction, copy_context())
         line.waiting.append(call)
         try:
             async with line.turn:
@@ -87,7 +87,7 @@ class GroupCommits:
         found: T = call.found
         return found
 
-    async def _run_some(self, line: _Line) -> None:
+    async def _run_some(self, line: _CommitQueue) -> None:
         group, line.waiting = line.waiting[:_MOST], line.waiting[_MOST:]
         try:
             if len(group) == 1 or not await self._run_together(group):
@@ -95,7 +95,7 @@ class GroupCommits:
         finally:  # who works for the others may be cancelled; then another of them goes on
             line.waiting = [call for call in group if not call.is_over] + line.waiting
 
-    async def _run_together(self, group: list[_Call]) -> bool:
+    async def _run_together(self, group: list[_PendingCall]) -> bool:
         """Run them all in one transaction; False when that fails, with nothing done."""
 
         async def one_by_one(connection: Connection) -> list[Any]:
@@ -109,7 +109,7 @@ class GroupCommits:
             call.end(outcome)
         return True
 
-    async def _run_alone(self, call: _Call) -> None:
+    async def _run_alone(self, call: _PendingCall) -> None:
         try:
             call.end(await self._database.run(call.on))
         except Exception as error:  # noqa: BLE001 - it is for who called

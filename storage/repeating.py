@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 @asynccontextmanager
 async def repeating(do: Callable[[], Awaitable[None]], *, every: float) -> AsyncIterator[None]:
     """Do it every so many seconds, first after these, until the block ends. It must not raise."""
-    task = asyncio.create_task(_again(do, every))
+    task = asyncio.create_task(_repeat(do, every))
     try:
         yield
     finally:
@@ -19,7 +19,7 @@ async def repeating(do: Callable[[], Awaitable[None]], *, every: float) -> Async
             await task
 
 
-async def _again(do: Callable[[], Awaitable[None]], every: float) -> None:
+async def _repeat(do: Callable[[], Awaitable[None]], every: float) -> None:
     while True:
         await asyncio.sleep(every)
         await do()

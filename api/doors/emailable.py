@@ -16,8 +16,8 @@ from mailsift.api.doors.entry import (
     UNLIMITED,
     Entry,
     KeyPlaces,
-    ShownError,
     VendorDoor,
+    VendorError,
     answered,
     door_router,
     email_in,
@@ -55,7 +55,7 @@ _router: Final = door_router()
 
 
 def shape(text: str, verdict: Mapping[str, Any], seconds: float = 0.0) -> dict[str, Any]:
-    """Return what is told of an address; `seconds` is how long that took."""
+    """Return what an address comes to; `seconds` is how long that took."""
     state, reason = CODES.of(verdict)
     user, domain = split_address(text)
     return {
@@ -83,60 +83,60 @@ def shape(text: str, verdict: Mapping[str, Any], seconds: float = 0.0) -> dict[s
     }
 
 
-def show(_: str, error: MailsiftError, status: int) -> ShownError:
+def show(_: str, error: MailsiftError, status: int) -> VendorError:
     """Return an error."""
-    return ShownError({"message": error.message}, status)
+    return VendorError({"message": error.message}, status)
 
 
 @_router.api_route("/v1/verify", methods=["GET", "POST"])
 async def verify(request: Request) -> Response:
     """Verify one address; without `smtp` its mail server is not asked."""
-    visit = await _entry.visit(request, Scope.VALIDATE)
-    text = email_in(visit.params)
-    mode = Mode.DEEP if switch_in(visit.params, "smtp", usual=True) else Mode.MEDIUM
-    seconds = number_in(visit.params, "timeout", 5, least=2, most=_SECONDS)
-    verdict = await visit.single.validate(text, visit.options(seconds, mode))
-    return answered(shape(text, verdict, visit.seconds))
+    call = await _entry.admit(request, Scope.VALIDATE)
+    text = email_in(call.params)
+    mode = Mode.DEEP if switch_in(call.params, "smtp", usual=True) else Mode.MEDIUM
+    seconds = number_in(call.params, "timeout", 5, least=2, most=_SECONDS)
+    verdict = await call.single.validate(text, call.options(seconds, mode))
+    return answered(shape(text, verdict, call.seconds))
 
 
 @_router.get("/v1/account")
 async def account(request: Request) -> Response:
     """Tell that there is no end of credits; whose account it is, a key does not say."""
-    await _entry.visit(request, Scope.VALIDATE)
+    await _entry.admit(request, Scope.VALIDATE)
     return answered({"owner_email": "", "available_credits": UNLIMITED})
 
 
 @_router.post("/v1/batch")
 async def create_batch(request: Request) -> Response:
     """Take a list and start its job."""
-    visit = await _entry.visit(request, Scope.JOBS_WRITE)
-    refuse_callback(visit.params.get("url"))
-    emails = visit.params.get("emails")
+    call = await _entry.admit(request, Scope.JOBS_WRITE)
+    refuse_callback(call.params.get("url"))
+    emails = call.params.get("emails")
     listed = [one.strip() for one in emails.split(",")] if isinstance(emails, str) else emails
     lines = emails_as_lines(listed, "emails", most=_MOST)
     options = job_options(Door.EMAILABLE, "batch", column="email")
-    job_id = await submit(visit, one_piece(lines), options)
+    job_id = await submit(call, one_piece(lines), options)
     return answered({"message": "Batch successfully created.", "id": job_id.hex})
 
 
 @_router.get("/v1/batch")
 async def batch_status(request: Request) -> Response:
     """Tell how far a batch is; when it has ended, or with `partial`, what its addresses came to."""
-    visit = await _entry.visit(request, Scope.JOBS_READ)
-    view = await get_job(visit, text_in(visit.params, "id"))
-    partial = switch_in(visit.params, "partial")
+    call = await _entry.admit(request, Scope.JOBS_READ)
+    view = await get_job(call, text_in(call.params, "id"))
+    partial = switch_in(call.params, "partial")
     if view.state not in ENDED and not (partial and view.processed):
         text = "Your batch is being processed."
         return answered({"message": text, "processed": view.processed, "total": view.total})
     if not view.processed:
         raise MailsiftError("no_results_yet", view.error_detail or "The batch has no results.")
-    counted = await tally(visit, view, CODES)
-    rows, _ = await rows_of(visit, view, first=0, most=_MOST)
+    counted = await tally(call, view, CODES)
+    rows, _ = await rows_of(call, view, first=0, most=_MOST)
     states = {state: counted.of(state) for state in _STATES}
     return answered(
         {
             "message": "Batch verification completed.",
-            "id": text_in(visit.params, "id"),
+            "id": text_in(call.params, "id"),
             "emails": [_shape_row(row) for row in rows],
             "total_counts": {**states, "processed": counted.rows, "total": view.total},
             "reason_counts": {reason: counted.of(reason, 1) for _, reason in sorted(CODES.codes)},

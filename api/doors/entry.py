@@ -56,7 +56,7 @@ class KeyPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class VendorCall:
     """A request of somebody who may: the parts that serve it, its parameters, whose it is, when it began."""
 
     parts: ApiParts
@@ -80,7 +80,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownError:
+class VendorError:
     """An error as a vendor's clients understand it; `content` is its JSON."""
 
     content: Mapping[str, Any]
@@ -94,7 +94,7 @@ class Entry:
     door: Door
     places: KeyPlaces
 
-    async def visit(self, request: Request, scope: Scope, params: Params | None = None) -> Visit:
+    async def admit(self, request: Request, scope: Scope, params: Params | None = None) -> VendorCall:
         """Return the request as one of its caller.
 
         Args:
@@ -109,7 +109,7 @@ class Entry:
         known = await read_params(request) if params is None else params
         secret = self.places.find(request, known)
         caller = await parts.authenticator.admit(request, secret, scope, door=self.door)
-        return Visit(parts, known, caller, since)
+        return VendorCall(parts, known, caller, since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class VendorDoor:
 
     entry: Entry
     router: APIRouter
-    show: Callable[[str, MailsiftError, int], ShownError]
+    show: Callable[[str, MailsiftError, int], VendorError]
     large: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
@@ -206,9 +206,9 @@ def refuse_callback(value: object) -> None:
         raise MailsiftError("bad_request", text)
 
 
-def answered(content: Any, status: int = 200) -> Response:
+def answered(content: Any) -> Response:
     """Return JSON as it stands, without our envelope."""
-    return JSONResponse(content, status)
+    return JSONResponse(content)
 
 
 def door_router() -> APIRouter:

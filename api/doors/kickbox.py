@@ -15,9 +15,9 @@ from mailsift.api.doors.entry import (
     UNLIMITED,
     Entry,
     KeyPlaces,
-    ShownError,
+    VendorCall,
     VendorDoor,
-    Visit,
+    VendorError,
     answered,
     door_router,
     email_in,
@@ -51,7 +51,7 @@ _router: Final = door_router()
 
 
 def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is told of an address."""
+    """Return what an address comes to."""
     result, reason = CODES.of(verdict)
     user, domain = split_address(text.lower())
     return {
@@ -70,51 +70,51 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def show(_: str, error: MailsiftError, status: int) -> ShownError:
+def show(_: str, error: MailsiftError, status: int) -> VendorError:
     """Return an error; a key that opens nothing is a 403 there."""
-    return ShownError({"message": error.message, "success": False}, 403 if status == 401 else status)
+    return VendorError({"message": error.message, "success": False}, 403 if status == 401 else status)
 
 
-def _told(visit: Visit, content: Mapping[str, Any]) -> Response:
+def _respond(call: VendorCall, content: Mapping[str, Any]) -> Response:
     response = answered(content)
     response.headers["X-Kickbox-Balance"] = str(UNLIMITED)
-    response.headers["X-Kickbox-Response-Time"] = str(round(visit.seconds * 1000))
+    response.headers["X-Kickbox-Response-Time"] = str(round(call.seconds * 1000))
     return response
 
 
 @_router.get("/v2/verify")
 async def verify(request: Request) -> Response:
     """Verify one address."""
-    visit = await _entry.visit(request, Scope.VALIDATE)
-    text = email_in(visit.params)
-    seconds = number_in(visit.params, "timeout", 6_000, least=100, most=_MOST_MS) / 1000
-    return _told(visit, shape(text, await visit.single.validate(text, visit.options(seconds))))
+    call = await _entry.admit(request, Scope.VALIDATE)
+    text = email_in(call.params)
+    seconds = number_in(call.params, "timeout", 6_000, least=100, most=_MOST_MS) / 1000
+    return _respond(call, shape(text, await call.single.validate(text, call.options(seconds))))
 
 
 @_router.get("/v2/balance")
 async def balance(request: Request) -> Response:
     """Tell that there is no end of credits."""
-    visit = await _entry.visit(request, Scope.VALIDATE)
-    return _told(visit, {"balance": UNLIMITED, **_DONE})
+    call = await _entry.admit(request, Scope.VALIDATE)
+    return _respond(call, {"balance": UNLIMITED, **_DONE})
 
 
 @_router.put(_BATCH)
 async def verify_batch(request: Request) -> Response:
     """Take a list, one address a line or a CSV file, and start its job."""
-    visit = await _entry.visit(request, Scope.JOBS_WRITE, dict(request.query_params))
+    call = await _entry.admit(request, Scope.JOBS_WRITE, dict(request.query_params))
     refuse_callback(request.headers.get("x-kickbox-callback"))
     options = job_options(Door.KICKBOX, request.headers.get("x-kickbox-filename") or "batch.csv")
-    job_id = await submit(visit, request.stream(), options)
-    return _told(visit, {"id": number_of(job_id), **_DONE})
+    job_id = await submit(call, request.stream(), options)
+    return _respond(call, {"id": number_of(job_id), **_DONE})
 
 
 @_router.get(f"{_BATCH}/{{number:int}}")
 async def batch_status(request: Request, number: int) -> Response:
     """Tell how far a batch is, and where its results are."""
-    visit = await _entry.visit(request, Scope.JOBS_READ)
-    view = await find_job(visit, number)
-    counted = await tally(visit, view, CODES)
-    told = {
+    call = await _entry.admit(request, Scope.JOBS_READ)
+    view = await find_job(call, number)
+    counted = await tally(call, view, CODES)
+    content = {
         "id": number,
         "name": view.name,
         "status": _STATUS[phase_of(view.state)],
@@ -124,10 +124,10 @@ async def batch_status(request: Request, number: int) -> Response:
         **_progress(view, counted),
     }
     if view.state is JobState.COMPLETED:
-        stats = {"sendex": await mean_score(visit, view) / 100, "addresses": counted.rows}
-        told["stats"] = _classes(counted) | stats
-        told["download_url"] = str(request.url_for("kickbox_results", number=number))
-    return _told(visit, {**told, **_DONE})
+        stats = {"sendex": await mean_score(call, view) / 100, "addresses": counted.rows}
+        content["stats"] = _classes(counted) | stats
+        content["download_url"] = str(request.url_for("kickbox_results", number=number))
+    return _respond(call, {**content, **_DONE})
 
 
 def _classes(counted: Tally) -> dict[str, Any]:
@@ -150,9 +150,9 @@ def _duration(view: JobView) -> int:
 @_router.get(f"{_BATCH}/{{number:int}}/results", name="kickbox_results")
 async def batch_results(request: Request, number: int) -> Response:
     """Hand out a batch as CSV; this needs the key, too."""
-    visit = await _entry.visit(request, Scope.JOBS_READ)
-    view = await find_job(visit, number)
-    return await as_csv(visit, view, {"Result": CODES.column(0), "Reason": CODES.column(1)})
+    call = await _entry.admit(request, Scope.JOBS_READ)
+    view = await find_job(call, number)
+    return await as_csv(call, view, {"Result": CODES.column(0), "Reason": CODES.column(1)})
 
 
 DOOR: Final = VendorDoor(_entry, _router, show, {("PUT", _BATCH): 1 << 40})

@@ -19,7 +19,7 @@ from starlette.datastructures import UploadFile
 
 from mailsift.accounts.doors import Door
 from mailsift.api.doors.codes import Code, CodeTable
-from mailsift.api.doors.entry import Params, Visit, checked_email
+from mailsift.api.doors.entry import Params, VendorCall, checked_email
 from mailsift.api.http.downloads import Download, PipedWriter, attachment
 from mailsift.api.http.inputs import BROKEN
 from mailsift.api.http.uploads import printable_name
@@ -85,14 +85,14 @@ def job_options(
     )
 
 
-async def submit(visit: Visit, pieces: AsyncIterator[bytes], options: JobOptions) -> JobId:
+async def submit(call: VendorCall, pieces: AsyncIterator[bytes], options: JobOptions) -> JobId:
     """Start the job of a list.
 
     Raises:
         MailsiftError: what JobService.receive raises.
     """
-    submitted = await visit.parts.jobs.receive(
-        visit.caller.account_id, pieces, options, source_name=options.name
+    submitted = await call.parts.jobs.receive(
+        call.caller.account_id, pieces, options, source_name=options.name
     )
     return submitted.job_id
 
@@ -126,7 +126,7 @@ def as_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
 
 
-async def find_job(visit: Visit, text: object) -> JobView:
+async def find_job(call: VendorCall, text: object) -> JobView:
     """Return the job with this number.
 
     Raises:
@@ -136,11 +136,11 @@ async def find_job(visit: Visit, text: object) -> JobView:
         number = int(str(text))
     except ValueError:
         raise _not_found() from None
-    jobs = visit.parts.jobs
-    return await jobs.get(visit.caller.account_id, await jobs.numbered(visit.caller.account_id, number))
+    jobs = call.parts.jobs
+    return await jobs.get(call.caller.account_id, await jobs.numbered(call.caller.account_id, number))
 
 
-async def get_job(visit: Visit, text: object) -> JobView:
+async def get_job(call: VendorCall, text: object) -> JobView:
     """Return the job with this id.
 
     Raises:
@@ -150,7 +150,7 @@ async def get_job(visit: Visit, text: object) -> JobView:
         job_id = JobId(UUID(str(text)))
     except ValueError:
         raise _not_found() from None
-    return await visit.parts.jobs.get(visit.caller.account_id, job_id)
+    return await call.parts.jobs.get(call.caller.account_id, job_id)
 
 
 def text_in(params: Params, name: str) -> str:
@@ -163,15 +163,15 @@ def _not_found() -> MailsiftError:
     return MailsiftError("job_not_found", "There is no such job.")
 
 
-async def tally(visit: Visit, view: JobView, table: CodeTable) -> Tally:
+async def tally(call: VendorCall, view: JobView, table: CodeTable) -> Tally:
     """Count a job's rows by what they are called; of one that runs, as if no address were a role's."""
-    account_id, counts = visit.caller.account_id, dict[Code, int]()
+    account_id, counts = call.caller.account_id, dict[Code, int]()
     try:
         if view.state is JobState.COMPLETED:
-            async with visit.parts.jobs.results(account_id, view.id) as results:
+            async with call.parts.jobs.results(account_id, view.id) as results:
                 found = await asyncio.to_thread(_count, results)
         else:
-            breakdown = await visit.parts.jobs.browser.breakdown(account_id, view.id)
+            breakdown = await call.parts.jobs.browser.breakdown(account_id, view.id)
             found = [(Result(one.result), False, one.rows) for one in breakdown.reasons]
     except MailsiftError as error:
         if error.code != "no_results_yet":
@@ -189,12 +189,12 @@ def _count(results: Path) -> list[tuple[Result, bool, int]]:
 
 
 async def rows_of(
-    visit: Visit, view: JobView, *, first: int, most: int, only: pl.Expr | None = None
+    call: VendorCall, view: JobView, *, first: int, most: int, only: pl.Expr | None = None
 ) -> tuple[list[JudgedRow], int]:
     """Return some rows of a job in their order, and how many there are of these.
 
     Args:
-        visit: whose job.
+        call: whose job.
         view: the job.
         first: how many to leave out at the beginning.
         most: how many at most.
@@ -203,9 +203,9 @@ async def rows_of(
     Raises:
         MailsiftError: `no_results_yet`.
     """
-    account_id = visit.caller.account_id
-    history = await visit.parts.jobs.history(account_id, view.id, runs=0)
-    async with visit.parts.jobs.selection(account_id, view.id, RowFilter()) as found:
+    account_id = call.caller.account_id
+    history = await call.parts.jobs.history(account_id, view.id, runs=0)
+    async with call.parts.jobs.selection(account_id, view.id, RowFilter()) as found:
         return await asyncio.to_thread(_read, found.results, history.column, first, most, only)
 
 
@@ -238,7 +238,7 @@ def first_of_each() -> pl.Expr:
 
 
 async def as_csv(
-    visit: Visit, view: JobView, columns: Mapping[str, pl.Expr], *, only: pl.Expr | None = None
+    call: VendorCall, view: JobView, columns: Mapping[str, pl.Expr], *, only: pl.Expr | None = None
 ) -> Response:
     """Return a job's rows as CSV: the customer's columns, then these, made safe to open as every CSV of ours.
 
@@ -246,8 +246,8 @@ async def as_csv(
         MailsiftError: `no_results_yet`.
     """
     async with AsyncExitStack() as stack:
-        jobs = visit.parts.jobs
-        found = await stack.enter_async_context(jobs.selection(visit.caller.account_id, view.id, RowFilter()))
+        jobs = call.parts.jobs
+        found = await stack.enter_async_context(jobs.selection(call.caller.account_id, view.id, RowFilter()))
         writer = PipedWriter(partial(_write_csv, found.results, columns, only))
         await writer.open()
         stack.push_async_callback(writer.aclose)
@@ -292,9 +292,9 @@ def _as_row(row: object) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
-async def mean_score(visit: Visit, view: JobView) -> float:
+async def mean_score(call: VendorCall, view: JobView) -> float:
     """Return the mean score of a job's rows."""
-    async with visit.parts.jobs.results(visit.caller.account_id, view.id) as results:
+    async with call.parts.jobs.results(call.caller.account_id, view.id) as results:
         return await asyncio.to_thread(_mean_score, results)
 
 

@@ -19,9 +19,9 @@ from mailsift.api.doors.entry import (
     Entry,
     KeyPlaces,
     Params,
-    ShownError,
+    VendorCall,
     VendorDoor,
-    Visit,
+    VendorError,
     answered,
     door_router,
     email_in,
@@ -136,7 +136,7 @@ def parts_of_address(text: str) -> dict[str, str]:
 
 
 def shape(verdict: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is told of an address, in jobs and alone."""
+    """Return what an address comes to, in jobs and alone."""
     (result,) = CODES.of(verdict)
     return {
         "result": result,
@@ -145,15 +145,15 @@ def shape(verdict: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def show(_: str, error: MailsiftError, status: int) -> ShownError:
+def show(_: str, error: MailsiftError, status: int) -> VendorError:
     """Return an error: clients read its kind from the JSON, and only where the status is good."""
     kind = _FAILURES.get(status, "general_failure")
-    told = {"status": kind, "message": error.message, "execution_time": 0}
-    return ShownError(told, 200 if status < 500 else status)
+    content = {"status": kind, "message": error.message, "execution_time": 0}
+    return VendorError(content, 200 if status < 500 else status)
 
 
-def _good(visit: Visit, **members: Any) -> Response:
-    return answered({"status": "success", **members, "execution_time": round(visit.seconds * 1000)})
+def _success(call: VendorCall, **members: Any) -> Response:
+    return answered({"status": "success", **members, "execution_time": round(call.seconds * 1000)})
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -173,23 +173,23 @@ def _route(path: str) -> Callable[[Handler], Handler]:
 @_route("single/check")
 async def check(request: Request) -> Response:
     """Check one address."""
-    visit = await _entry.visit(request, Scope.VALIDATE)
-    text = email_in(visit.params)
-    seconds = number_in(visit.params, "timeout", 30, most=_SECONDS)
-    verdict = await visit.single.validate(text, visit.options(seconds))
-    told = {**shape(verdict), "retry_token": ""}
-    if switch_in(visit.params, "address_info"):
-        told["address_info"] = parts_of_address(text)
-    if switch_in(visit.params, "credits_info"):
-        told["credits_info"] = _CREDITS
-    return _good(visit, **told)
+    call = await _entry.admit(request, Scope.VALIDATE)
+    text = email_in(call.params)
+    seconds = number_in(call.params, "timeout", 30, most=_SECONDS)
+    verdict = await call.single.validate(text, call.options(seconds))
+    content = {**shape(verdict), "retry_token": ""}
+    if switch_in(call.params, "address_info"):
+        content["address_info"] = parts_of_address(text)
+    if switch_in(call.params, "credits_info"):
+        content["credits_info"] = _CREDITS
+    return _success(call, **content)
 
 
 @_route("account/info")
 async def account_info(request: Request) -> Response:
     """Tell that there is no end of credits, and how many jobs there are."""
-    visit = await _entry.visit(request, Scope.JOBS_READ)
-    found = [_status(view) for view in await _newest(visit)]
+    call = await _entry.admit(request, Scope.JOBS_READ)
+    found = [_status(view) for view in await _newest(call)]
     running = sum(found.count(word) for word in ("uploading", "parsing", "running"))
     counts = {
         "completed": found.count("complete"),
@@ -197,14 +197,14 @@ async def account_info(request: Request) -> Response:
         "queued": found.count("queued"),
         "processing": running,
     }
-    return _good(visit, billing_type="default", credits_info=_CREDITS, credits=_CREDITS, job_counts=counts)
+    return _success(call, billing_type="default", credits_info=_CREDITS, credits=_CREDITS, job_counts=counts)
 
 
 @_route("jobs/create")
 async def create(request: Request) -> Response:
     """Take a list; it starts now, or when it is asked for."""
-    visit = await _entry.visit(request, Scope.JOBS_WRITE)
-    params, account_id = visit.params, visit.caller.account_id
+    call = await _entry.admit(request, Scope.JOBS_WRITE)
+    params, account_id = call.params, call.caller.account_id
     refuse_callback(params.get("callback_url"))
     _refuse_sample(params)
     if params.get("input_location", "supplied") != "supplied":
@@ -212,50 +212,50 @@ async def create(request: Request) -> Response:
     lines = as_lines(supplied_rows(params.get("input"), "input", most=_MOST))
     name = text_in(params, "filename") or "list"
     if switch_in(params, "auto_start"):
-        job_id = await submit(visit, one_piece(lines), job_options(Door.NEVERBOUNCE, name))
+        job_id = await submit(call, one_piece(lines), job_options(Door.NEVERBOUNCE, name))
     else:
-        job_id = (await visit.parts.drafts.receive(account_id, one_piece(lines), name)).id
-    return _good(visit, job_id=number_of(job_id))
+        job_id = (await call.parts.drafts.receive(account_id, one_piece(lines), name)).id
+    return _success(call, job_id=number_of(job_id))
 
 
 @_route("jobs/parse")
 async def parse(request: Request) -> Response:
     """Look at a list that was not started, and start it if that is asked for."""
-    visit, draft = await _draft(request)
-    await visit.parts.drafts.inspect(visit.caller.account_id, draft.id)
-    if switch_in(visit.params, "auto_start"):
-        await _start(visit, draft)
-    return _good(visit, queue_id=text_in(visit.params, "job_id"))
+    call, draft = await _draft(request)
+    await call.parts.drafts.inspect(call.caller.account_id, draft.id)
+    if switch_in(call.params, "auto_start"):
+        await _start(call, draft)
+    return _success(call, queue_id=text_in(call.params, "job_id"))
 
 
 @_route("jobs/start")
 async def start(request: Request) -> Response:
     """Start a list."""
-    visit, draft = await _draft(request)
-    _refuse_sample(visit.params)
-    await _start(visit, draft)
-    return _good(visit, queue_id=text_in(visit.params, "job_id"))
+    call, draft = await _draft(request)
+    _refuse_sample(call.params)
+    await _start(call, draft)
+    return _success(call, queue_id=text_in(call.params, "job_id"))
 
 
 @_route("jobs/status")
 async def status(request: Request) -> Response:
     """Tell how far a list is."""
-    visit = await _entry.visit(request, Scope.JOBS_READ)
-    draft = await _find_draft(visit)
-    told = await _of_draft(visit, draft) if draft else await _of_job(visit, await _job(visit))
-    return _good(visit, **told)
+    call = await _entry.admit(request, Scope.JOBS_READ)
+    draft = await _find_draft(call)
+    content = await _draft_status(call, draft) if draft else await _job_status(call, await _job(call))
+    return _success(call, **content)
 
 
 @_route("jobs/results")
 async def results(request: Request) -> Response:
     """Give a page of a list's results."""
-    visit = await _entry.visit(request, Scope.JOBS_READ)
-    view, page, most = await _job(visit), _page(visit), _page_size(visit)
-    only = _wanted(visit.params, duplicates=True)
-    rows, total = await rows_of(visit, view, first=(page - 1) * most, most=most, only=only)
-    asked = {name: int(switch_in(visit.params, name, usual=True)) for name in _SEGMENTS}
-    return _good(
-        visit,
+    call = await _entry.admit(request, Scope.JOBS_READ)
+    view, page, most = await _job(call), _page(call), _page_size(call)
+    only = _row_condition(call.params, duplicates=True)
+    rows, total = await rows_of(call, view, first=(page - 1) * most, most=most, only=only)
+    asked = {name: int(switch_in(call.params, name, usual=True)) for name in _SEGMENTS}
+    return _success(
+        call,
         total_results=total,
         total_pages=-(-total // most),
         query={"job_id": number_of(view.id), **asked, "page": page, "items_per_page": most},
@@ -266,11 +266,11 @@ async def results(request: Request) -> Response:
 @_route("jobs/search")
 async def search(request: Request) -> Response:
     """Find jobs among the newest."""
-    visit = await _entry.visit(request, Scope.JOBS_READ)
-    page, most, params = _page(visit), _page_size(visit), visit.params
+    call = await _entry.admit(request, Scope.JOBS_READ)
+    page, most, params = _page(call), _page_size(call), call.params
     wanted = {name: text_in(params, name) for name in ("job_id", "filename", "job_status")}
-    drafts = [_brief_draft(one) for one in await visit.parts.drafts.waiting(visit.caller.account_id)]
-    found = [*drafts, *(_brief(view) for view in await _newest(visit))]
+    drafts = [_brief_draft(one) for one in await call.parts.drafts.waiting(call.caller.account_id)]
+    found = [*drafts, *(_search_entry(view) for view in await _newest(call))]
     known = ("id", "filename", "job_status")
     matching = [
         one
@@ -280,8 +280,8 @@ async def search(request: Request) -> Response:
         )
     ]
     asked = {name: value for name, value in wanted.items() if value}
-    return _good(
-        visit,
+    return _success(
+        call,
         total_results=len(matching),
         total_pages=-(-len(matching) // most),
         query={**asked, "page": page, "items_per_page": most},
@@ -292,27 +292,27 @@ async def search(request: Request) -> Response:
 @_route("jobs/download")
 async def download(request: Request) -> Response:
     """Hand out a list with what its addresses came to."""
-    visit = await _entry.visit(request, Scope.JOBS_READ)
-    view = await _job(visit)
+    call = await _entry.admit(request, Scope.JOBS_READ)
+    view = await _job(call)
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", "The job hasn’t finished yet.")
-    only = _wanted(visit.params, duplicates=switch_in(visit.params, "include_duplicates"))
-    return await as_csv(visit, view, _columns(visit.params), only=only)
+    only = _row_condition(call.params, duplicates=switch_in(call.params, "include_duplicates"))
+    return await as_csv(call, view, _columns(call.params), only=only)
 
 
 @_route("jobs/delete")
 async def delete(request: Request) -> Response:
     """Delete a list and all of it; one that runs is stopped first."""
-    visit = await _entry.visit(request, Scope.JOBS_WRITE)
-    account_id, draft = visit.caller.account_id, await _find_draft(visit)
+    call = await _entry.admit(request, Scope.JOBS_WRITE)
+    account_id, draft = call.caller.account_id, await _find_draft(call)
     if draft is not None:
-        await visit.parts.drafts.discard(account_id, draft.id)
-        return _good(visit)
-    view = await _job(visit)
+        await call.parts.drafts.discard(account_id, draft.id)
+        return _success(call)
+    view = await _job(call)
     if view.state not in ENDED:
-        await visit.parts.jobs.cancel(account_id, view.id)
-    await visit.parts.jobs.delete(account_id, view.id)
-    return _good(visit)
+        await call.parts.jobs.cancel(account_id, view.id)
+    await call.parts.jobs.delete(account_id, view.id)
+    return _success(call)
 
 
 def _refuse_sample(params: Params) -> None:
@@ -320,44 +320,44 @@ def _refuse_sample(params: Params) -> None:
         raise MailsiftError("bad_request", "Samples aren’t available here. Mailsift’s own API has previews.")
 
 
-async def _job(visit: Visit) -> JobView:
-    return await find_job(visit, text_in(visit.params, "job_id"))
+async def _job(call: VendorCall) -> JobView:
+    return await find_job(call, text_in(call.params, "job_id"))
 
 
-async def _find_draft(visit: Visit) -> Draft | None:
+async def _find_draft(call: VendorCall) -> Draft | None:
     """Return the list with this number if it has not been started."""
-    number = text_in(visit.params, "job_id")
-    waiting = await visit.parts.drafts.waiting(visit.caller.account_id)
+    number = text_in(call.params, "job_id")
+    waiting = await call.parts.drafts.waiting(call.caller.account_id)
     return next((one for one in waiting if str(number_of(one.id)) == number), None)
 
 
-async def _draft(request: Request) -> tuple[Visit, Draft]:
-    visit = await _entry.visit(request, Scope.JOBS_WRITE)
-    draft = await _find_draft(visit)
+async def _draft(request: Request) -> tuple[VendorCall, Draft]:
+    call = await _entry.admit(request, Scope.JOBS_WRITE)
+    draft = await _find_draft(call)
     if draft is None:
-        await _job(visit)  # there is none, or it has been started
+        await _job(call)  # there is none, or it has been started
         raise MailsiftError("bad_request", "This job has already been started.")
-    return visit, draft
+    return call, draft
 
 
-async def _start(visit: Visit, draft: Draft) -> JobId:
+async def _start(call: VendorCall, draft: Draft) -> JobId:
     options = job_options(Door.NEVERBOUNCE, draft.name)
-    return await visit.parts.drafts.start(visit.caller.account_id, draft.id, options)
+    return await call.parts.drafts.start(call.caller.account_id, draft.id, options)
 
 
-async def _newest(visit: Visit) -> list[JobView]:
-    return (await visit.parts.jobs.page(visit.caller.account_id, limit=_NEWEST)).jobs
+async def _newest(call: VendorCall) -> list[JobView]:
+    return (await call.parts.jobs.page(call.caller.account_id, limit=_NEWEST)).jobs
 
 
-def _page(visit: Visit) -> int:
-    return number_in(visit.params, "page", 1, most=1 << 32)
+def _page(call: VendorCall) -> int:
+    return number_in(call.params, "page", 1, most=1 << 32)
 
 
-def _page_size(visit: Visit) -> int:
-    return number_in(visit.params, "items_per_page", _PAGE, most=_LONGEST_PAGE)
+def _page_size(call: VendorCall) -> int:
+    return number_in(call.params, "items_per_page", _PAGE, most=_LONGEST_PAGE)
 
 
-def _moment(at: datetime | None) -> str | None:
+def _time_text(at: datetime | None) -> str | None:
     return f"{at:%Y-%m-%d %H:%M:%S}" if at else None
 
 
@@ -365,7 +365,7 @@ def _status(view: JobView) -> str:
     return _UNREAD.get(view.state) or _STATUS[phase_of(view.state)]
 
 
-def _brief(view: JobView) -> dict[str, Any]:
+def _search_entry(view: JobView) -> dict[str, Any]:
     """Return what a search tells of a job: its results are not counted up for that."""
     total = {"records": view.total, "processed": view.processed, "duplicates": view.duplicates}
     classes = {"valid": view.valid, "invalid": view.invalid, "unknown": view.risky}
@@ -373,9 +373,9 @@ def _brief(view: JobView) -> dict[str, Any]:
         "id": number_of(view.id),
         "job_status": _status(view),
         "filename": view.name,
-        "created_at": _moment(view.created_at),
-        "started_at": _moment(view.started_at),
-        "finished_at": _moment(view.finished_at),
+        "created_at": _time_text(view.created_at),
+        "started_at": _time_text(view.started_at),
+        "finished_at": _time_text(view.finished_at),
         "total": {"billable": view.addresses, "catchall": 0, "disposable": 0, "bad_syntax": 0}
         | total
         | classes,
@@ -400,7 +400,7 @@ def _brief_draft(draft: Draft, rows: int = 0) -> dict[str, Any]:
         "id": number_of(draft.id),
         "job_status": _WAITING,
         "filename": draft.name,
-        "created_at": _moment(draft.created_at),
+        "created_at": _time_text(draft.created_at),
         "started_at": None,
         "finished_at": None,
         "total": {"records": rows, "billable": rows, **dict.fromkeys(nothing, 0)},
@@ -410,14 +410,14 @@ def _brief_draft(draft: Draft, rows: int = 0) -> dict[str, Any]:
     }
 
 
-async def _of_draft(visit: Visit, draft: Draft) -> dict[str, Any]:
-    found = await visit.parts.drafts.inspect(visit.caller.account_id, draft.id)
+async def _draft_status(call: VendorCall, draft: Draft) -> dict[str, Any]:
+    found = await call.parts.drafts.inspect(call.caller.account_id, draft.id)
     return _brief_draft(draft, found.rows)
 
 
-async def _of_job(visit: Visit, view: JobView) -> dict[str, Any]:
-    counted = await tally(visit, view, CODES)
-    brief = _brief(view)
+async def _job_status(call: VendorCall, view: JobView) -> dict[str, Any]:
+    counted = await tally(call, view, CODES)
+    brief = _search_entry(view)
     brief["total"] |= {name: counted.of(name) for name in _NUMBERS}
     if counted.rows:
         brief["bounce_estimate"] = round(100 * counted.of("invalid") / counted.rows, 1)
@@ -425,11 +425,11 @@ async def _of_job(visit: Visit, view: JobView) -> dict[str, Any]:
 
 
 def _shape_row(row: JudgedRow) -> dict[str, Any]:
-    told = {**shape(row.verdict), "address_info": parts_of_address(row.email)}
-    return {"data": dict(row.cells), "verification": told}
+    content = {**shape(row.verdict), "address_info": parts_of_address(row.email)}
+    return {"data": dict(row.cells), "verification": content}
 
 
-def _wanted(params: Params, *, duplicates: bool) -> pl.Expr:
+def _row_condition(params: Params, *, duplicates: bool) -> pl.Expr:
     """Return which rows are wanted; all classes are, unless some are named."""
     named = any(name in params for name in _SEGMENTS)
     words = [word for name, word in _SEGMENTS.items() if switch_in(params, name, usual=not named)]

@@ -16,8 +16,8 @@ from mailsift.api.doors.entry import (
     LIST_BYTES,
     Entry,
     KeyPlaces,
-    ShownError,
     VendorDoor,
+    VendorError,
     answered,
     door_router,
     email_in,
@@ -53,7 +53,7 @@ _router: Final = door_router()
 
 
 def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is told of an address."""
+    """Return what an address comes to."""
     (reachable,), (user, domain) = CODES.of(verdict), split_address(text)
     result, good = verdict["result"], verdict["syntax_valid"]
     return {
@@ -85,25 +85,25 @@ def shape(text: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def show(_: str, error: MailsiftError, status: int) -> ShownError:
+def show(_: str, error: MailsiftError, status: int) -> VendorError:
     """Return an error."""
-    return ShownError({"error": error.message}, status)
+    return VendorError({"error": error.message}, status)
 
 
 @_router.post("/v0/check_email")
 @_router.post("/v1/check_email")
 async def check_email(request: Request) -> Response:
     """Check one address; how a mail server is asked is the operator's, whatever the request wishes."""
-    visit = await _entry.visit(request, Scope.VALIDATE)
-    text, began = email_in(visit.params, "to_email"), visit.parts.clock()
-    told = shape(text, await visit.single.validate(text, visit.options(_SECONDS)))
-    times = {"start_time": _moment(began), "end_time": _moment(visit.parts.clock())}
-    seconds, rest = divmod(visit.seconds, 1)
+    call = await _entry.admit(request, Scope.VALIDATE)
+    text, began = email_in(call.params, "to_email"), call.parts.clock()
+    content = shape(text, await call.single.validate(text, call.options(_SECONDS)))
+    times = {"start_time": _iso_time(began), "end_time": _iso_time(call.parts.clock())}
+    seconds, rest = divmod(call.seconds, 1)
     duration = {"secs": int(seconds), "nanos": round(rest * 1e9)}
-    return answered({**told, "debug": {**times, "duration": duration, "server_name": "mailsift"}})
+    return answered({**content, "debug": {**times, "duration": duration, "server_name": "mailsift"}})
 
 
-def _moment(at: float) -> str:
+def _iso_time(at: float) -> str:
     return iso_utc(datetime.fromtimestamp(at, UTC))
 
 
@@ -111,10 +111,10 @@ def _moment(at: float) -> str:
 @_router.post("/v1/bulk")
 async def create_bulk(request: Request) -> Response:
     """Take a list and start its job."""
-    visit = await _entry.visit(request, Scope.JOBS_WRITE)
-    refuse_callback(visit.params.get("webhook"))
-    lines = emails_as_lines(visit.params.get("input"), "input", most=_MOST)
-    job_id = await submit(visit, one_piece(lines), job_options(Door.REACHER, "bulk", column="email"))
+    call = await _entry.admit(request, Scope.JOBS_WRITE)
+    refuse_callback(call.params.get("webhook"))
+    lines = emails_as_lines(call.params.get("input"), "input", most=_MOST)
+    job_id = await submit(call, one_piece(lines), job_options(Door.REACHER, "bulk", column="email"))
     return answered({"job_id": number_of(job_id)})
 
 
@@ -122,9 +122,9 @@ async def create_bulk(request: Request) -> Response:
 @_router.get("/v1/bulk/{number:int}")
 async def bulk_status(request: Request, number: int) -> Response:
     """Tell how far a list is."""
-    visit = await _entry.visit(request, Scope.JOBS_READ)
-    view = await find_job(visit, number)
-    counted = await tally(visit, view, CODES)
+    call = await _entry.admit(request, Scope.JOBS_READ)
+    view = await find_job(call, number)
+    counted = await tally(call, view, CODES)
     return answered(
         {
             "job_id": number,
@@ -144,13 +144,13 @@ async def bulk_status(request: Request, number: int) -> Response:
 @_router.get("/v1/bulk/{number:int}/results")
 async def bulk_results(request: Request, number: int) -> Response:
     """Give some of a list's results."""
-    visit = await _entry.visit(request, Scope.JOBS_READ)
-    view = await find_job(visit, number)
+    call = await _entry.admit(request, Scope.JOBS_READ)
+    view = await find_job(call, number)
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", view.error_detail or "The job is still running.")
-    first = number_in(visit.params, "offset", 0, least=0, most=1 << 32)
-    most = number_in(visit.params, "limit", _PAGE, most=_LONGEST_PAGE)
-    rows, _ = await rows_of(visit, view, first=first, most=most)
+    first = number_in(call.params, "offset", 0, least=0, most=1 << 32)
+    most = number_in(call.params, "limit", _PAGE, most=_LONGEST_PAGE)
+    rows, _ = await rows_of(call, view, first=first, most=most)
     return answered({"results": [shape(row.email, row.verdict) for row in rows]})
 
 

@@ -18,9 +18,9 @@ from mailsift.api.doors.entry import (
     UNLIMITED,
     Entry,
     KeyPlaces,
-    ShownError,
+    VendorCall,
     VendorDoor,
-    Visit,
+    VendorError,
     answered,
     checked_email,
     door_router,
@@ -55,7 +55,7 @@ _router: Final = door_router()
 
 
 def shape(text: str, verdict: Mapping[str, Any], at: float) -> dict[str, Any]:
-    """Return what is told of an address; `at` is in seconds since the epoch."""
+    """Return what an address comes to; `at` is in seconds since the epoch."""
     status, sub_status = CODES.of(verdict)
     account, domain = split_address(text)
     return {
@@ -103,37 +103,37 @@ def _columns() -> dict[str, pl.Expr]:
     }
 
 
-def show(path: str, error: MailsiftError, status: int) -> ShownError:
+def show(path: str, error: MailsiftError, status: int) -> VendorError:
     """Return an error: of single addresses it comes with status 200, as ZeroBounce has it."""
     lenient = 200 if status < 429 else status
     if path == "/v2/getcredits" and status in {401, 403}:
-        return ShownError({"Credits": "-1"}, lenient)
+        return VendorError({"Credits": "-1"}, lenient)
     if path == "/v2/validatebatch":
         errors = [{"error": error.message, "email_address": "all"}]
-        return ShownError({"email_batch": [], "errors": errors}, lenient)
+        return VendorError({"email_batch": [], "errors": errors}, lenient)
     if path == "/v2/getfile":
-        return ShownError({"success": "False", "message": error.message}, status)
+        return VendorError({"success": "False", "message": error.message}, status)
     if path in {"/v2/sendfile", "/v2/filestatus", "/v2/deletefile"}:
-        return ShownError({"success": False, "message": error.message}, status)
-    return ShownError({"error": error.message}, lenient)
+        return VendorError({"success": False, "message": error.message}, status)
+    return VendorError({"error": error.message}, lenient)
 
 
 @_router.api_route("/v2/validate", methods=["GET", "POST"])
 async def validate(request: Request) -> Response:
     """Validate one address."""
-    visit = await _entry.visit(request, Scope.VALIDATE)
-    text = email_in(visit.params)
-    refuse_callback(visit.params.get("callback_url"))
-    seconds = number_in(visit.params, "timeout", 30, least=3, most=_SECONDS)
-    verdict = await visit.single.validate(text, visit.options(seconds))
-    return answered(shape(text, verdict, visit.parts.clock()))
+    call = await _entry.admit(request, Scope.VALIDATE)
+    text = email_in(call.params)
+    refuse_callback(call.params.get("callback_url"))
+    seconds = number_in(call.params, "timeout", 30, least=3, most=_SECONDS)
+    verdict = await call.single.validate(text, call.options(seconds))
+    return answered(shape(text, verdict, call.parts.clock()))
 
 
 @_router.post("/v2/validatebatch")
 async def validate_batch(request: Request) -> Response:
     """Validate up to 100 addresses."""
-    visit = await _entry.visit(request, Scope.VALIDATE)
-    batch = visit.params.get("email_batch")
+    call = await _entry.admit(request, Scope.VALIDATE)
+    batch = call.params.get("email_batch")
     if not isinstance(batch, list) or not 1 <= len(batch) <= _BATCH:
         raise MailsiftError("bad_request", f"`email_batch` must have 1 to {_BATCH} addresses.")
     texts = [
@@ -141,10 +141,10 @@ async def validate_batch(request: Request) -> Response:
         for one in batch
     ]
     if len(texts) > 1:
-        await visit.parts.authenticator.charge(request, visit.caller, len(texts) - 1)
-    seconds = number_in(visit.params, "timeout", _SECONDS, least=10, most=_SECONDS)
-    verdicts = await visit.single.validate_many(texts, visit.options(seconds))
-    at = visit.parts.clock()
+        await call.parts.authenticator.charge(request, call.caller, len(texts) - 1)
+    seconds = number_in(call.params, "timeout", _SECONDS, least=10, most=_SECONDS)
+    verdicts = await call.single.validate_many(texts, call.options(seconds))
+    at = call.parts.clock()
     shaped = [shape(text, verdict, at) for text, verdict in zip(texts, verdicts, strict=True)]
     return answered({"email_batch": shaped, "errors": []})
 
@@ -152,7 +152,7 @@ async def validate_batch(request: Request) -> Response:
 @_router.api_route("/v2/getcredits", methods=["GET", "POST"])
 async def get_credits(request: Request) -> Response:
     """Tell that there is no end of credits."""
-    await _entry.visit(request, Scope.VALIDATE)
+    await _entry.admit(request, Scope.VALIDATE)
     return answered({"Credits": str(UNLIMITED)})
 
 
@@ -161,17 +161,17 @@ async def send_file(request: Request) -> Response:
     """Take a list and start its job."""
     async with request.form(max_files=1, max_fields=_FORM_FIELDS, max_part_size=16_384) as form:
         params = {name: value for name, value in form.items() if isinstance(value, str)}
-        visit = await _entry.visit(request, Scope.JOBS_WRITE, {**request.query_params, **params})
+        call = await _entry.admit(request, Scope.JOBS_WRITE, {**request.query_params, **params})
         file = form.get("file")
         if not isinstance(file, UploadFile):
             raise MailsiftError("bad_request", "`file` is missing.")
-        refuse_callback(visit.params.get("return_url"))
-        column = number_in(visit.params, "email_address_column", 1, most=1_000)
-        kept = {} if switch_in(visit.params, "remove_duplicate", usual=True) else {_KEEP_REPEATED: "true"}
+        refuse_callback(call.params.get("return_url"))
+        column = number_in(call.params, "email_address_column", 1, most=1_000)
+        kept = {} if switch_in(call.params, "remove_duplicate", usual=True) else {_KEEP_REPEATED: "true"}
         options = job_options(Door.ZEROBOUNCE, file.filename or "", column=str(column), kept=kept)
-        job_id = await submit(visit, file_pieces(file), options)
-    told = {"file_name": options.name, "file_id": str(job_id)}
-    return answered({"success": True, "message": "File Accepted", **told})
+        job_id = await submit(call, file_pieces(file), options)
+    content = {"file_name": options.name, "file_id": str(job_id)}
+    return answered({"success": True, "message": "File Accepted", **content})
 
 
 @_router.get("/v2/filestatus")
@@ -194,24 +194,24 @@ async def file_status(request: Request) -> Response:
 @_router.get("/v2/getfile")
 async def get_file(request: Request) -> Response:
     """Hand out the list with what its addresses came to."""
-    visit, view = await _file(request, Scope.JOBS_READ)
+    call, view = await _file(request, Scope.JOBS_READ)
     if view.state is not JobState.COMPLETED:
         raise MailsiftError("no_results_yet", "The file isn’t ready yet.")
     only = None if _KEEP_REPEATED in view.options.metadata else first_of_each()
-    return await as_csv(visit, view, _columns(), only=only)
+    return await as_csv(call, view, _columns(), only=only)
 
 
 @_router.get("/v2/deletefile")
 async def delete_file(request: Request) -> Response:
     """Delete a list that has ended, and all of it."""
-    visit, view = await _file(request, Scope.JOBS_WRITE)
-    await visit.parts.jobs.delete(visit.caller.account_id, view.id)
+    call, view = await _file(request, Scope.JOBS_WRITE)
+    await call.parts.jobs.delete(call.caller.account_id, view.id)
     return answered({"success": True, "message": "File Deleted", **_name(view)})
 
 
-async def _file(request: Request, scope: Scope) -> tuple[Visit, JobView]:
-    visit = await _entry.visit(request, scope)
-    return visit, await get_job(visit, text_in(visit.params, "file_id"))
+async def _file(request: Request, scope: Scope) -> tuple[VendorCall, JobView]:
+    call = await _entry.admit(request, scope)
+    return call, await get_job(call, text_in(call.params, "file_id"))
 
 
 def _name(view: JobView) -> dict[str, str]:

@@ -92,7 +92,7 @@ async def download(
         }
         wanted = _wanted_range(request, tag)
         if wanted is not None:
-            return await _part(write, wanted, headers, TYPES[options.format], stack)
+            return await _write_part(write, wanted, headers, TYPES[options.format], stack)
         writer = PipedWriter(write)
         await writer.open()
         stack.push_async_callback(writer.aclose)
@@ -127,7 +127,7 @@ def _wanted_range(request: Request, tag: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if request.headers.get("if-range", tag) == tag else None
 
 
-async def _part(
+async def _write_part(
     write: Callable[[IO[bytes]], object],
     wanted: tuple[str, str],
     headers: Mapping[str, str],
@@ -138,7 +138,7 @@ async def _part(
     file = stack.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
     await asyncio.to_thread(write, file)
     size = file.seek(0, os.SEEK_END)
-    first, last = _ends(wanted, size)
+    first, last = _first_and_last(wanted, size)
     if first > last:
         text = f"The file has {size:,} bytes."
         raise RefusedError("range_not_satisfiable", text, {"Content-Range": f"bytes */{size}"})
@@ -151,7 +151,7 @@ async def _part(
     )
 
 
-def _ends(wanted: tuple[str, str], size: int) -> tuple[int, int]:
+def _first_and_last(wanted: tuple[str, str], size: int) -> tuple[int, int]:
     """Return the first and the last byte; the first is behind the last when there are none."""
     first, last = wanted
     if not first:

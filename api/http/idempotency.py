@@ -74,7 +74,7 @@ def read_key(header: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _StoredAnswer:
     """An answer as it is stored: status, headers and the text of its body."""
 
     status: int
@@ -82,7 +82,7 @@ class _Kept:
     body: str
 
     @classmethod
-    def of(cls, response: Response) -> _Kept:
+    def of(cls, response: Response) -> _StoredAnswer:
         headers = {name: value for name, value in response.headers.items() if name != "content-length"}
         return cls(response.status_code, headers, bytes(response.body).decode())
 
@@ -135,7 +135,7 @@ class AnswerStore:
         if response.status_code >= 400 and response.status_code not in _DONE_BY_REFUSAL:
             await self._free(wanted, token)
             return response
-        kept = _Kept.of(response)
+        kept = _StoredAnswer.of(response)
         sealed = self._vault.seal(wanted.account_id, kept.dump())
         async with self._database.begin() as connection:
             await idempotency.finish(connection, wanted, token, sealed, _job_in(kept.body) or job_id)
@@ -154,7 +154,7 @@ class AnswerStore:
         if known is None or known.answer is None:
             text = "The first request with this Idempotency-Key is still being worked on."
             raise RefusedError("idempotency_key_in_use", text, {"Retry-After": "1"})
-        return _Kept(*json.loads(self._vault.open(wanted.account_id, known.answer))).response()
+        return _StoredAnswer(*json.loads(self._vault.open(wanted.account_id, known.answer))).response()
 
     async def _renew(self, wanted: idempotency.Request, token: UUID) -> None:
         try:

@@ -30,7 +30,7 @@ def read_json(body: bytes) -> Any:
         raise json.JSONDecodeError("not JSON", "", 0) from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name stands twice")
@@ -42,7 +42,7 @@ def _refuse(_: str) -> None:
 
 
 _DECODE: Final = json.JSONDecoder(
-    object_pairs_hook=_once, parse_constant=_refuse
+    object_pairs_hook=_without_repeated_names, parse_constant=_refuse
 ).decode  # made once, not by request
 
 
@@ -114,7 +114,7 @@ BROKEN = re.compile("[\x00\ud800-\udfff]")
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def _whole(value: str) -> str:
+def _unbroken(value: str) -> str:
     if BROKEN.search(value):
         raise ValueError("holds a NUL or half of a surrogate pair")
     return value
@@ -135,7 +135,7 @@ _URL = (
 )
 
 Email = Annotated[
-    str, StringConstraints(max_length=LONGEST), AfterValidator(_whole), Field(json_schema_extra=_WHOLE)
+    str, StringConstraints(max_length=LONGEST), AfterValidator(_unbroken), Field(json_schema_extra=_WHOLE)
 ]
 """What is to be validated; bad syntax is a verdict, not an error."""
 

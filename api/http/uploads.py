@@ -161,13 +161,13 @@ def _parameters() -> list[dict[str, Any]]:
             "in": "query",
             "required": False,
             "description": shape.get("description", ""),
-            **_as_written(name, shape),
+            **_as_json_text(name, shape),
         }
         for name, shape in schema["properties"].items()
     ]
 
 
-def _as_written(name: str, shape: dict[str, Any]) -> dict[str, Any]:
+def _as_json_text(name: str, shape: dict[str, Any]) -> dict[str, Any]:
     """Say that an object is written as JSON, not in one of OpenAPI's styles."""
     return {"content": {"application/json": {"schema": shape}}} if name in _OBJECTS else {"schema": shape}
 
@@ -243,7 +243,7 @@ async def upload_of(request: Request) -> AsyncIterator[Upload]:
         async with request.form(max_files=1, max_fields=20, max_part_size=16_384) as form:
             yield _form_list(form.multi_items(), request)
     elif kind in RAW_TYPES:
-        given = _checked(dict(request.query_params), "query")
+        given = _checked_options(dict(request.query_params), "query")
         yield Upload(request.stream(), given.options(), sink=given.sink)
     else:
         text = f"A list comes as {_JSON}, {_FORM} or as a file: {', '.join(RAW_TYPES)}."
@@ -262,10 +262,10 @@ async def _json_list(request: Request) -> Upload:
     try:
         found = await asyncio.to_thread(_list_of, bytes(body))
     except ValidationError as error:
-        raise _invalid(error, "body") from None
+        raise _invalid_request(error, "body") from None
     except json.JSONDecodeError as error:
         raise RequestValidationError([{"loc": ("body",), "msg": error.msg, "type": "json_invalid"}]) from None
-    given = _checked(dict(request.query_params), "query").model_dump(exclude_unset=True)
+    given = _checked_options(dict(request.query_params), "query").model_dump(exclude_unset=True)
     given |= found.model_dump(exclude_unset=True, exclude={"emails", "source"})
     options, sink = UploadOptions(**given).options(), given.get("sink", "")
     if isinstance(found, JsonPlaces):
@@ -303,19 +303,19 @@ def _form_list(items: Sequence[tuple[str, str | UploadFile]], request: Request) 
     if len(files) != 1:
         missing = {"loc": ("body", "file"), "msg": "Field required", "type": "missing", "input": None}
         raise RequestValidationError([missing])
-    given = _checked({**dict(request.query_params), **fields}, "body")
+    given = _checked_options({**dict(request.query_params), **fields}, "body")
     name = printable_name(files[0].filename or "")
     return Upload(_read(files[0]), given.options(), source_name=name, sink=given.sink)
 
 
-def _checked(values: Mapping[str, Any], where: str) -> UploadOptions:
+def _checked_options(values: Mapping[str, Any], where: str) -> UploadOptions:
     try:
         return UploadOptions.model_validate(values)
     except ValidationError as error:
-        raise _invalid(error, where) from None
+        raise _invalid_request(error, where) from None
 
 
-def _invalid(error: ValidationError, where: str) -> RequestValidationError:
+def _invalid_request(error: ValidationError, where: str) -> RequestValidationError:
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return RequestValidationError([{**one, "loc": (where, *one["loc"]), "input": None} for one in found])
 

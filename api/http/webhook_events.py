@@ -81,17 +81,17 @@ def _operation(kind: EventType) -> dict[str, Any]:
 
 def _schema(kind: EventType, data: dict[str, Any]) -> dict[str, Any]:
     """Describe an event; its data has exactly the members that the service sends."""
-    return _closed(
+    return _closed_object(
         {
             "id": {"type": "string", "format": "uuid"},
             "type": {"const": kind.value},
             "created_at": {"type": "string", "format": "date-time"},
-            "data": _closed({name: _member(name, value) for name, value in data.items()}),
+            "data": _closed_object({name: _member_shape(name, value) for name, value in data.items()}),
         }
     )
 
 
-def _closed(members: dict[str, Any]) -> dict[str, Any]:
+def _closed_object(members: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "required": list(members),
@@ -100,7 +100,7 @@ def _closed(members: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _member(name: str, value: object) -> dict[str, Any]:
+def _member_shape(name: str, value: object) -> dict[str, Any]:
     if name == "status":
         return {"const": value}
     if isinstance(value, int):

@@ -52,10 +52,10 @@ def build_server(call: ToolCall) -> Server[Any]:
         try:
             found = await call_tool(call, wanted.name, wanted.arguments or {})
         except MailsiftError as error:
-            return _told(f"{error.code}: {error.message}")
+            return _error_result(f"{error.code}: {error.message}")
         except Exception as error:  # noqa: BLE001 - its words may hold anything; the log has its class
             _log.error("mcp.error", **error_fields(error))
-            return _told("internal_error: Something broke on our side.")
+            return _error_result("internal_error: Something broke on our side.")
         return CallToolResult(content=[TextContent(text=json.dumps(found))], structured_content=found)
 
     server: Server[Any] = Server(
@@ -69,7 +69,7 @@ def build_server(call: ToolCall) -> Server[Any]:
     return server
 
 
-def _told(text: str) -> CallToolResult:
+def _error_result(text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text)], is_error=True)
 
 

@@ -103,12 +103,12 @@ async def call_tool(call: ToolCall, name: str, arguments: Mapping[str, Any]) -> 
         raise MailsiftError("invalid_request", f"There is no such tool. Available: {', '.join(TOOLS)}.")
     if tool.scope.value not in call.caller.scopes:
         raise MailsiftError("insufficient_scope", f"This key lacks the scope {tool.scope.value}.")
-    wanted = _checked(tool.takes, arguments)
+    wanted = _checked_arguments(tool.takes, arguments)
     await call.parts.budget.spend(call.caller.key_id, tool.costs(wanted))
     return await tool.run(call, wanted)
 
 
-def _checked(takes: type[BaseModel], arguments: Mapping[str, Any]) -> BaseModel:
+def _checked_arguments(takes: type[BaseModel], arguments: Mapping[str, Any]) -> BaseModel:
     """Return the arguments; an error names the place and never the value."""
     try:
         return takes.model_validate(dict(arguments))

@@ -125,7 +125,7 @@ async def set_account_zone(request: Request, visitor: Owner) -> Response:
     return await attempt("/account", change, f"The account’s time zone is {zone}.")
 
 
-class AskedLog(BaseModel):
+class LogQuery(BaseModel):
     """Which lines of the log: of whom, of what, from one day to another, older than a line."""
 
     who: str = Field(default="", max_length=254)
@@ -148,7 +148,7 @@ class AskedLog(BaseModel):
 
 
 @router.get("/log")
-async def log(request: Request, visitor: Reader, asked: Annotated[AskedLog, Query()]) -> Response:
+async def log(request: Request, visitor: Reader, asked: Annotated[LogQuery, Query()]) -> Response:
     """Show what was done in the account, newest first."""
     members, wanted = parts_of(request).people.members, asked.wanted(visitor.zone)
     rows, following = await members.log(visitor.account_id, before=asked.before, wanted=wanted)
@@ -168,7 +168,7 @@ async def log(request: Request, visitor: Reader, asked: Annotated[AskedLog, Quer
 
 
 @router.get("/log.jsonl")
-async def export_log(request: Request, visitor: Reader, asked: Annotated[AskedLog, Query()]) -> Response:
+async def export_log(request: Request, visitor: Reader, asked: Annotated[LogQuery, Query()]) -> Response:
     """Return what was done in the account as JSON lines, newest first; times are UTC (RFC 3339)."""
     headers = {**HEADERS, "Content-Disposition": 'attachment; filename="audit-log.jsonl"'}
     lines = _log_lines(parts_of(request).people.members, visitor, asked.wanted(visitor.zone))
@@ -187,8 +187,8 @@ async def _log_lines(members: Members, visitor: Visitor, wanted: AuditFilter) ->
 
 
 def _json_line(line: AuditLine) -> str:
-    told = {**asdict(line), "at": line.at.astimezone(UTC).isoformat(), "sentence": line.sentence}
-    return json.dumps(told, ensure_ascii=False) + "\n"
+    fields = {**asdict(line), "at": line.at.astimezone(UTC).isoformat(), "sentence": line.sentence}
+    return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
 async def _account(
@@ -220,7 +220,7 @@ async def _account(
 @router.get("/you")
 async def you(request: Request, visitor: Reader) -> Response:
     """Show the visitor to themselves."""
-    return await _you(request, visitor)
+    return await _profile_page(request, visitor)
 
 
 @router.post("/you/password")
@@ -233,7 +233,7 @@ async def change_password(request: Request, visitor: Reader) -> Response:
             visitor, secret_text(form, "old"), secret_text(form, "new"), client=client_of(request)
         )
     except MailsiftError as error:
-        return await _you(request, visitor, error=error)
+        return await _profile_page(request, visitor, error=error)
     return let_in(secret, "/account/you", "Your password is changed; your other sessions have ended.")
 
 
@@ -246,7 +246,7 @@ async def enrol(request: Request, visitor: Reader) -> Response:
         await sessions.authenticate(visitor.email, secret_text(form, "password"), client=client_of(request))
         return _enrol(request, await sessions.factors.enrol(visitor))
     except MailsiftError as error:
-        return await _you(request, visitor, code_error=error)
+        return await _profile_page(request, visitor, code_error=error)
 
 
 @router.post("/you/code/confirm")
@@ -259,7 +259,7 @@ async def confirm_code(request: Request, visitor: Reader) -> Response:
             visitor, text(form, "code", most=100), client=client_of(request)
         )
     except MailsiftError as error:
-        return await _you(request, visitor, code_error=error)
+        return await _profile_page(request, visitor, code_error=error)
     response = render(request, "you_codes.html", codes=codes)
     cookies.put(response, cookies.SESSION, secret, seconds=int(LIFETIME.total_seconds()))
     return response
@@ -273,7 +273,7 @@ async def code_off(request: Request, visitor: Reader) -> Response:
     try:
         await sessions.turn_factor_off(visitor, text(form, "code", most=100), client=client_of(request))
     except MailsiftError as error:
-        return await _you(request, visitor, code_error=error)
+        return await _profile_page(request, visitor, code_error=error)
     return see("/account/you", "Your sign-in asks for no code any more.")
 
 
@@ -292,8 +292,8 @@ async def set_zone(request: Request, visitor: Reader) -> Response:
     form = await read_form(request)
     zone, goal = text(form, "zone", most=64), text(form, "next", most=2_000)
     change = parts_of(request).people.members.set_zone(visitor, zone)
-    told = f"Times are shown in {zone or visitor.account_zone}."
-    return await attempt(inside(goal) if goal else "/account/you", change, told)
+    message = f"Times are shown in {zone or visitor.account_zone}."
+    return await attempt(inside(goal) if goal else "/account/you", change, message)
 
 
 def _enrol(request: Request, enrolment: Enrolment) -> Response:
@@ -327,7 +327,7 @@ async def switch(request: Request, visitor: Reader) -> Response:
     return see("/")
 
 
-async def _you(
+async def _profile_page(
     request: Request,
     visitor: Visitor,
     *,

@@ -30,7 +30,7 @@ _FULL: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarPart:
     """A part of a stacked bar: how much, and the class that colours it."""
 
     value: float
@@ -74,7 +74,7 @@ def columns(series: Sequence[float], *, label: str, titles: Sequence[str] = (), 
     ).format(w=f"{_COLUMNS_WIDTH:g}", h=f"{_COLUMNS_HEIGHT:g}", label=label, bars=Markup("").join(bars))
 
 
-def stack(parts: Sequence[Part], *, label: str) -> Markup:
+def stack(parts: Sequence[BarPart], *, label: str) -> Markup:
     """Draw parts of a whole as one bar."""
     whole = sum(part.value for part in parts)
     at, drawn = 0.0, []
@@ -126,7 +126,7 @@ def robust_top(values: Sequence[float]) -> float:
     return nice_top(reached[-1] if reached[-1] <= 3 * usual else 1.2 * usual)
 
 
-class Mixed(NamedTuple):
+class StatusMix(NamedTuple):
     """Rows by status."""
 
     valid: int
@@ -138,7 +138,7 @@ def bar(valid: int, invalid: int, risky: int) -> Markup:
     """Return a mix as one stacked bar of full width."""
     total = valid + invalid + risky
     ground = _rect("c-none", 0, _FULL)
-    pieces = _pieces(Mixed(valid, risky, invalid), total) if total else ()
+    pieces = _pieces(StatusMix(valid, risky, invalid), total) if total else ()
     inner = Markup("").join((ground, *(_rect(f"c-{name}", x, width) for name, x, width in pieces)))
     return _SVG.format("bar", f"0 0 {_FULL} 8", _STRETCHED, inner)
 
@@ -162,10 +162,10 @@ def interval(found: float, low: float, high: float, kind: str) -> Markup:
     return _SVG.format("bar", f"0 0 {_FULL} 8", _STRETCHED, ground + span + here)
 
 
-def _pieces(mix: Mixed, total: int) -> Iterator[tuple[str, float, float]]:
+def _pieces(mix: StatusMix, total: int) -> Iterator[tuple[str, float, float]]:
     """Yield name, start and length of each part that is not empty, in thousandths."""
     x = 0.0
-    for name, count in zip(Mixed._fields, mix, strict=True):
+    for name, count in zip(StatusMix._fields, mix, strict=True):
         width = _FULL * count / total
         if count:
             yield name, x, width
@@ -173,7 +173,9 @@ def _pieces(mix: Mixed, total: int) -> Iterator[tuple[str, float, float]]:
 
 
 def _rect(kind: str, x: float, width: float) -> Markup:
-    return Markup('<rect class="{}" x="{}" width="{}" height="8"/>').format(kind, _short(x), _short(width))
+    return Markup('<rect class="{}" x="{}" width="{}" height="8"/>').format(
+        kind, _number_text(x), _number_text(width)
+    )
 
 
 def _arc(start: float, end: float, radius: float) -> str:
@@ -184,10 +186,10 @@ def _arc(start: float, end: float, radius: float) -> str:
 
 def _place(value: float, radius: float) -> tuple[str, str]:
     angle = math.pi * (1 - value / 100)
-    return _short(70 + radius * math.cos(angle)), _short(72 - radius * math.sin(angle))
+    return _number_text(70 + radius * math.cos(angle)), _number_text(72 - radius * math.sin(angle))
 
 
-def _short(value: float) -> str:
+def _number_text(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
@@ -211,20 +213,20 @@ def over_time(days: Sequence[tuple[str, MeasuredShare]]) -> Markup:
                 ' fill-opacity="0.4" x="{x}" y="{top}" width="{w}" height="{height}"/>'
                 '<rect class="c-accent" x="{x}" y="{y}" width="{w}" height="2"/><title>{title}</title></g>'
             ).format(
-                x=_short(x),
-                w=_short(width),
-                full=_short(_COLUMNS_HEIGHT),
-                top=_short(top),
-                height=_short(max(bottom - top, 1)),
-                y=_short(min(_COLUMNS_HEIGHT * (1 - one.value), _COLUMNS_HEIGHT - 2)),
+                x=_number_text(x),
+                w=_number_text(width),
+                full=_number_text(_COLUMNS_HEIGHT),
+                top=_number_text(top),
+                height=_number_text(max(bottom - top, 1)),
+                y=_number_text(min(_COLUMNS_HEIGHT * (1 - one.value), _COLUMNS_HEIGHT - 2)),
                 title=title,
             )
         )
     return Markup(
         '<svg class="days" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
     ).format(
-        _short(_COLUMNS_WIDTH),
-        _short(_COLUMNS_HEIGHT),
+        _number_text(_COLUMNS_WIDTH),
+        _number_text(_COLUMNS_HEIGHT),
         f"The share of messages that arrived, from {days[0][0]} to {days[-1][0]}",
         Markup("").join(drawn),
     )
@@ -235,9 +237,9 @@ def diagram(found: Calibration) -> Markup:
     most = max(one.n for one in found.bins)
     points = [
         Markup('<circle class="c-accent" cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
-            _short(100 * one.said),
-            _short(100 * (1 - one.arrived)),
-            _short(1.2 + 2.3 * math.sqrt(one.n / most)),
+            _number_text(100 * one.said),
+            _number_text(100 * (1 - one.arrived)),
+            _number_text(1.2 + 2.3 * math.sqrt(one.n / most)),
             f"said {one.said:.1%}, arrived {one.arrived:.1%}, n {one.n:,}",
         )
         for one in found.bins

@@ -57,11 +57,11 @@ async def receipt(request: Request, visitor: Reader, receipt_id: UUID) -> Respon
     """Return a receipt: what was erased, when and by whom; no address is in it."""
     found = await parts_of(request).holdings.receipt(visitor.account_id, receipt_id)
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="receipt-{found.id}.json"'}
-    body = json.dumps(_told(found, visitor), ensure_ascii=False, indent=2)
+    body = json.dumps(_receipt_fields(found, visitor), ensure_ascii=False, indent=2)
     return Response(body + "\n", media_type="application/json", headers=headers)
 
 
-def _told(found: Receipt, visitor: Visitor) -> dict[str, object]:
+def _receipt_fields(found: Receipt, visitor: Visitor) -> dict[str, object]:
     return {
         "receipt": str(found.id),
         "account": str(visitor.account_id),

@@ -63,7 +63,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Points:
+class ScorePart:
     """One part of the score."""
 
     why: str
@@ -95,7 +95,7 @@ class VerdictDetail:
     suggestion: str
     chart: str
     sections: list[Section]
-    points: list[Points]
+    points: list[ScorePart]
     json: str
     seconds: float = 0.0
 
@@ -122,7 +122,7 @@ def verdict_detail(
         operators_do=OPERATORS_DO.get(verdict["result"], ""),
         suggestion=own_suggestion(verdict["suggestion"]),
         chart=gauge(verdict["score"], Status(verdict["status"])),
-        sections=[*sections(verdict, evidence, judged), *_likely(chance)],
+        sections=[*sections(verdict, evidence, judged), *_chance_section(chance)],
         points=points(evidence),
         json=json.dumps(
             {"address": address, **verdict, **likely, "evidence": evidence}, ensure_ascii=False, indent=2
@@ -153,16 +153,16 @@ def sections(verdict: Mapping[str, Any], evidence: Mapping[str, Any], judged: st
     ]
     if mailbox := evidence["mailbox"]:
         sent = mailbox["stage"] == STAGE
-        told = _outcome if sent else _mailbox
+        facts_of = _outcome if sent else _mailbox
         said = "" if sent else _mailbox_said(mailbox)
-        found.append(Section("Mailbox", said, tuple(told(mailbox)), mailbox["text"]))
+        found.append(Section("Mailbox", said, tuple(facts_of(mailbox)), mailbox["text"]))
     if probe := evidence["catch_all"]:
         said = f"A mailbox that cannot exist was asked for, too: {_CATCH_ALL[probe['catch_all']]}."
         found.append(Section("Random mailbox", said, tuple(_probe(probe)), probe["text"]))
     return found
 
 
-def _likely(chance: Chance | None) -> list[Section]:
+def _chance_section(chance: Chance | None) -> list[Section]:
     if chance is None:
         return []
     low, high = percent(chance.low), percent(chance.high)
@@ -183,9 +183,11 @@ def _mailbox_said(fact: Mapping[str, Any]) -> str:
     return f"{fact['host']}: {answer}." if fact["host"] else f"{answer[:1].upper()}{answer[1:]}."
 
 
-def points(evidence: Mapping[str, Any]) -> list[Points]:
+def points(evidence: Mapping[str, Any]) -> list[ScorePart]:
     """Return the parts of the score, which add up to it."""
-    return [Points(_POINTS.get(name, name), value) for name, value in evidence.get("score_parts", {}).items()]
+    return [
+        ScorePart(_POINTS.get(name, name), value) for name, value in evidence.get("score_parts", {}).items()
+    ]
 
 
 def _syntax(evidence: Mapping[str, Any]) -> Iterator[Fact]:
@@ -219,7 +221,7 @@ def _domain(fact: Mapping[str, Any] | None) -> Iterator[Fact]:
         yield "Route", "the domain's own address, as it has no MX (RFC 5321 section 5.1)"
     if fact["provider"]:
         yield "Mail provider", provider_name(fact["provider"])
-    yield from _learned(fact["learned_at"], fact["expires_at"])
+    yield from _age_facts(fact["learned_at"], fact["expires_at"])
 
 
 def _mailbox(fact: Mapping[str, Any]) -> Iterator[Fact]:
@@ -238,7 +240,7 @@ def _mailbox(fact: Mapping[str, Any]) -> Iterator[Fact]:
         yield "Took", f"{fact['took_ms']:,} ms"
     if fact["blanket"]:
         yield "But", "a mailbox that cannot exist got the very same refusal"
-    yield from _learned(fact["asked_at"], fact["expires_at"], verb="Asked")
+    yield from _age_facts(fact["asked_at"], fact["expires_at"], verb="Asked")
     if fact["cached"]:
         yield "Reused", "an earlier answer that is still fresh"
 
@@ -252,17 +254,17 @@ def _outcome(fact: Mapping[str, Any]) -> Iterator[Fact]:
     if reason := REASONS.get(fact["rule"]):
         yield "Read by rule", f"{fact['rule']}: {reason}"
     yield "Told by", fact["host"]
-    yield from _learned(fact["asked_at"], fact["expires_at"], verb="Happened")
+    yield from _age_facts(fact["asked_at"], fact["expires_at"], verb="Happened")
 
 
 def _probe(fact: Mapping[str, Any]) -> Iterator[Fact]:
     yield "A mailbox that cannot exist", _CATCH_ALL[fact["catch_all"]]
     if fact["smtp_code"]:
         yield "Code", str(fact["smtp_code"])
-    yield from _learned(fact["learned_at"], fact["expires_at"], verb="Asked")
+    yield from _age_facts(fact["learned_at"], fact["expires_at"], verb="Asked")
 
 
-def _learned(at: float, until: float, verb: str = "Learned") -> Iterator[Fact]:
+def _age_facts(at: float, until: float, verb: str = "Learned") -> Iterator[Fact]:
     if at:
         yield verb, utc_datetime(at)
         if until > at:

@@ -52,7 +52,7 @@ def their_time(context: Context, at: datetime | None, otherwise: str = NOTHING, 
 
 
 @pass_context
-def told(context: Context, value: object) -> object:
+def time_or_value(context: Context, value: object) -> object:
     """Write what may be a time, and leave anything else as it is."""
     return date_time(value, NOTHING, context["zone"]) if isinstance(value, datetime) else value
 
@@ -118,7 +118,7 @@ FILTERS: Final[dict[str, Any]] = {
     "number": number,
     "percent": percent,
     "date_time": their_time,
-    "told": told,
+    "time_or_value": time_or_value,
     "ago": ago,
     "duration": duration,
     "size": size,

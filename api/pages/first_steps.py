@@ -20,7 +20,7 @@ router = APIRouter(prefix="/first-steps", include_in_schema=False)
 _STEPS: Final = {step.value: step for step in FirstStep}
 
 
-async def first_steps_shown(request: Request, visitor: Visitor) -> dict[str, Any]:
+async def first_steps_context(request: Request, visitor: Visitor) -> dict[str, Any]:
     """Return what first_steps.html needs: nothing is left for whoever may not change anything."""
     if not visitor.role.may(Role.MEMBER):
         return {"steps": None, "address": ""}

@@ -56,7 +56,7 @@ def check_token(request: Request, given: object) -> None:
     secret = cookies.read(request, cookies.SESSION if visitor_known(request) else cookies.FORM)
     token = cookies.unmask(given) if isinstance(given, str) else ""
     if not secret or not hmac.compare_digest(cookies.csrf_token(secret), token):
-        raise _refused(request)
+        raise _form_refused(request)
 
 
 def check_origin(request: Request) -> None:
@@ -71,10 +71,10 @@ def check_origin(request: Request) -> None:
     if request.method in _SAFE:
         return
     if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-        raise _refused(request)
+        raise _form_refused(request)
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc.lower() not in our_hosts(request):
-        raise _refused(request)
+        raise _form_refused(request)
 
 
 def text(form: FormData, name: str, *, most: int = 200) -> str:
@@ -109,7 +109,7 @@ def choice(form: FormData, name: str, known: Mapping[str, object]) -> str:
     return value
 
 
-def _refused(request: Request) -> MailsiftError:
+def _form_refused(request: Request) -> MailsiftError:
     why = "" if cookies.keeps_cookies(request) else " Browsers keep our cookies only over HTTPS."
     return MailsiftError("csrf_failed", f"This form is out of date. Reload the page and try again.{why}")
 

@@ -20,7 +20,7 @@ from mailsift.accounts.people import Visitor
 from mailsift.api.pages import charts, cookies
 from mailsift.api.pages.charts import bar
 from mailsift.api.pages.filters import duration, number, percent
-from mailsift.api.pages.first_steps import first_steps_shown
+from mailsift.api.pages.first_steps import first_steps_context
 from mailsift.api.pages.forms import choice, id_from, is_mendable, read_form
 from mailsift.api.pages.page import HEADERS, now_of, render, see, visitor_known, zone_of
 from mailsift.api.pages.tiers import TierOnPage, note_of, run_before, sentence_of, tiers_of
@@ -202,7 +202,7 @@ def _may(view: JobView) -> frozenset[str]:
     return frozenset(name for name, may in able.items() if may)
 
 
-class Sought(BaseModel):
+class JobListQuery(BaseModel):
     """Which jobs are listed: of a state, with this in their name, made from one day to another."""
 
     state: str = ""
@@ -225,21 +225,21 @@ def day_of(given: str, zone: str, *, later: int = 0) -> datetime | None:
 
 
 @router.get("/jobs")
-async def jobs(request: Request, visitor: Reader, sought: Annotated[Sought, Query()]) -> HTMLResponse:
+async def jobs(request: Request, visitor: Reader, sought: Annotated[JobListQuery, Query()]) -> HTMLResponse:
     """List the jobs."""
-    listed = await _listed(request, visitor, sought)
-    return render(request, "jobs.html", **listed, **await first_steps_shown(request, visitor))
+    listed = await _list_context(request, visitor, sought)
+    return render(request, "jobs.html", **listed, **await first_steps_context(request, visitor))
 
 
 @router.get("/jobs/rows")
-async def rows(request: Request, visitor: Reader, sought: Annotated[Sought, Query()]) -> HTMLResponse:
+async def rows(request: Request, visitor: Reader, sought: Annotated[JobListQuery, Query()]) -> HTMLResponse:
     """Return the table alone, for a page that keeps it up to date."""
-    return render(request, "jobs_rows.html", **await _listed(request, visitor, sought))
+    return render(request, "jobs_rows.html", **await _list_context(request, visitor, sought))
 
 
-async def _listed(request: Request, visitor: Visitor, sought: Sought) -> dict[str, Any]:
+async def _list_context(request: Request, visitor: Visitor, sought: JobListQuery) -> dict[str, Any]:
     state = sought.state if sought.state in FILTERS else ""
-    owner = await _whose(request, visitor, state)
+    owner = await _account_listed(request, visitor, state)
     name, days = sought.q.strip().replace("\0", ""), sought.days(zone_of(request))
     page = await parts_of(request).jobs.page(
         owner,
@@ -267,7 +267,7 @@ async def _listed(request: Request, visitor: Visitor, sought: Sought) -> dict[st
     }
 
 
-async def _whose(request: Request, visitor: Visitor, state: str) -> AccountId:
+async def _account_listed(request: Request, visitor: Visitor, state: str) -> AccountId:
     """Return whose jobs are listed; a test account that is not there yet has none, and neither has nobody."""
     if state != TEST:
         return visitor.account_id
@@ -293,13 +293,13 @@ async def act_on_many(request: Request, visitor: Member) -> Response:
             done += 1
     if not ids:
         return see("/jobs", "Tick the jobs first.", kind="bad")
-    told = f"{number(done)} {'job' if done == 1 else 'jobs'} {_MANY[action]}."
+    message = f"{number(done)} {'job' if done == 1 else 'jobs'} {_MANY[action]}."
     left = len(ids) - done
     return see(
         "/jobs",
-        f"{told} {number(left)} left as {'it was' if left == 1 else 'they were'}: {refused}"
+        f"{message} {number(left)} left as {'it was' if left == 1 else 'they were'}: {refused}"
         if left
-        else told,
+        else message,
         kind="bad" if left else "good",
     )
 
@@ -325,7 +325,7 @@ async def job(request: Request, visitor: JobReader, job_id: JobId) -> HTMLRespon
         tiers=tiers_of(view, earlier),
         note=note_of(view),
         format=cookies.read(request, cookies.FORMAT),
-        **await _breakdown_shown(parts, visitor.account_id, view),
+        **await _breakdown_context(parts, visitor.account_id, view),
         estimate=estimate_of(view),
         statuses=charts.STATUS_ORDER,
     )
@@ -340,11 +340,11 @@ async def breakdown(request: Request, visitor: JobReader, job_id: JobId) -> HTML
         request,
         "job_breakdown.html",
         job=job_on_page(view, request),
-        **await _breakdown_shown(parts, visitor.account_id, view),
+        **await _breakdown_context(parts, visitor.account_id, view),
     )
 
 
-async def _breakdown_shown(parts: ApiParts, account_id: AccountId, view: JobView) -> dict[str, Any]:
+async def _breakdown_context(parts: ApiParts, account_id: AccountId, view: JobView) -> dict[str, Any]:
     """Return what job_breakdown.html needs beside the job."""
     return {
         "breakdown": await breakdown_of(parts, account_id, view),

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from mailsift.accounts.doors import NAMES, Door
-from mailsift.accounts.keys import DAY, KeyKind, Minted, Scope, kind_of
+from mailsift.accounts.keys import DAY, KeyKind, MintedKey, Scope, kind_of
 from mailsift.accounts.people import Visitor
 from mailsift.api.pages.forms import attempt, choice, is_mendable, read_form, text
 from mailsift.api.pages.page import now_of, our_address, render, see
@@ -47,7 +47,7 @@ OVERLAPS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Typed:
+class _KeyForm:
     """What stands in the form."""
 
     name: str = ""
@@ -89,7 +89,7 @@ async def keys(request: Request, visitor: Reader) -> Response:
 @router.get("/new")
 async def new(request: Request, _: Member) -> Response:
     """Show the form for a key."""
-    return _form(request, _Typed(chosen=tuple(SCOPES)))
+    return _form(request, _KeyForm(chosen=tuple(SCOPES)))
 
 
 @router.post("/new")
@@ -101,7 +101,7 @@ async def create(request: Request, visitor: Member) -> Response:
     purpose, origins = form.get("door"), text(form, "origins", most=2_000).split()
     public = purpose == _PUBLIC
     chosen = [] if public else [str(scope) for scope in form.getlist("scope") if scope in SCOPES]
-    typed = _Typed(name, lifetime, tuple(chosen), str(purpose), " ".join(origins))
+    typed = _KeyForm(name, lifetime, tuple(chosen), str(purpose), " ".join(origins))
     if not chosen and not public:
         return _form(request, typed, MailsiftError("bad_option", "Choose at least one permission."))
     try:
@@ -117,7 +117,7 @@ async def create(request: Request, visitor: Member) -> Response:
         if not is_mendable(error):
             raise
         return _form(request, typed, error)
-    return _made(request, minted, "Your new key")
+    return _new_key_page(request, minted, "Your new key")
 
 
 @router.get("/{key_id:uuid}/roll")
@@ -138,7 +138,7 @@ async def roll(request: Request, visitor: Member, key_id: UUID) -> Response:
         if not is_mendable(error):
             raise
         return see("/keys", error.message, kind="bad")
-    return _made(request, minted, "The key that replaces it", old=key, ends=OVERLAPS[overlap])
+    return _new_key_page(request, minted, "The key that replaces it", old=key, ends=OVERLAPS[overlap])
 
 
 @router.post("/{key_id:uuid}/revoke")
@@ -165,7 +165,7 @@ def _key_on_page(row: KeyRow, now: datetime) -> KeyOnPage:
     return KeyOnPage(row, "expiring" if row.rotated_to else "active")
 
 
-def _form(request: Request, typed: _Typed, error: MailsiftError | None = None) -> Response:
+def _form(request: Request, typed: _KeyForm, error: MailsiftError | None = None) -> Response:
     return render(
         request,
         "key_new.html",
@@ -189,8 +189,8 @@ def _rolling(request: Request, key: KeyRow) -> Response:
     return render(request, "key_roll.html", key=key, overlaps=list(OVERLAPS.items()))
 
 
-def _made(
-    request: Request, minted: Minted, heading: str, *, old: KeyRow | None = None, ends: str = ""
+def _new_key_page(
+    request: Request, minted: MintedKey, heading: str, *, old: KeyRow | None = None, ends: str = ""
 ) -> Response:
     return render(
         request,

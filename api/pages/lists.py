@@ -148,16 +148,16 @@ def _repairs(request: Request, found: Inspection) -> list[tuple[str, str]]:
 async def start(request: Request, visitor: Member, draft_id: UUID) -> Response:
     """Make the list a job; a column of which much does not look like addresses has to be confirmed."""
     form, parts = await read_form(request), parts_of(request)
-    draft, options = await _known(parts, visitor, draft_id), _options(form)
+    draft, options = await _find_draft(parts, visitor, draft_id), _options(form)
     if draft is not None and form.get("sure") != "on":
-        doubt = await _doubt(parts, visitor, draft_id, options.column)
+        doubt = await _column_warning(parts, visitor, draft_id, options.column)
         if doubt:
             return await _looked_at(request, visitor, draft_id, column=options.column, doubt=doubt)
     job_id = await parts.drafts.start(visitor.account_id, draft_id, options)
     return see(f"/jobs/{job_id}")
 
 
-async def _doubt(parts: ApiParts, visitor: Visitor, draft_id: UUID, column: str) -> str:
+async def _column_warning(parts: ApiParts, visitor: Visitor, draft_id: UUID, column: str) -> str:
     """Say what speaks against a column, "" when nothing does."""
     try:
         found = await parts.drafts.inspect(visitor.account_id, draft_id)
@@ -181,7 +181,7 @@ async def discard(request: Request, visitor: Member, draft_id: UUID) -> Response
     return see("/", "The list is discarded.")
 
 
-async def _known(parts: ApiParts, visitor: Visitor, draft_id: UUID) -> Draft | None:
+async def _find_draft(parts: ApiParts, visitor: Visitor, draft_id: UUID) -> Draft | None:
     """Return the list, None when it is gone: a second click on Start leads to the job all the same."""
     try:
         return await parts.drafts.get(visitor.account_id, draft_id)

@@ -21,7 +21,7 @@ from mailsift.api.pages.page import HEADERS, render, see
 from mailsift.api.pages.receivers import SENDERS
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
-from mailsift.jobs.outcomes.service import Taken
+from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
 from mailsift.pipeline.errors import MailsiftError
 
@@ -55,7 +55,7 @@ async def outcomes(request: Request, visitor: Reader) -> HTMLResponse:
 async def take_outcomes(request: Request, visitor: Member) -> Response:
     """Take a file of outcomes; what comes of it is said on the page."""
     service = parts_of(request).outcomes
-    return await _take(request, visitor.account_id, service.read, "/outcomes", "outcomes")
+    return await _import_upload(request, visitor.account_id, service.read, "/outcomes", "outcomes")
 
 
 @router.get("/outcomes/export.csv")
@@ -111,7 +111,7 @@ async def add(request: Request, visitor: Member) -> Response:
     reason = SuppressionReason(text(form, "reason") or SuppressionReason.MANUAL)
     found = [Suppression(email, reason, "page") for email in pasted.replace(",", " ").split()]
     taken = await parts_of(request).suppressions.add(visitor.account_id, found)
-    return see("/suppressions", _told(taken, "addresses"), kind="good" if taken.taken else "bad")
+    return see("/suppressions", _import_summary(taken, "addresses"), kind="good" if taken.taken else "bad")
 
 
 @router.post("/suppressions/remove")
@@ -126,13 +126,13 @@ async def remove(request: Request, visitor: Member) -> Response:
 async def take_suppressions(request: Request, visitor: Member) -> Response:
     """Put the addresses of a file on the list."""
     service = parts_of(request).suppressions
-    return await _take(request, visitor.account_id, service.read, "/suppressions", "addresses")
+    return await _import_upload(request, visitor.account_id, service.read, "/suppressions", "addresses")
 
 
-async def _take(
+async def _import_upload(
     request: Request,
     account_id: UUID,
-    read: Callable[[UUID, Path], Awaitable[Taken]],
+    read: Callable[[UUID, Path], Awaitable[ImportCounts]],
     address: str,
     what: str,
 ) -> Response:
@@ -147,7 +147,7 @@ async def _take(
         return see(address, error.message, kind="bad")
     finally:
         await form.close()
-    return see(address, _told(taken, what), kind="good" if taken.taken or taken.repeated else "bad")
+    return see(address, _import_summary(taken, what), kind="good" if taken.taken or taken.repeated else "bad")
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def _copy(file: UploadFile, path: Path) -> None:
         shutil.copyfileobj(file.file, out)
 
 
-def _told(taken: Taken, what: str) -> str:
+def _import_summary(taken: ImportCounts, what: str) -> str:
     return (
         f"{taken.taken:,} new {what}, {taken.repeated:,} known already, {taken.malformed:,} not understood."
     )

@@ -90,13 +90,13 @@ async def create(request: Request, visitor: Member) -> Response:
         if not is_mendable(error):
             raise
         return _form(request, sender=sender, name=name, error=error)
-    return _shown(request, row, password=password, made=True)
+    return _receiver_page(request, row, password=password, made=True)
 
 
 @router.get("/{receiver_id:uuid}")
 async def receiver(request: Request, visitor: Reader, receiver_id: UUID) -> HTMLResponse:
     """Show a receiver: its address, and what it took and refused."""
-    return _shown(request, await parts_of(request).receivers.get(visitor.account_id, receiver_id))
+    return _receiver_page(request, await parts_of(request).receivers.get(visitor.account_id, receiver_id))
 
 
 @router.post("/{receiver_id:uuid}/rotate")
@@ -110,7 +110,7 @@ async def rotate(request: Request, visitor: Member, receiver_id: UUID) -> Respon
         if not is_mendable(error):
             raise
         return see(f"/outcomes/receivers/{receiver_id}", error.message, kind="bad")
-    return _shown(request, row, password=password, made=True)
+    return _receiver_page(request, row, password=password, made=True)
 
 
 @router.post("/{receiver_id:uuid}/delete")
@@ -140,7 +140,9 @@ def _form(
     )
 
 
-def _shown(request: Request, row: ReceiverRow, *, password: str = "", made: bool = False) -> HTMLResponse:
+def _receiver_page(
+    request: Request, row: ReceiverRow, *, password: str = "", made: bool = False
+) -> HTMLResponse:
     base = parts_of(request).people.public_url or str(request.base_url).rstrip("/")
     return render(
         request,

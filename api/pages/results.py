@@ -46,7 +46,7 @@ _NAMED: Final = 200  # changed addresses on the page of runs
 _NOT_COMPARABLE: Final = frozenset({"no_results_yet", "not_the_same_list", "job_not_found", "blob_not_found"})
 
 
-class Asked(BaseModel):
+class PageQuery(BaseModel):
     """What the address of the page says; the page begins behind the row `after`, or with the row `row`.
 
     `column` names the customer's columns to be shown; with `columns` they were chosen, even if none is named.
@@ -111,14 +111,14 @@ class Asked(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
+class ActiveFilter:
     """A filter that is set, and where the page is without it."""
 
     words: str
     href: str
 
 
-def chips_of(asked: Asked, job_id: JobId) -> list[Chip]:
+def chips_of(asked: PageQuery, job_id: JobId) -> list[ActiveFilter]:
     """Return the filters that are set, beside the verdict, which has tabs of its own."""
     said = {
         "status": asked.status.capitalize(),
@@ -127,7 +127,9 @@ def chips_of(asked: Asked, job_id: JobId) -> list[Chip]:
         "provider": f"Provider: {provider_name(asked.provider)}",
         "q": f"{'Starts with' if asked.at == 'start' else 'Contains'}: {asked.q}",
     }
-    return [Chip(words, asked.but(job_id, name)) for name, words in said.items() if getattr(asked, name)]
+    return [
+        ActiveFilter(words, asked.but(job_id, name)) for name, words in said.items() if getattr(asked, name)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ class SortLink:
     state: str
 
 
-def sort_links(asked: Asked, job_id: JobId) -> dict[str, SortLink]:
+def sort_links(asked: PageQuery, job_id: JobId) -> dict[str, SortLink]:
     """Return the heads of the columns that sort; a second click turns the order round."""
     links = {}
     for name, label in _SORTED.items():
@@ -161,7 +163,7 @@ class StatusTable:
 
 @router.get("/jobs/{job_id:uuid}/results")
 async def results(
-    request: Request, visitor: JobReader, job_id: JobId, asked: Annotated[Asked, Query()]
+    request: Request, visitor: JobReader, job_id: JobId, asked: Annotated[PageQuery, Query()]
 ) -> Response:
     """Show some rows with their verdicts."""
     view = await parts_of(request).jobs.get(visitor.account_id, job_id)
@@ -200,7 +202,7 @@ def _tier_tabs(view: JobView) -> list[tuple[str, str, str, int]]:
     return [(tier.tier.value, tier.colour.value, tier.label, tier.rows) for tier in tiers_of(view)]
 
 
-class AskedFile(Asked):
+class FileQuery(PageQuery):
     """Which rows are wanted as a file of which kind."""
 
     format: ExportFormat = ExportFormat.CSV
@@ -208,7 +210,7 @@ class AskedFile(Asked):
 
 @router.get("/jobs/{job_id:uuid}/download")
 async def get_file(
-    request: Request, visitor: JobReader, job_id: JobId, asked: Annotated[AskedFile, Query()]
+    request: Request, visitor: JobReader, job_id: JobId, asked: Annotated[FileQuery, Query()]
 ) -> Response:
     """Return the results as a file, all rows or those the page shows."""
     options = ExportOptions(asked.format, asked.wanted())
@@ -241,7 +243,7 @@ async def one_row(request: Request, visitor: JobReader, job_id: JobId, number: i
     )
 
 
-async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: Asked) -> ResultsPage | None:
+async def _page(request: Request, visitor: Visitor, job_id: JobId, asked: PageQuery) -> ResultsPage | None:
     """Return the rows, None while there are none to be had."""
     try:
         return await parts_of(request).jobs.browser.page(

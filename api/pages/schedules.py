@@ -95,7 +95,7 @@ async def preview(request: Request, _: Reader) -> Response:
     """Say in words what the form would do: a fragment that the form fetches while it is filled in."""
     rhythm, cron, zone = (request.query_params.get(name, "")[:200] for name in ("rhythm", "cron", "zone"))
     try:
-        spec = Filled(rhythm=rhythm, cron=" ".join(cron.split()), zone=zone.strip()).spec()
+        spec = ScheduleForm(rhythm=rhythm, cron=" ".join(cron.split()), zone=zone.strip()).spec()
     except MailsiftError as error:
         return render(request, "schedule_preview.html", words="", runs=(), zone="", error=error)
     now = now_of(request)
@@ -113,7 +113,9 @@ async def new(
     q: Annotated[str, Query(max_length=_NAME)] = "",
 ) -> Response:
     """Show the form for a schedule, for the list of a job, or of one whose name has `q` in it."""
-    return await _new(request, visitor, job, Filled(zone=visitor.account_zone), q=q.strip().replace("\0", ""))
+    return await _new_page(
+        request, visitor, job, ScheduleForm(zone=visitor.account_zone), q=q.strip().replace("\0", "")
+    )
 
 
 @router.post("/new")
@@ -130,7 +132,7 @@ async def create(request: Request, visitor: Member) -> Response:
     except MailsiftError as error:
         if not is_mendable(error):
             raise
-        return await _new(request, visitor, job_id, filled, error=error)
+        return await _new_page(request, visitor, job_id, filled, error=error)
     return see(f"/schedules/{view.id}", "Schedule created.")
 
 
@@ -185,21 +187,21 @@ async def edit(request: Request, visitor: Member, schedule_id: UUID) -> Response
 async def pause(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Run nothing until it is resumed."""
     change = parts_of(request).schedules.pause
-    return await _changed(request, visitor, schedule_id, change, "Schedule paused.")
+    return await _apply_changes(request, visitor, schedule_id, change, "Schedule paused.")
 
 
 @router.post("/{schedule_id:uuid}/resume")
 async def resume(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Go on with the next slot."""
     change = parts_of(request).schedules.resume
-    return await _changed(request, visitor, schedule_id, change, "Schedule resumed.")
+    return await _apply_changes(request, visitor, schedule_id, change, "Schedule resumed.")
 
 
 @router.post("/{schedule_id:uuid}/run")
 async def run(request: Request, visitor: Member, schedule_id: UUID) -> Response:
     """Make a run now."""
     change = parts_of(request).schedules.run_now
-    return await _changed(request, visitor, schedule_id, change, "A run has started.")
+    return await _apply_changes(request, visitor, schedule_id, change, "A run has started.")
 
 
 @router.post("/{schedule_id:uuid}/delete")
@@ -210,7 +212,7 @@ async def delete(request: Request, visitor: Member, schedule_id: UUID) -> Respon
     return see("/schedules", "Schedule deleted. Its jobs stay.")
 
 
-async def _changed(
+async def _apply_changes(
     request: Request,
     visitor: Visitor,
     schedule_id: UUID,
@@ -222,11 +224,11 @@ async def _changed(
     return await attempt(f"/schedules/{schedule_id}", change(visitor.account_id, schedule_id), done)
 
 
-async def _new(
+async def _new_page(
     request: Request,
     visitor: Visitor,
     job_id: UUID | None,
-    filled: Filled,
+    filled: ScheduleForm,
     *,
     q: str = "",
     error: MailsiftError | None = None,
@@ -237,16 +239,16 @@ async def _new(
     if job_id is not None and str(job_id) not in dict(lists):
         job = await parts.jobs.get(visitor.account_id, JobId(job_id))
         lists.append((str(job.id), job.name))
-    offered = Offered(lists, str(job_id or ""), q, more=bool(page.next_cursor))
+    offered = ListChoices(lists, str(job_id or ""), q, more=bool(page.next_cursor))
     return _form(request, filled, offered=offered, error=error)
 
 
 def _form(
     request: Request,
-    filled: Filled,
+    filled: ScheduleForm,
     *,
     schedule: ScheduleView | None = None,
-    offered: Offered | None = None,
+    offered: ListChoices | None = None,
     error: MailsiftError | None = None,
 ) -> Response:
     return render(
@@ -255,7 +257,7 @@ def _form(
         status=422 if error else 200,
         filled=filled,
         schedule=schedule,
-        offered=offered or Offered(),
+        offered=offered or ListChoices(),
         rhythms=list(RHYTHMS.items()),
         rechecks=list(RECHECKS.items()),
         overlaps=list(OVERLAPS.items()),
@@ -275,7 +277,7 @@ def _job(form: FormData) -> UUID:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class ListChoices:
     """The jobs whose lists can be chosen: id and words, the one that is, and what they were found by."""
 
     lists: Sequence[tuple[str, str]] = ()
@@ -285,7 +287,7 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class ScheduleForm:
     """The fields as texts, as they are shown again when something is wrong with them."""
 
     name: str = ""
@@ -321,13 +323,13 @@ class Filled:
         )
 
 
-def read_schedule(form: FormData) -> Filled:
+def read_schedule(form: FormData) -> ScheduleForm:
     """Return the fields of the form.
 
     Raises:
         MailsiftError: `bad_option`.
     """
-    return Filled(
+    return ScheduleForm(
         name=text(form, "name"),
         rhythm=choice(form, "rhythm", RHYTHMS),
         cron=" ".join(text(form, "cron").split()),
@@ -335,16 +337,16 @@ def read_schedule(form: FormData) -> Filled:
         recheck=choice(form, "recheck", RECHECKS),
         overlap=choice(form, "overlap", OVERLAPS),
         catch_up=choice(form, "catch_up", CATCH_UPS),
-        jitter=_whole(form, "jitter"),
-        failures=_whole(form, "failures"),
+        jitter=_whole_number(form, "jitter"),
+        failures=_whole_number(form, "failures"),
         ends=text(form, "ends", most=10),
         repair="repair" in form,
     )
 
 
-def filled_from(spec: ScheduleSpec) -> Filled:
+def filled_from(spec: ScheduleSpec) -> ScheduleForm:
     """Return the form of a schedule that exists."""
-    filled = Filled(
+    filled = ScheduleForm(
         name=spec.name,
         zone=spec.zone,
         recheck=spec.recheck.value,
@@ -364,7 +366,7 @@ def with_this(known: dict[str, str], value: str, words: str) -> list[tuple[str, 
     return [*known.items(), *([] if value in known else [(value, words.format(value))])]
 
 
-def _whole(form: FormData, name: str) -> str:
+def _whole_number(form: FormData, name: str) -> str:
     value = text(form, name, most=6)
     if not (value.isascii() and value.isdecimal()) or int(value) > 86_400:
         raise MailsiftError("bad_option", f"Choose one of the options for “{name}”.")

@@ -56,11 +56,11 @@ async def sign_in(request: Request) -> Response:
             email, secret_text(form, "password"), client=client_of(request)
         )
     except CodeNeededError as needed:
-        response = _code(request, goal)
+        response = _code_page(request, goal)
         cookies.put(response, cookies.HALF, needed.pending, seconds=_HALF_SECONDS)
         return response
     except MailsiftError as error:
-        return _again(error, _login(request, goal, email=email, error=error))
+        return _form_again(error, _login(request, goal, email=email, error=error))
     return let_in(secret, inside(goal))
 
 
@@ -74,8 +74,8 @@ async def sign_in_with_code(request: Request) -> Response:
             cookies.read(request, cookies.HALF), code, client=client_of(request)
         )
     except MailsiftError as error:
-        page = _code if error.code in {"wrong_code", "rate_limited"} else _login
-        return _again(error, page(request, goal, error=error))
+        page = _code_page if error.code in {"wrong_code", "rate_limited"} else _login
+        return _form_again(error, page(request, goal, error=error))
     response = let_in(secret, inside(goal))
     cookies.drop(response, cookies.HALF)
     return response
@@ -90,7 +90,7 @@ async def begin_single_sign_on(request: Request, next: str = "") -> Response:  #
     try:
         place = await _sso(request).begin(SignInAttempt(secret), _callback(request))
     except MailsiftError as error:
-        return _again(error, _login(request, next, error=error))
+        return _form_again(error, _login(request, next, error=error))
     response = RedirectResponse(place, 303)
     value = f"{secret.hex()}.{base64.urlsafe_b64encode(inside(next).encode()).decode()}"
     cookies.put(response, cookies.SSO, value, seconds=_SSO_SECONDS)
@@ -107,7 +107,7 @@ async def finish_single_sign_on(request: Request) -> Response:
         )
         response = let_in(session, goal)
     except MailsiftError as error:
-        response = _again(error, _login(request, goal, error=error))
+        response = _form_again(error, _login(request, goal, error=error))
     cookies.drop(response, cookies.SSO)
     return response
 
@@ -149,7 +149,7 @@ async def welcome(request: Request, token: str = "") -> Response:
     """Show the first owner the form that makes them one."""
     await _link_for(request, token, LinkKind.FIRST_OWNER)
     account = await parts_of(request).people.links.suggested_account()
-    return _welcome(request, token, account=account)
+    return _welcome_page(request, token, account=account)
 
 
 @router.post("/welcome")
@@ -168,7 +168,7 @@ async def first_owner(request: Request) -> Response:
     except MailsiftError as error:
         if error.code == "link_gone":
             raise
-        return _again(error, _welcome(request, token, account=account, email=email, error=error))
+        return _form_again(error, _welcome_page(request, token, account=account, email=email, error=error))
     return let_in(secret, HOME)
 
 
@@ -193,7 +193,7 @@ async def accept(request: Request) -> Response:
     except MailsiftError as error:
         if error.code == "link_gone":
             raise
-        return _again(error, _invite(request, token, view, error=error))
+        return _form_again(error, _invite(request, token, view, error=error))
     return let_in(secret, HOME)
 
 
@@ -214,7 +214,7 @@ async def set_password(request: Request) -> Response:
     except MailsiftError as error:
         if error.code == "link_gone":
             raise
-        return _again(error, _password(request, token, view, error=error))
+        return _form_again(error, _password(request, token, view, error=error))
     response = see("/login", "Your new password is set. Sign in with it.")
     cookies.drop(response, cookies.SESSION)
     return response
@@ -248,7 +248,7 @@ async def _link_for(request: Request, token: str, kind: LinkKind) -> LinkView:
     return view
 
 
-def _again(error: MailsiftError, page: Response) -> Response:
+def _form_again(error: MailsiftError, page: Response) -> Response:
     """Return the form once more, with what the error says of when to come back."""
     page.headers.update(error_headers(error))
     return page
@@ -270,11 +270,11 @@ def _login(
     )
 
 
-def _code(request: Request, goal: str, *, error: MailsiftError | None = None) -> Response:
+def _code_page(request: Request, goal: str, *, error: MailsiftError | None = None) -> Response:
     return _sign_in_page(request, "login_code.html", error, next=goal)
 
 
-def _welcome(
+def _welcome_page(
     request: Request, token: str, *, account: str, email: str = "", error: MailsiftError | None = None
 ) -> Response:
     return _sign_in_page(request, "welcome.html", error, token=token, account=account, email=email)

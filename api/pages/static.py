@@ -48,7 +48,9 @@ class Assets:
     def load(cls) -> Self:
         """Upload the files of api/static."""
         names = (item for item in files("mailsift.api").joinpath("static").iterdir() if item.is_file())
-        return cls({item.name: _asset(item.name, item.read_bytes()) for item in names if _known(item.name)})
+        return cls(
+            {item.name: _asset(item.name, item.read_bytes()) for item in names if _has_known_type(item.name)}
+        )
 
     def address(self, name: str) -> str:
         """Return where a page loads the file from; browsers keep it until it changes."""
@@ -93,7 +95,7 @@ def _directive(body: bytes) -> str:
     return named if named in _DIRECTIVES else "other"
 
 
-def _known(name: str) -> bool:
+def _has_known_type(name: str) -> bool:
     return PurePath(name).suffix in _TYPES
 
 

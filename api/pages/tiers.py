@@ -88,9 +88,9 @@ def sentence_of(view: JobView) -> str:
         return ""
     if view.state in _CUT_SHORT:
         begun = f"The job {_CUT_SHORT[view.state]} with {number(rows)} of {number(view.total)} rows validated"
-        return f"{begun}; {number(safe)} {_are(safe)} safe to send."
+        return f"{begun}; {number(safe)} {_is_or_are(safe)} safe to send."
     if view.state not in ENDED:
-        return f"{number(safe)} of the {number(rows)} rows validated so far {_are(safe)} safe to send."
+        return f"{number(safe)} of the {number(rows)} rows validated so far {_is_or_are(safe)} safe to send."
     whole = f"{number(rows)} rows" + (" in the sample" if view.options.preview else "")
     if rows == 1:
         return f"The only row is {'' if safe else 'not '}safe to send."
@@ -99,7 +99,7 @@ def sentence_of(view: JobView) -> str:
     return (
         f"All {whole} are safe to send."
         if safe == rows
-        else f"{number(safe)} of {whole} {_are(safe)} safe to send."
+        else f"{number(safe)} of {whole} {_is_or_are(safe)} safe to send."
     )
 
 
@@ -121,5 +121,5 @@ def _change(rows: int) -> str:
     return f"{'+' if rows > 0 else '−'}{number(abs(rows))}" if rows else ""
 
 
-def _are(count: int) -> str:
+def _is_or_are(count: int) -> str:
     return "is" if count == 1 else "are"

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from mailsift.accounts.people import Visitor
 from mailsift.api.http.chances import cell_of
 from mailsift.api.pages.evidence import VerdictDetail, verdict_detail
-from mailsift.api.pages.first_steps import first_steps_shown
+from mailsift.api.pages.first_steps import first_steps_context
 from mailsift.api.pages.forms import choice, read_form, text
 from mailsift.api.pages.page import render
 from mailsift.api.pages.visitor import Member, Reader
@@ -71,7 +71,7 @@ async def _page(
     return render(
         request,
         "validate.html",
-        **await first_steps_shown(request, visitor),
+        **await first_steps_context(request, visitor),
         drafts=await parts.drafts.waiting(visitor.account_id),
         uploads=await parts.uploads.waiting(visitor.account_id),
         mode=mode,

@@ -69,7 +69,7 @@ async def _signed_in(request: Request) -> Visitor:
     return visitor
 
 
-async def _of_job(request: Request, visitor: Visitor, job_id: UUID) -> Visitor:
+async def _in_account_of(request: Request, visitor: Visitor, job_id: UUID) -> Visitor:
     """Return the visitor in the account whose job it is: theirs, or its test account.
 
     Their session stays what it is: `render` marks what is shown as a test.
@@ -90,11 +90,11 @@ Operator = Annotated[Visitor, Depends(require_operator)]
 
 
 async def _job_reader(request: Request, job_id: UUID, visitor: Reader) -> Visitor:
-    return await _of_job(request, visitor, job_id)
+    return await _in_account_of(request, visitor, job_id)
 
 
 async def _job_member(request: Request, job_id: UUID, visitor: Member) -> Visitor:
-    return await _of_job(request, visitor, job_id)
+    return await _in_account_of(request, visitor, job_id)
 
 
 JobReader = Annotated[Visitor, Depends(_job_reader)]

@@ -39,7 +39,7 @@ SPANS: Final = {"1": "the last day", "7": "the last 7 days", "30": "the last 30 
 
 
 @dataclass(frozen=True, slots=True)
-class _Filled:
+class _WebhookForm:
     """The form as it was filled in; no types are all of them, `rate` is a number or "" for the usual."""
 
     url: str = ""
@@ -72,14 +72,14 @@ async def webhooks(request: Request, visitor: Reader) -> Response:
 @router.get("/new")
 async def new(request: Request, _: Member) -> Response:
     """Show the form for a webhook."""
-    return _form(request, _Filled())
+    return _form(request, _WebhookForm())
 
 
 @router.post("/new")
 async def create(request: Request, visitor: Member) -> Response:
     """Register a webhook and show its secret, this once."""
     form, parts = await read_form(request), parts_of(request)
-    filled = _Filled.of(form)
+    filled = _WebhookForm.of(form)
     try:
         view, secret = await parts.webhooks.create(
             visitor.account_id, filled.url, filled.types, rate_per_second=filled.attempts_a_second()
@@ -121,14 +121,14 @@ async def editing(request: Request, visitor: Member, webhook_id: UUID) -> Respon
     """Show the form to change a webhook."""
     view = await parts_of(request).webhooks.get(visitor.account_id, webhook_id)
     rate = view.rate_per_second
-    return _form(request, _Filled(view.url, view.types, f"{rate:g}" if rate else ""), webhook=view)
+    return _form(request, _WebhookForm(view.url, view.types, f"{rate:g}" if rate else ""), webhook=view)
 
 
 @router.post("/{webhook_id:uuid}/edit")
 async def edit(request: Request, visitor: Member, webhook_id: UUID) -> Response:
     """Change a webhook."""
     form, parts = await read_form(request), parts_of(request)
-    filled = _Filled.of(form)
+    filled = _WebhookForm.of(form)
     view = await parts.webhooks.get(visitor.account_id, webhook_id)
     try:
         view = await parts.webhooks.update(
@@ -196,7 +196,7 @@ async def test(request: Request, visitor: Member, webhook_id: UUID) -> Response:
 
 def _form(
     request: Request,
-    filled: _Filled,
+    filled: _WebhookForm,
     *,
     webhook: EndpointView | None = None,
     error: MailsiftError | None = None,

@@ -80,7 +80,7 @@ async def what_if(request: Request, visitor: JobReader, job_id: JobId) -> HTMLRe
         written=json.dumps(policy.as_json()),
         error=error,
         found=found,
-        tiers=_beside(view, found) if found else (),
+        tiers=_tier_changes(view, found) if found else (),
         ended=view.state in ENDED,
         result_name=result_name,
     )
@@ -95,10 +95,10 @@ async def keep(request: Request, visitor: JobMember, job_id: JobId) -> Response:
         raise MailsiftError("bad_option", "This policy isn’t valid.")
     parts, address = parts_of(request), f"/jobs/{job_id}"
     done = "The job has this policy now; its downloads follow."
-    return await attempt(address, _kept(parts, visitor.account_id, job_id, written), done)
+    return await attempt(address, _keep_policy(parts, visitor.account_id, job_id, written), done)
 
 
-async def _kept(parts: ApiParts, account_id: Any, job_id: JobId, written: str) -> None:
+async def _keep_policy(parts: ApiParts, account_id: Any, job_id: JobId, written: str) -> None:
     try:
         policy = TierPolicy.parse(json.loads(written))
     except (ValueError, TypeError, AttributeError):
@@ -118,7 +118,7 @@ def _policy_of(asked: Mapping[str, str]) -> TierPolicy:
         raise MailsiftError("policy_invalid", f"This policy isn’t valid: {error}.") from None
 
 
-def _beside(view: JobView, found: Replay) -> tuple[TierBeside, ...]:
+def _tier_changes(view: JobView, found: Replay) -> tuple[TierBeside, ...]:
     before, after, whole = found.before, found.after, view.processed
     return tuple(
         TierBeside(

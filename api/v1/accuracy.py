@@ -130,7 +130,7 @@ async def get_accuracy(
     found = AccuracyResponse(
         since=first,
         until=last,
-        rows=[_shown(row, groups) for row in rows],
+        rows=[_row_response(row, groups) for row in rows],
         calibration=CalibrationResponse.model_validate(held) if held else None,
     )
     return answer(found)
@@ -153,7 +153,7 @@ def to_csv(rows: Sequence[AccuracyRow], groups: Sequence[GroupBy]) -> str:
     return out.getvalue()
 
 
-def _shown(row: AccuracyRow, groups: Sequence[GroupBy]) -> AccuracyRowResponse:
+def _row_response(row: AccuracyRow, groups: Sequence[GroupBy]) -> AccuracyRowResponse:
     shares = {name: getattr(row, name) for name in SHARES}
     return AccuracyRowResponse.model_validate(
         {

@@ -174,17 +174,17 @@ async def read_request(request: Request) -> SingleRequest:
         raise MailsiftError("unsupported_media_type", f"The body must be {_JSON}.")
     body = await request.body()
     if not body:
-        raise _invalid("Field required", "missing")
+        raise _invalid_request("Field required", "missing")
     try:
         return SingleRequest.model_validate(read_json(body))
     except JSONDecodeError as error:
-        raise _invalid(error.msg, "json_invalid") from None
+        raise _invalid_request(error.msg, "json_invalid") from None
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from None
 
 
-def _invalid(text: str, kind: str) -> RequestValidationError:
+def _invalid_request(text: str, kind: str) -> RequestValidationError:
     return RequestValidationError([{"loc": ("body",), "msg": text, "type": kind}])
 
 
@@ -252,8 +252,8 @@ async def _validated(
     if not wanted.probability:
         return verdicts
     chances = await parts.accuracy.chances(caller.account_id)
-    told = zip(verdicts, providers, strict=True)
-    return [one | chance_fields(chances.of(cell_of(one, provider))) for one, provider in told]
+    judged = zip(verdicts, providers, strict=True)
+    return [one | chance_fields(chances.of(cell_of(one, provider))) for one, provider in judged]
 
 
 def _tier_fields(verdict: Mapping[str, Any], policy: TierPolicy) -> dict[str, str]:

@@ -64,13 +64,13 @@ _KEPT: Final = "The job has this policy now."
 _QUIET_LOOKS: Final = 30  # then a comment keeps the connection alive
 
 
-def _of_view(name: str) -> AliasPath:
+def _view_path(name: str) -> AliasPath:
     return AliasPath("view", name)
 
 
-def _anywhere(name: str) -> AliasChoices:
+def _any_path(name: str) -> AliasChoices:
     """Find a field in the snapshot, in its view or in its options."""
-    return AliasChoices(name, _of_view(name), AliasPath("view", "options", name))
+    return AliasChoices(name, _view_path(name), AliasPath("view", "options", name))
 
 
 class WaitingResponse(ViewModel):
@@ -95,19 +95,19 @@ class TiersResponse(BaseModel):
 class JobResponse(ViewModel):
     """A job; counts are rows of the list, of a preview those of the sample."""
 
-    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_anywhere))
+    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_any_path))
 
-    job_id: JobId = Field(validation_alias=_of_view("id"))
+    job_id: JobId = Field(validation_alias=_view_path("id"))
     parent_id: UUID | None
     name: str
-    status: JobState = Field(validation_alias=_of_view("state"))
+    status: JobState = Field(validation_alias=_view_path("state"))
     mode: Mode
     priority: Priority
     metadata: dict[str, str]
     preview: int = Field(description="addresses asked for as a sample; 0 for a whole list")
     list_rows: int
     list_addresses: int
-    total_emails: int = Field(validation_alias=_of_view("total"))
+    total_emails: int = Field(validation_alias=_view_path("total"))
     addresses: int
     duplicates: int
     processed: int
@@ -127,7 +127,7 @@ class JobResponse(ViewModel):
     expires_at: UtcTime | None
     warning: str = Field(description="what the reader of the results should know, empty when nothing")
     error_code: str
-    error: str = Field(validation_alias=_of_view("error_detail"))
+    error: str = Field(validation_alias=_view_path("error_detail"))
 
 
 class JobPageResponse(PageResponse):

@@ -21,7 +21,7 @@ from mailsift.api.http.inputs import ShortText
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.responses import Envelope, UtcTime, ViewModel, answer
 from mailsift.api.parts import parts_of
-from mailsift.jobs.outcomes.signatures import Posted
+from mailsift.jobs.outcomes.signatures import ReceivedPost
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind
 from mailsift.storage.sql.receivers import ReceiverRow
@@ -207,7 +207,7 @@ async def create_receiver(request: Request, wanted: ReceiverRequest, caller: Wri
     row, password = await parts_of(request).receivers.create(
         caller.account_id, wanted.sender, name=wanted.name, key=wanted.key, topic=wanted.topic
     )
-    return answer(_made(row, password), "The receiver was made.", status=201)
+    return answer(_with_password(row, password), "The receiver was made.", status=201)
 
 
 @router.post(
@@ -223,12 +223,12 @@ async def rotate_receiver(
     row, password = await parts_of(request).receivers.rotate(
         caller.account_id, receiver_id, key=wanted.key, topic=wanted.topic
     )
-    return answer(_made(row, password), "The receiver believes only this now.")
+    return answer(_with_password(row, password), "The receiver believes only this now.")
 
 
-def _made(row: ReceiverRow, password: str) -> dict[str, Any]:
-    told = ReceiverResponse.model_validate(row).model_dump(by_alias=False)
-    return {**told, "path": f"/receivers/{row.id}", "password": password}
+def _with_password(row: ReceiverRow, password: str) -> dict[str, Any]:
+    fields = ReceiverResponse.model_validate(row).model_dump(by_alias=False)
+    return {**fields, "path": f"/receivers/{row.id}", "password": password}
 
 
 @router.get(
@@ -261,6 +261,6 @@ async def receive(request: Request, receiver_id: UUID) -> JSONResponse:
     """Take a mail sender's webhook; without a key, by its signature."""
     parts = parts_of(request)
     async with parts.floods.admit(request, receiver_id):
-        posted = Posted(dict(request.headers), await request.body())
+        posted = ReceivedPost(dict(request.headers), await request.body())
         taken = await parts.receivers.receive(receiver_id, posted)
     return answer(TakenResponse.model_validate(taken), "Taken.")

@@ -42,7 +42,7 @@ Failures = Annotated[
 ]
 
 
-def _of_spec(name: str) -> AliasChoices:
+def _view_or_spec_path(name: str) -> AliasChoices:
     """Find a field in the view or in what the schedule does."""
     return AliasChoices(name, AliasPath("spec", name))
 
@@ -50,7 +50,7 @@ def _of_spec(name: str) -> AliasChoices:
 class ScheduleResponse(ViewModel):
     """A schedule."""
 
-    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_of_spec))
+    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_view_or_spec_path))
 
     schedule_id: UUID = Field(validation_alias="id")
     id: UUID = Field(description="the old name of schedule_id; gone with the next release", deprecated=True)

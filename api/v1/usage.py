@@ -26,14 +26,14 @@ _USUAL_DAYS: Final = 30
 _MOST_DAYS: Final = 366
 
 
-def _written(value: object) -> object:
+def _date_text_only(value: object) -> object:
     """Take a day as a date only; a number could be anything."""
     if not isinstance(value, str) or len(value) != len("2026-01-31"):
         raise ValueError("expected YYYY-MM-DD")
     return value
 
 
-Day = Annotated[date, BeforeValidator(_written)]
+Day = Annotated[date, BeforeValidator(_date_text_only)]
 
 
 class AmountsResponse(ViewModel):

@@ -211,14 +211,14 @@ class RotateRequest(BaseModel):
     )
 
 
-def _written(value: object) -> object:
+def _date_text_only(value: object) -> object:
     """Take a moment as a date only; a number could be seconds or milliseconds."""
     if not isinstance(value, str) or value[4:5] != "-":
         raise ValueError("expected ISO 8601")
     return value
 
 
-Since = Annotated[AwareDatetime, BeforeValidator(_written)]
+Since = Annotated[AwareDatetime, BeforeValidator(_date_text_only)]
 
 
 class RedeliverRequest(BaseModel):

@@ -160,7 +160,7 @@ _PRIORITIES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class ActionResult:
     """What came of an order.
 
     Attributes:
@@ -193,7 +193,7 @@ class JobActions:
         await self._do(actor, action, JobId(row["id"]), AccountId(row["account_id"]))
         await self._waker.wake(1)
 
-    async def all_matching(self, actor: str, action: JobAction, wanted: JobFilter) -> Applied:
+    async def all_matching(self, actor: str, action: JobAction, wanted: JobFilter) -> ActionResult:
         """Do it to every job that matches, oldest first; those it is not allowed for are counted.
 
         A restart reaches those only that failed for reasons of ours and were not run again.
@@ -218,7 +218,7 @@ class JobActions:
                 refused[error.code] += 1
         await self._audit_bulk(actor, action, wanted, done)
         await self._waker.wake(min(done, 4))
-        return Applied(done, dict(refused))
+        return ActionResult(done, dict(refused))
 
     async def _do(self, actor: str, action: JobAction, job_id: JobId, account: AccountId) -> None:
         if action in {JobAction.RETRY, JobAction.RESTART}:

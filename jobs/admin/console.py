@@ -166,7 +166,7 @@ class Console:
         Raises:
             MailsiftError: `job_not_found`.
         """
-        learned = await self._learned()
+        learned = await self._learned_rates()
         async with self._database.begin() as connection:
             row = await job_search.get(connection, job_id)
         if row is None:
@@ -290,7 +290,7 @@ class Console:
                 connection, None, limit=limit, before=before, wanted=AuditFilter(words=words)
             )
 
-    async def _learned(self) -> Sequence[LearnedRate] | None:
+    async def _learned_rates(self) -> Sequence[LearnedRate] | None:
         return await self._lifeline.call(self._throttles.read)
 
     async def _rates(self, connection: Connection, learned: Sequence[LearnedRate] | None) -> ProviderRates:

@@ -51,7 +51,7 @@ class InstallationReader:
             today: when the day began whose verdicts are counted; None = in UTC.
         """
         snapshot, (throttles, broker), _ = await asyncio.gather(
-            self._snapshot(today), self._of_redis(), self._health.look_again()
+            self._snapshot(today), self._read_redis(), self._health.look_again()
         )
         return Installation(
             stats=snapshot,
@@ -74,5 +74,5 @@ class InstallationReader:
             _log.warning("installation.unreadable", source="database", **error_fields(error))
             return None
 
-    async def _of_redis(self) -> tuple[list[LearnedRate] | None, BrokerCounts | None]:
+    async def _read_redis(self) -> tuple[list[LearnedRate] | None, BrokerCounts | None]:
         return await self._lifeline.call(self._throttle.read), await self.broker()

@@ -63,10 +63,10 @@ class ThrottleAdmin:
                 connection,
                 actor,
                 "throttle.edit",
-                _named(edit),
+                _place_text(edit),
                 rate=limits.rate or "as in the table",
                 sessions=limits.sessions or "as in the table",
-                **_noted(edit),
+                **_note_field(edit),
             )
 
     async def hold(self, actor: str, provider: str, source: str, *, seconds: float, note: str = "") -> None:
@@ -82,7 +82,9 @@ class ThrottleAdmin:
         edit = await self._edit(actor, provider, source, note)
         async with self._database.begin() as connection:
             await throttle_edits.hold(connection, edit, seconds=seconds)
-            await _audit(connection, actor, "throttle.hold", _named(edit), seconds=seconds, **_noted(edit))
+            await _audit(
+                connection, actor, "throttle.hold", _place_text(edit), seconds=seconds, **_note_field(edit)
+            )
 
     async def let_go(self, actor: str, provider: str, source: str) -> bool:
         """End a hold; what waits for the provider is looked at again at once. False: it was not held.
@@ -96,7 +98,7 @@ class ThrottleAdmin:
                 connection, provider=edit.provider, source=edit.source, edited_by=actor
             )
             if done:
-                await _audit(connection, actor, "throttle.let_go", _named(edit))
+                await _audit(connection, actor, "throttle.let_go", _place_text(edit))
         await self._waker.wake(int(done))
         return done
 
@@ -116,7 +118,7 @@ class ThrottleAdmin:
             raise _redis_gone() from None
         async with self._database.begin() as connection:
             await sources.wake(connection, provider=edit.provider, source=edit.source)
-            await _audit(connection, actor, "throttle.reset", _named(edit))
+            await _audit(connection, actor, "throttle.reset", _place_text(edit))
         return sum(known)
 
     async def forget(self, actor: str, name: str) -> int:
@@ -194,12 +196,12 @@ async def _audit(connection: Connection, actor: str, action: str, subject: str, 
     )
 
 
-def _named(edit: ThrottleEdit) -> str:
+def _place_text(edit: ThrottleEdit) -> str:
     source = "every source" if edit.source == ANY_SOURCE else edit.source or "the default route"
     return f"{edit.provider} at {source}"
 
 
-def _noted(edit: ThrottleEdit) -> dict[str, str]:
+def _note_field(edit: ThrottleEdit) -> dict[str, str]:
     return {"note": edit.note} if edit.note else {}
 
 

@@ -13,7 +13,7 @@ from mailsift.storage.states import JobState
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TimelineEntry:
     """Something that happened to a job, or will.
 
     Attributes:
@@ -72,39 +72,39 @@ _DELIVERED: Final = {
 }
 
 
-def timeline(view: JobView, history: JobTimeline) -> list[Moment]:
+def timeline(view: JobView, history: JobTimeline) -> list[TimelineEntry]:
     """Return what happened to a job and what is to come, in the order of time."""
-    return sorted(_moments(view, history), key=lambda moment: moment.at)
+    return sorted(_all_moments(view, history), key=lambda moment: moment.at)
 
 
-def _moments(view: JobView, history: JobTimeline) -> Iterator[Moment]:
+def _all_moments(view: JobView, history: JobTimeline) -> Iterator[TimelineEntry]:
     chunks = history.chunks
-    yield Moment(view.created_at, "Uploaded", view.name)
+    yield TimelineEntry(view.created_at, "Uploaded", view.name)
     if history.step_at is not None and view.state is JobState.INTAKE:
-        yield Moment(history.step_at, "Reading began")
+        yield TimelineEntry(history.step_at, "Reading began")
     if chunks.first_at is not None:
         read = f"{view.total:,} rows, {view.addresses:,} addresses, {view.chunks:,} chunks"
-        yield Moment(chunks.first_at, "Read, and the first chunk begun", read)
+        yield TimelineEntry(chunks.first_at, "Read, and the first chunk begun", read)
     for failed in chunks.failures:
         count = f"{failed.chunks:,} {'chunk' if failed.chunks == 1 else 'chunks'}"
         text = f"{count}, up to {failed.attempts} tries: {failed.error}"
-        yield Moment(failed.last_at or view.created_at, "Tried again", text, "warn")
+        yield TimelineEntry(failed.last_at or view.created_at, "Tried again", text, "warn")
     if chunks.last_at is not None and chunks.done:
-        yield Moment(
+        yield TimelineEntry(
             chunks.last_at, "Last chunk begun so far", f"{chunks.done:,} of {view.chunks:,} are done"
         )
     for wait in history.waits:
         what = _WAITS.get(wait.reason, wait.reason.replace("_", " "))
-        yield Moment(wait.until, "Goes on", f"{wait.addresses:,} addresses wait for {what}")
+        yield TimelineEntry(wait.until, "Goes on", f"{wait.addresses:,} addresses wait for {what}")
     if history.step_at is not None and view.state in {JobState.FINALIZING, JobState.COMPLETED}:
-        yield Moment(history.step_at, "Finishing began")
+        yield TimelineEntry(history.step_at, "Finishing began")
     if view.finished_at is not None:
         title, kind = _ENDS[view.state]
-        yield Moment(view.finished_at, title, view.error_detail or view.error_code, kind)
+        yield TimelineEntry(view.finished_at, title, view.error_detail or view.error_code, kind)
     yield from map(_delivery, history.deliveries)
 
 
-def _delivery(one: DeliveryHistory) -> Moment:
+def _delivery(one: DeliveryHistory) -> TimelineEntry:
     title, kind = _DELIVERED.get(one.state, (one.state, ""))
     tries = "" if not one.attempts else f", {one.attempts} {'try' if one.attempts == 1 else 'tries'}"
-    return Moment(one.at, f"{title} {one.host}", f"{one.type}{tries}", kind)
+    return TimelineEntry(one.at, f"{title} {one.host}", f"{one.type}{tries}", kind)

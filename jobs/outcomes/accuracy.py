@@ -35,7 +35,7 @@ from mailsift.pipeline.verdict import Status
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Database
 from mailsift.storage.sql import accuracy, jobs
-from mailsift.storage.sql.accuracy import CHANGED, FATES, JUDGED, SAME, Sum
+from mailsift.storage.sql.accuracy import CHANGED, FATES, JUDGED, SAME, AccuracySum
 from mailsift.storage.states import JobState
 
 CHANCE_DAYS: Final = 365
@@ -185,14 +185,14 @@ class AccuracyService:
         async with self._database.begin() as connection:
             own = await accuracy.sums(connection, account_id, last - timedelta(days=CHANCE_DAYS), last)
             rest = await accuracy.of_others(connection, UUID(str(account_id)))
-        told = [one for one in own if one.what in FATES and not one.known]
-        fitted = tally((_cell(one), one.what, one.n) for one in told if not one.held_out)
-        held_out = tally((_cell(one), one.what, one.n) for one in told if one.held_out)
+        unmeasured = [one for one in own if one.what in FATES and not one.known]
+        fitted = tally((_cell(one), one.what, one.n) for one in unmeasured if not one.held_out)
+        held_out = tally((_cell(one), one.what, one.n) for one in unmeasured if one.held_out)
         others = tally(
             (Cell(one["status"], one["result"], one["provider"], one["score"]), one["what"], one["n"])
             for one in rest
         )
-        return bool(told), held_out, Chances(fitted, others)
+        return bool(unmeasured), held_out, Chances(fitted, others)
 
 
 def tally(found: Iterable[tuple[Cell, str, int]]) -> dict[Cell, SentTally]:
@@ -204,19 +204,19 @@ def tally(found: Iterable[tuple[Cell, str, int]]) -> dict[Cell, SentTally]:
     return tallies
 
 
-def summarise(sums: Iterable[Sum], by: Sequence[GroupBy]) -> list[AccuracyRow]:
+def summarise(sums: Iterable[AccuracySum], by: Sequence[GroupBy]) -> list[AccuracyRow]:
     """Return the rows of a report, by the names of their groups."""
-    groups: defaultdict[tuple[str, ...], list[Sum]] = defaultdict(list)
+    groups: defaultdict[tuple[str, ...], list[AccuracySum]] = defaultdict(list)
     for one in sums:
         groups[tuple(str(getattr(one, name.value)) for name in by)].append(one)
     return [_row(group, found) for group, found in sorted(groups.items())]
 
 
-def _cell(one: Sum) -> Cell:
+def _cell(one: AccuracySum) -> Cell:
     return Cell(one.status, one.result, one.provider, one.score)
 
 
-def _row(group: tuple[str, ...], sums: Sequence[Sum]) -> AccuracyRow:
+def _row(group: tuple[str, ...], sums: Sequence[AccuracySum]) -> AccuracyRow:
     def n(*what: str, status: str = "") -> int:
         return sum(one.n for one in sums if one.what in what and not one.known and status in {"", one.status})
 

@@ -131,12 +131,11 @@ class _Columns:
     tells: tuple[tuple[int, OutcomeKind], ...] = ()
 
 
-def read_outcomes(path: Path, *, origin: str = "file") -> Iterator[Read]:
+def read_outcomes(path: Path) -> Iterator[Read]:
     """Read a file of outcomes.
 
     Args:
         path: CSV, JSON, JSON lines, Parquet, one message (RFC 5322) or many (mbox).
-        origin: what rows of a table are remembered as.
 
     Yields:
         An outcome for each row and for each recipient of each message; None for what cannot be read. A
@@ -155,7 +154,7 @@ def read_outcomes(path: Path, *, origin: str = "file") -> Iterator[Read]:
     if _MESSAGE.match(head) and not looks_like_json(head[:100].decode("latin-1")):
         return iter(_of_message(path.read_bytes()))
     names, rows = _rows(path, head)
-    return _of_rows(names, rows, origin)
+    return _read_rows(names, rows)
 
 
 def read_suppressed(path: Path) -> Iterator[tuple[str, str, float]]:
@@ -350,14 +349,14 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)[:_LONGEST_CELL]
 
 
-def _of_rows(names: tuple[str, ...] | None, rows: Iterator[_Row], origin: str) -> Iterator[Read]:
+def _read_rows(names: tuple[str, ...] | None, rows: Iterator[_Row]) -> Iterator[Read]:
     first = list(islice(rows, _SAMPLE))
     if not first:
         raise MailsiftError("empty_file", "The file has no rows.")
     width = max(map(len, first))
     columns, header = _recognise(names, [(*row, *[""] * (width - len(row))) for row in first])
     for row in chain(first[1:] if header else first, rows):
-        yield _of_row(row, columns, origin)
+        yield _read_row(row, columns)
 
 
 def _recognise(names: tuple[str, ...] | None, sample: Sequence[_Row]) -> tuple[_Columns, bool]:
@@ -474,18 +473,18 @@ def _is_reply(cell: str) -> bool:
     return bool(re.search(r"(?<![\d.])[245]\d\d[ \-]|\b[245]\.\d{1,3}\.\d{1,3}\b", cell))
 
 
-def _of_row(row: _Row, columns: _Columns, origin: str) -> Read:
+def _read_row(row: _Row, columns: _Columns) -> Read:
     words, status = _cell_at(row, columns.words), _cell_at(row, columns.status)
     kind = _kind_of_row(row, columns, words, status)
-    told = (_cell_at(row, place) for place, of in columns.tells if of is kind)
-    words = words or next((cell for cell in told if " " in cell), "")  # one word alone is their category
+    texts = (_cell_at(row, place) for place, of in columns.tells if of is kind)
+    words = words or next((cell for cell in texts if " " in cell), "")  # one word alone is their category
     address = _address_at(row, columns.address)
     if kind is None or "@" not in address:
         return None
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
     at = epoch(_cell_at(row, columns.when), day_first=columns.day_first)
-    return Outcome(address, kind, at, diagnosis, origin, _cell_at(row, columns.message_id)[:255])
+    return Outcome(address, kind, at, diagnosis, "file", _cell_at(row, columns.message_id)[:255])
 
 
 def _kind_of_row(row: _Row, columns: _Columns, words: str, status: str) -> OutcomeKind | None:

@@ -23,7 +23,15 @@ from mailsift.pipeline.outcomes.outcome import Outcome
 from mailsift.storage.blobs.store import Blobs
 from mailsift.storage.database import Connection, Database, Row
 from mailsift.storage.sql import accuracy, outcomes
-from mailsift.storage.sql.accuracy import CHANGED, JUDGED, OTHER_PROVIDERS, PROVIDERS, SAME, Measurement, Sum
+from mailsift.storage.sql.accuracy import (
+    CHANGED,
+    JUDGED,
+    OTHER_PROVIDERS,
+    PROVIDERS,
+    SAME,
+    AccuracySum,
+    Measurement,
+)
 
 JOB_REST_SECONDS: Final = 60.0
 """A job is counted so long after its end, when whoever waited for it has it."""
@@ -112,7 +120,7 @@ class Measurer:
         return max(lease.counted_at, counted_at - _OVERLAP)
 
     async def _count_job(self, lease: Measurement, job: Row) -> None:
-        sums: list[Sum] = []
+        sums: list[AccuracySum] = []
         judged = await self._judged(job["id"])
         if judged is not None:
             sums += await asyncio.to_thread(_judged_sums, judged, job)
@@ -192,23 +200,27 @@ async def _find_fates(connection: Connection, account_id: UUID, addresses: Seque
         judged[bytes(row["address"])].append(row["judged_at"])
     if not judged:
         return
-    told: defaultdict[bytes, list[Outcome]] = defaultdict(list)
+    outcomes_of: defaultdict[bytes, list[Outcome]] = defaultdict(list)
     for outcome in await outcomes.all_of_addresses(connection, account_id, list(judged)):
-        told[bytes(outcome.address)].append(read_row(outcome, ""))
+        outcomes_of[bytes(outcome.address)].append(read_row(outcome, ""))
     found = [
         (address, at, fate or "")
         for address, times in judged.items()
-        for at, fate in zip(times, fates([one.timestamp() for one in times], told[address]), strict=True)
+        for at, fate in zip(
+            times, fates([one.timestamp() for one in times], outcomes_of[address]), strict=True
+        )
     ]
     await accuracy.set_fates(connection, account_id, found)
 
 
-def _judged_sums(judged: JudgedAddresses, job: Row) -> list[Sum]:
+def _judged_sums(judged: JudgedAddresses, job: Row) -> list[AccuracySum]:
     counts = judged.counts()
     return [_sum(job, row, JUDGED) for row in _folded(counts).iter_rows(named=True)]
 
 
-def _stability_sums(before: JudgedAddresses, after: JudgedAddresses, job: Row, parts: int) -> list[Sum]:
+def _stability_sums(
+    before: JudgedAddresses, after: JudgedAddresses, job: Row, parts: int
+) -> list[AccuracySum]:
     """Compare two runs, a part of the addresses at a time; what an outcome has decided is left out."""
     pieces = [
         pl.concat(_part(before, part, parts))
@@ -248,8 +260,8 @@ def _folded(counts: pl.DataFrame) -> pl.DataFrame:
     return folded.group_by("provider", *KIND).agg(pl.col("n").sum())
 
 
-def _sum(job: Row, row: Mapping[str, Any], what: str) -> Sum:
-    return Sum(
+def _sum(job: Row, row: Mapping[str, Any], what: str) -> AccuracySum:
+    return AccuracySum(
         day=job["finished_at"].astimezone(UTC).date(),
         mode=job["mode"],
         provider=row["provider"],

@@ -11,12 +11,12 @@ import structlog
 
 from mailsift.events import audit
 from mailsift.events.signing import Vault
-from mailsift.jobs.outcomes.service import OutcomeService, Taken
+from mailsift.jobs.outcomes.service import ImportCounts, OutcomeService
 from mailsift.jobs.outcomes.signatures import (
-    Believed,
     FetchText,
-    Posted,
-    Trust,
+    ReceivedPost,
+    SenderTrust,
+    VerifiedPost,
     believe,
     check_public_key,
     refused,
@@ -151,7 +151,7 @@ class ReceiverService:
                 raise _not_found()
             await _record(connection, row, "receiver.delete")
 
-    async def receive(self, receiver_id: UUID, posted: Posted) -> Taken:
+    async def receive(self, receiver_id: UUID, posted: ReceivedPost) -> ImportCounts:
         """Take what was posted.
 
         Raises:
@@ -174,15 +174,15 @@ class ReceiverService:
             await receivers.count(connection, row.id, taken=taken.taken, malformed=taken.malformed)
         return taken
 
-    async def _take(self, row: ReceiverRow, posted: Posted) -> Taken:
+    async def _take(self, row: ReceiverRow, posted: ReceivedPost) -> ImportCounts:
         sender = SenderKind(row.sender)
-        trust = Trust(self._vault.open(row.id, row.secret), row.topic, self._certificate, self._clock())
+        trust = SenderTrust(self._vault.open(row.id, row.secret), row.topic, self._certificate, self._clock())
         believed = await believe(sender, posted, trust)
         if believed.confirm:
             await self._fetch(believed.confirm)
             _log.info("receiver.confirmed", receiver_id=str(row.id))
         if not believed.events:
-            return Taken()
+            return ImportCounts()
         found = read_webhook(sender, believed.events)
         await self._use(row, believed, posted)
         return await self._outcomes.record(row.account_id, found)
@@ -197,7 +197,7 @@ class ReceiverService:
             self._certificates[url] = found
         return found
 
-    async def _use(self, row: ReceiverRow, believed: Believed, posted: Posted) -> None:
+    async def _use(self, row: ReceiverRow, believed: VerifiedPost, posted: ReceivedPost) -> None:
         """Take what counts once; a sender who has not heard our answer sends the same once more."""
         if believed.once:
             tied = hashlib.sha256(believed.once + posted.body).digest()

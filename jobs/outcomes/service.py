@@ -40,7 +40,7 @@ _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ImportCounts:
     """What became of reports.
 
     Attributes:
@@ -53,9 +53,9 @@ class Taken:
     repeated: int = 0
     malformed: int = 0
 
-    def __add__(self, other: Taken) -> Taken:
+    def __add__(self, other: ImportCounts) -> ImportCounts:
         """Return both together."""
-        return Taken(
+        return ImportCounts(
             self.taken + other.taken, self.repeated + other.repeated, self.malformed + other.malformed
         )
 
@@ -86,28 +86,28 @@ class OutcomeService:
         self._clock = clock
         self._token = token
 
-    async def record(self, account_id: UUID, found: Sequence[Outcome]) -> Taken:
+    async def record(self, account_id: UUID, found: Sequence[Outcome]) -> ImportCounts:
         """Store what happened; the same report a second time changes nothing.
 
         Args:
             account_id: whose messages they were.
             found: what the reports say; one without a time, or with one that cannot be, counts from now.
         """
-        total = Taken()
+        total = ImportCounts()
         for start in range(0, len(found), _AT_ONCE):
             total += await self._record(account_id, found[start : start + _AT_ONCE])
         return total
 
-    async def read(self, account_id: UUID, path: Path) -> Taken:
+    async def read(self, account_id: UUID, path: Path) -> ImportCounts:
         """Read a file (mailsift.jobs.outcomes.files) and store what happened.
 
         Raises:
             MailsiftError: see `read_outcomes`.
         """
-        total, reading = Taken(), await asyncio.to_thread(read_outcomes, path)
+        total, reading = ImportCounts(), await asyncio.to_thread(read_outcomes, path)
         while batch := await asyncio.to_thread(lambda: list(islice(reading, _AT_ONCE))):
             found = [one for one in batch if one is not None]
-            total += Taken(malformed=len(batch) - len(found)) + await self.record(account_id, found)
+            total += ImportCounts(malformed=len(batch) - len(found)) + await self.record(account_id, found)
         return total
 
     async def remembered(self, account_id: UUID, addresses: Iterable[str]) -> Remembered:
@@ -160,18 +160,18 @@ class OutcomeService:
         async with self._database.begin() as connection:
             return (await self._hider(connection, account_id)).digest
 
-    async def _record(self, account_id: UUID, found: Sequence[Outcome]) -> Taken:
+    async def _record(self, account_id: UUID, found: Sequence[Outcome]) -> ImportCounts:
         canonical = {address: canonical_of(address) for address in {one.address for one in found}}
         good = [one for one in found if canonical[one.address]]
         if not good:
-            return Taken(malformed=len(found))
+            return ImportCounts(malformed=len(found))
         async with self._database.begin() as connection:
             hider = await self._hider(connection, account_id)
             rows = {row.report: row for row in self._rows(good, canonical, hider)}
             added = await outcomes.add(connection, account_id, list(rows.values()))
             if added:
-                await accuracy.told(connection, account_id)
-        return Taken(added, len(good) - added, len(found) - len(good))
+                await accuracy.note_news(connection, account_id)
+        return ImportCounts(added, len(good) - added, len(found) - len(good))
 
     def _rows(
         self, found: Iterable[Outcome], canonical: Mapping[str, str], hider: AddressHider

@@ -38,7 +38,7 @@ FetchText = Callable[[str], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class ReceivedPost:
     """A request to a receiver.
 
     Attributes:
@@ -51,7 +51,7 @@ class Posted:
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class SenderTrust:
     """What a receiver knows of its sender.
 
     Attributes:
@@ -68,7 +68,7 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class Believed:
+class VerifiedPost:
     """A webhook that is from its sender.
 
     Attributes:
@@ -82,7 +82,7 @@ class Believed:
     confirm: str = ""
 
 
-async def believe(sender: SenderKind, posted: Posted, trust: Trust) -> Believed:
+async def believe(sender: SenderKind, posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     """Check who posts.
 
     Raises:
@@ -105,7 +105,7 @@ def refused() -> MailsiftError:
     return MailsiftError("receiver_refused", "The signature isn’t from the sender this address belongs to.")
 
 
-def _fresh(at: float, trust: Trust, seconds: float) -> None:
+def _fresh(at: float, trust: SenderTrust, seconds: float) -> None:
     if not abs(trust.now - at) <= seconds:
         raise ValueError("stale")
 
@@ -128,7 +128,7 @@ def check_public_key(key: str) -> bytes:
     raise MailsiftError("receiver_key_invalid", "This isn’t a SendGrid verification key.")
 
 
-def _sendgrid(posted: Posted, trust: Trust) -> Believed:
+def _sendgrid(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -144,10 +144,10 @@ def _sendgrid(posted: Posted, trust: Trust) -> Believed:
     except InvalidSignature:
         raise refused() from None
     _fresh(float(stamp), trust, _LATEST_RETRY)
-    return Believed(posted.body)
+    return VerifiedPost(posted.body)
 
 
-def _mailgun(posted: Posted, trust: Trust) -> Believed:
+def _mailgun(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     """The HMAC covers a time and a token, not the body: a token counts once, for one body."""
     signed = json.loads(posted.body)["signature"]
     stamp, token, signature = (str(signed[name]) for name in ("timestamp", "token", "signature"))
@@ -155,10 +155,10 @@ def _mailgun(posted: Posted, trust: Trust) -> Believed:
     if not hmac.compare_digest(expected.encode(), signature.encode()):
         raise refused()
     _fresh(float(stamp), trust, _LATEST_RETRY)
-    return Believed(posted.body, once=hashlib.sha256(token.encode()).digest())
+    return VerifiedPost(posted.body, once=hashlib.sha256(token.encode()).digest())
 
 
-def _password(posted: Posted, trust: Trust) -> Believed:
+def _password(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     scheme, _, sent = posted.headers.get("authorization", "").partition(" ")
     given = sent.strip().encode()
     if scheme.lower() == "basic":
@@ -167,7 +167,7 @@ def _password(posted: Posted, trust: Trust) -> Believed:
         given = b""
     if not hmac.compare_digest(given, trust.secret):
         raise refused()
-    return Believed(posted.body)
+    return VerifiedPost(posted.body)
 
 
 # Amazon SNS.
@@ -181,7 +181,7 @@ _SIGNED_FIELDS: Final = {
 }
 
 
-async def _sns(posted: Posted, trust: Trust) -> Believed:
+async def _sns(posted: ReceivedPost, trust: SenderTrust) -> VerifiedPost:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -203,8 +203,8 @@ async def _sns(posted: Posted, trust: Trust) -> Believed:
     except InvalidSignature:
         raise refused() from None
     if message["Type"] == "SubscriptionConfirmation":
-        return Believed(b"", confirm=_at_sns(message["SubscribeURL"]))
-    return Believed(message["Message"].encode() if message["Type"] == "Notification" else b"")
+        return VerifiedPost(b"", confirm=_at_sns(message["SubscribeURL"]))
+    return VerifiedPost(message["Message"].encode() if message["Type"] == "Notification" else b"")
 
 
 def _at_sns(url: str) -> str:

@@ -19,7 +19,7 @@ from mailsift.events import audit
 from mailsift.events.signing import Vault
 from mailsift.jobs.outcomes.files import read_suppressed
 from mailsift.jobs.outcomes.hider import AddressHider, hider_of
-from mailsift.jobs.outcomes.service import Taken, canonical_of
+from mailsift.jobs.outcomes.service import ImportCounts, canonical_of
 from mailsift.jobs.results.export import defused
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
@@ -117,22 +117,22 @@ class SuppressionService:
         async with self._database.begin() as connection:
             return await suppressions.count(connection, account_id)
 
-    async def add(self, account_id: UUID, found: Sequence[Suppression]) -> Taken:
+    async def add(self, account_id: UUID, found: Sequence[Suppression]) -> ImportCounts:
         """Put addresses on the list; those that are there stay as they are; what is none is malformed."""
         taken = await self._add(account_id, found)
         await self._record(account_id, "suppression.add", taken.taken)
         return taken
 
-    async def _add(self, account_id: UUID, found: Sequence[Suppression]) -> Taken:
+    async def _add(self, account_id: UUID, found: Sequence[Suppression]) -> ImportCounts:
         good = {address: one for one in found if (address := canonical_of(one.email))}
         malformed = sum(1 for one in found if not canonical_of(one.email))
         if not good:
-            return Taken(malformed=malformed)
+            return ImportCounts(malformed=malformed)
         async with self._database.begin() as connection:
             hider = await self._hider(connection, account_id)
             rows = [self._row(address, one, hider) for address, one in good.items()]
             added = await suppressions.add(connection, account_id, rows)
-        return Taken(added, len(found) - malformed - added, malformed)
+        return ImportCounts(added, len(found) - malformed - added, malformed)
 
     async def remove(self, account_id: UUID, emails: Iterable[str]) -> int:
         """Take addresses off the list; returns how many stood on it."""
@@ -150,13 +150,13 @@ class SuppressionService:
             async with self._database.begin() as connection:
                 await audit.record_change(connection, account_id, action, subject)
 
-    async def read(self, account_id: UUID, path: Path) -> Taken:
+    async def read(self, account_id: UUID, path: Path) -> ImportCounts:
         """Put the addresses of a file on the list (mailsift.jobs.outcomes.files.read_suppressed).
 
         Raises:
             MailsiftError: see `read_suppressed`.
         """
-        total, reading = Taken(), await asyncio.to_thread(read_suppressed, path)
+        total, reading = ImportCounts(), await asyncio.to_thread(read_suppressed, path)
         while batch := await asyncio.to_thread(lambda: list(islice(reading, _AT_ONCE))):
             found = [
                 Suppression(email, _REASON_OF.get(kind, SuppressionReason.MANUAL), "file", since)

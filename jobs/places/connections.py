@@ -56,10 +56,10 @@ class Connections:
         try:
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise _bad(f"it cannot be read ({type(error).__name__})") from None
+            raise _bad_connections(f"it cannot be read ({type(error).__name__})") from None
         rows = tables.pop("connection", [])
         if tables or not isinstance(rows, list):
-            raise _bad("it holds tables [[connection]] and nothing else")
+            raise _bad_connections("it holds tables [[connection]] and nothing else")
         return cls([_read(number, row) for number, row in enumerate(rows, 1)])
 
     def find(self, place: Place, account: str) -> Connection | None:
@@ -72,13 +72,13 @@ def _read(number: int, row: Any) -> Connection:
     values = dict(row) if isinstance(row, dict) else {}
     url, accounts = values.pop("url", None), values.pop("accounts", None)
     if not isinstance(url, str) or "://" not in url or "@" in url or "?" in url:
-        raise _bad(f"number {number} has no url, or one with credentials or a query in it")
+        raise _bad_connections(f"number {number} has no url, or one with credentials or a query in it")
     if not isinstance(accounts, list) or not all(isinstance(name, str) for name in accounts):
-        raise _bad(f"number {number} has no list of accounts")
+        raise _bad_connections(f"number {number} has no list of accounts")
     if not all(isinstance(value, str) for value in values.values()):
-        raise _bad(f"number {number} has a value that is no text")
+        raise _bad_connections(f"number {number} has a value that is no text")
     return Connection(url.rstrip("/"), frozenset(accounts), values)
 
 
-def _bad(text: str) -> MailsiftError:
+def _bad_connections(text: str) -> MailsiftError:
     return MailsiftError("bad_connections", f"The MAILSIFT_CONNECTIONS file isn’t valid: {text}.")

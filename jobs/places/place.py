@@ -67,7 +67,7 @@ def parse_source(url: str) -> Place:
     """
     place = _parse(url)
     if place.is_database and not place.query:
-        raise _bad("A list from a database has a query: postgresql://host/database?query=SELECT …")
+        raise _bad_place("A list from a database has a query: postgresql://host/database?query=SELECT …")
     return place
 
 
@@ -79,9 +79,9 @@ def parse_sink(url: str) -> Place:
     """
     place = _parse(url)
     if place.scheme in _WEB:
-        raise _bad("Results go to s3://, gs://, az:// or a table in postgresql://.")
+        raise _bad_place("Results go to s3://, gs://, az:// or a table in postgresql://.")
     if place.is_database and not _TABLE.fullmatch(place.table):
-        raise _bad("Results go to a table: postgresql://host/database?table=checked")
+        raise _bad_place("Results go to a table: postgresql://host/database?table=checked")
     return place
 
 
@@ -91,26 +91,26 @@ def _parse(url: str) -> Place:
         scheme, host = parts.scheme.lower(), parts.hostname
         found = parse_qs(parts.query, keep_blank_values=True)
     except ValueError:
-        raise _bad("This is no URL.") from None
+        raise _bad_place("This is no URL.") from None
     if scheme not in STORES | _DATABASES | _WEB or not host or len(url) > _LONGEST or not url.isprintable():
-        raise _bad("A place is a URL: https://, s3://, gs://, az:// or postgresql://.")
+        raise _bad_place("A place is a URL: https://, s3://, gs://, az:// or postgresql://.")
     if parts.username is not None or parts.password is not None:
-        raise _bad("A place has no user name or password in it: those belong into the settings.")
+        raise _bad_place("A place has no user name or password in it: those belong into the settings.")
     if parts.fragment or {".", ".."}.intersection(parts.path.split("/")):
-        raise _bad("A place has neither a fragment nor dots for folders.")
+        raise _bad_place("A place has neither a fragment nor dots for folders.")
     if scheme in _DATABASES:
         return _database(url, found)
     if scheme in STORES and (parts.query or not parts.path.strip("/") or parts.path.endswith("/")):
-        raise _bad("An object is called scheme://bucket/key.")
+        raise _bad_place("An object is called scheme://bucket/key.")
     return Place(scheme, url)
 
 
 def _database(url: str, found: dict[str, list[str]]) -> Place:
     if unknown := sorted(found.keys() - {"query", "table"}):
-        raise _bad(f"A database's URL has a query or a table, and no {unknown[0]!r}.")
+        raise _bad_place(f"A database's URL has a query or a table, and no {unknown[0]!r}.")
     base = "postgresql://" + url.partition("?")[0].partition("://")[2]
     return Place("postgresql", base, "".join(found.get("query", ())), "".join(found.get("table", ())))
 
 
-def _bad(text: str) -> MailsiftError:
+def _bad_place(text: str) -> MailsiftError:
     return MailsiftError("bad_place", text)

@@ -110,8 +110,8 @@ class Places:
 
     def seal(self, account_id: AccountId, places: JobPlaces) -> str:
         """Return the places as a job's options carry them: only for this account, by keys of this service."""
-        told = {"source": _told(places.source), "sink": _told(places.sink)}
-        return self._vault().seal(account_id, json.dumps(told).encode()).hex()
+        fields = {"source": _public_fields(places.source), "sink": _public_fields(places.sink)}
+        return self._vault().seal(account_id, json.dumps(fields).encode()).hex()
 
     def unseal(self, account_id: AccountId, sealed: str) -> JobPlaces:
         """Return what `seal` was given; nothing for "".
@@ -121,8 +121,8 @@ class Places:
         """
         if not sealed:
             return JobPlaces()
-        told = json.loads(self._vault().open(account_id, bytes.fromhex(sealed)))
-        return JobPlaces(*(Place(**told[name]) if told[name] else None for name in ("source", "sink")))
+        fields = json.loads(self._vault().open(account_id, bytes.fromhex(sealed)))
+        return JobPlaces(*(Place(**fields[name]) if fields[name] else None for name in ("source", "sink")))
 
     async def read(self, account_id: AccountId, place: Place) -> AsyncIterator[bytes]:
         """Yield the list, piece by piece.
@@ -193,7 +193,7 @@ class Places:
         return found.credentials
 
 
-def _told(place: Place | None) -> dict[str, str] | None:
+def _public_fields(place: Place | None) -> dict[str, str] | None:
     if place is None:
         return None
     return {"scheme": place.scheme, "base": place.base, "query": place.query, "table": place.table}

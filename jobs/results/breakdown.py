@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from mailsift.jobs.columns import VERDICT_PREFIX
-from mailsift.jobs.results.segments import SoFar, Words, height
+from mailsift.jobs.results.segments import PartialVerdicts, TextNumbers, height
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.frames import Schema
 from mailsift.pipeline.verdict import Status
@@ -35,7 +35,7 @@ _WINDOW = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class GroupCounts:
     """Rows of one domain or provider, all and by status."""
 
     name: str
@@ -46,7 +46,7 @@ class Mix:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class ResultCounts:
     """Rows with one result code; a code may come with two statuses where the operator's policy changed."""
 
     result: str
@@ -66,9 +66,9 @@ class Breakdown:
     """
 
     rows: int
-    reasons: tuple[Reason, ...]
-    domains: tuple[Mix, ...]
-    providers: tuple[Mix, ...]
+    reasons: tuple[ResultCounts, ...]
+    domains: tuple[GroupCounts, ...]
+    providers: tuple[GroupCounts, ...]
     domain_count: int
     provider_count: int
 
@@ -81,13 +81,15 @@ class Breakdown:
         """Return what `to_json` has written."""
         found = json.loads(stored)
         known = {field.name: found[field.name] for field in fields(cls)}
-        reasons = tuple(Reason(one["result"], Status(one["status"]), one["rows"]) for one in found["reasons"])
-        mixes = {name: tuple(Mix(**one) for one in found[name]) for name in ("domains", "providers")}
+        reasons = tuple(
+            ResultCounts(one["result"], Status(one["status"]), one["rows"]) for one in found["reasons"]
+        )
+        mixes = {name: tuple(GroupCounts(**one) for one in found[name]) for name in ("domains", "providers")}
         return cls(**{**known, **mixes, "reasons": reasons})
 
 
 def count_up(
-    addresses: Path, so_far: SoFar, *, window: int = _WINDOW, top: int = _TOP
+    addresses: Path, so_far: PartialVerdicts, *, window: int = _WINDOW, top: int = _TOP
 ) -> tuple[Breakdown, pl.DataFrame]:
     """Count the rows of a job by reason, domain and provider.
 
@@ -135,7 +137,7 @@ def _numbered(addresses: Path, size: int) -> tuple[pl.Series, pl.DataFrame]:
     return pl.concat(names), pl.concat(pieces)
 
 
-def _counted(numbered: pl.DataFrame, so_far: SoFar) -> pl.DataFrame:
+def _counted(numbered: pl.DataFrame, so_far: PartialVerdicts) -> pl.DataFrame:
     """Count rows by domain and verdict; addresses without a verdict count as such, with no rows."""
     rows = pl.when(pl.col("verdict").is_null()).then(0).otherwise(pl.col("rows"))
     return (
@@ -145,7 +147,7 @@ def _counted(numbered: pl.DataFrame, so_far: SoFar) -> pl.DataFrame:
     )
 
 
-def _by_domain(counted: pl.DataFrame, names: pl.Series, so_far: SoFar) -> pl.DataFrame:
+def _by_domain(counted: pl.DataFrame, names: pl.Series, so_far: PartialVerdicts) -> pl.DataFrame:
     status = so_far.verdicts.texts(counted["verdict"]).str.split(" ").list.first()
     per_status = [
         pl.col("rows").filter(pl.col("status") == status.value).sum().alias(status.value) for status in Status
@@ -167,21 +169,21 @@ def _mixes(domains: pl.DataFrame, name: str) -> pl.DataFrame:
     return summed.filter(pl.col("rows") > 0).sort(["rows", "name"], descending=[True, False])
 
 
-def _mixes_of(mixes: pl.DataFrame) -> tuple[Mix, ...]:
-    return tuple(Mix(**row) for row in mixes.iter_rows(named=True))
+def _mixes_of(mixes: pl.DataFrame) -> tuple[GroupCounts, ...]:
+    return tuple(GroupCounts(**row) for row in mixes.iter_rows(named=True))
 
 
-def _reasons(counted: pl.DataFrame, words: Words) -> tuple[Reason, ...]:
+def _reasons(counted: pl.DataFrame, words: TextNumbers) -> tuple[ResultCounts, ...]:
     verdicts = counted.drop_nulls("verdict").group_by("verdict").agg(pl.col("rows").sum())
     found: Counter[tuple[str, str]] = Counter()
     for text, rows in zip(words.texts(verdicts["verdict"]), verdicts["rows"], strict=True):
         status, result, _ = text.split(" ")
         found[status, result] += rows
-    reasons = [Reason(result, Status(status), rows) for (status, result), rows in found.items()]
+    reasons = [ResultCounts(result, Status(status), rows) for (status, result), rows in found.items()]
     return tuple(sorted(reasons, key=lambda reason: (-reason.rows, reason.result)))
 
 
-async def keep_breakdown(blobs: Blobs, job_id: JobId, addresses: Path, so_far: SoFar) -> Breakdown:
+async def keep_breakdown(blobs: Blobs, job_id: JobId, addresses: Path, so_far: PartialVerdicts) -> Breakdown:
     """Count up a job that has all its verdicts and store what comes of it beside its results."""
     keys = JobBlobs(job_id)
     breakdown, domains = await asyncio.to_thread(_counted_up, addresses, so_far)
@@ -189,7 +191,7 @@ async def keep_breakdown(blobs: Blobs, job_id: JobId, addresses: Path, so_far: S
     return breakdown
 
 
-def _counted_up(addresses: Path, so_far: SoFar) -> tuple[Breakdown, bytes]:
+def _counted_up(addresses: Path, so_far: PartialVerdicts) -> tuple[Breakdown, bytes]:
     breakdown, domains = count_up(addresses, so_far)
     return breakdown, _parquet(domains)
 
@@ -197,7 +199,7 @@ def _counted_up(addresses: Path, so_far: SoFar) -> tuple[Breakdown, bytes]:
 async def breakdown_of_segments(blobs: Blobs, job_id: JobId, segments: Sequence[Path]) -> Breakdown:
     """Do `keep_breakdown` for a job whose segments are still there."""
     addresses = await blobs.fetch(JobBlobs(job_id).addresses)
-    so_far = SoFar(await asyncio.to_thread(height, addresses))
+    so_far = PartialVerdicts(await asyncio.to_thread(height, addresses))
     await asyncio.to_thread(so_far.take, segments)
     return await keep_breakdown(blobs, job_id, addresses, so_far)
 
@@ -236,7 +238,7 @@ async def _breakdown_of_results(blobs: Blobs, job_id: JobId) -> Breakdown:
     keys = JobBlobs(job_id)
     addresses, rows, results = [await blobs.fetch(key) for key in (keys.addresses, keys.rows, keys.results)]
     size = await asyncio.to_thread(height, addresses)
-    so_far = await asyncio.to_thread(SoFar.of_results, size, rows, results)
+    so_far = await asyncio.to_thread(PartialVerdicts.of_results, size, rows, results)
     return await keep_breakdown(blobs, job_id, addresses, so_far)
 
 

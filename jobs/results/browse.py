@@ -26,7 +26,7 @@ from mailsift.jobs.results.pages import (
     read_row,
     read_whole_page,
 )
-from mailsift.jobs.results.segments import SoFar
+from mailsift.jobs.results.segments import PartialVerdicts
 from mailsift.jobs.views import AccountId, JobId, load_options
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.storage.blobs.store import Blobs, JobBlobs
@@ -47,7 +47,7 @@ _PAUSE_FACTOR = 20.0  # a breakdown that took long is counted again the later
 class _Running:
     """What is remembered of a job without final results."""
 
-    so_far: SoFar
+    so_far: PartialVerdicts
     taken: dict[str, Path] = field(default_factory=dict)
     breakdown: Breakdown | None = None
     again_at: float = 0.0
@@ -206,7 +206,7 @@ class Browser:
         async with self._taking:
             policy = load_options(row["options"]).tiers
             if row["id"] not in self._running or self._running[row["id"]].so_far.policy != policy:
-                fresh_one = await self._thread(lambda: SoFar(row["addresses"], policy))
+                fresh_one = await self._thread(lambda: PartialVerdicts(row["addresses"], policy))
                 self._running[row["id"]] = _Running(fresh_one)
             running = self._running[row["id"]]
             self._running.move_to_end(row["id"])

@@ -59,12 +59,14 @@ def compare(before: Path, after: Path, columns: tuple[str, str], *, limit: int) 
         compared=both.height,
         only_before=old.height - both.height,
         only_after=new.height - both.height,
-        moves=[_move(row) for row in moves.iter_rows(named=True)],
-        changed=[{"email": row["email"], **_move(row)} for row in moved.head(limit).iter_rows(named=True)],
+        moves=[_change_of(row) for row in moves.iter_rows(named=True)],
+        changed=[
+            {"email": row["email"], **_change_of(row)} for row in moved.head(limit).iter_rows(named=True)
+        ],
     )
 
 
-def _move(row: dict[str, Any]) -> dict[str, Any]:
+def _change_of(row: dict[str, Any]) -> dict[str, Any]:
     sides = {
         side: {name: row[name + end] for name in _FIELDS if name + end in row}
         for side, end in (("before", ""), ("after", "_after"))

@@ -140,7 +140,7 @@ def _write_csv(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) ->
 
 def _write_jsonl(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -> None:
     schema = frame.collect_schema()
-    base64 = [_plain(name, dtype) for name, dtype in schema.items() if dtype == pl.Binary]
+    base64 = [_plain_values(name, dtype) for name, dtype in schema.items() if dtype == pl.Binary]
     _renamed(frame.with_columns(base64), names).sink_ndjson(out, engine="streaming")
 
 
@@ -152,7 +152,7 @@ def _write_xlsx(frame: pl.LazyFrame, names: Mapping[str, str], out: IO[bytes]) -
     write_sheet(_cells(frame, sheet=True), _safe_header(frame.collect_schema(), names), out)
 
 
-def _plain(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Expr:
+def _plain_values(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Expr:
     """Turn values that neither CSV nor a sheet can hold into text: JSON for nested ones, base64 for bytes."""
     column = pl.col(name)
     if dtype.is_nested():
@@ -170,7 +170,9 @@ def _plain(name: str, dtype: pl.DataType, *, sheet: bool = False) -> pl.Expr:
 
 def _cells(frame: pl.LazyFrame, *, sheet: bool) -> pl.LazyFrame:
     """Make every value fit for CSV or a sheet; no text is left that a spreadsheet takes for a formula."""
-    plain = frame.select(_plain(name, dtype, sheet=sheet) for name, dtype in frame.collect_schema().items())
+    plain = frame.select(
+        _plain_values(name, dtype, sheet=sheet) for name, dtype in frame.collect_schema().items()
+    )
     texts = [name for name, dtype in plain.collect_schema().items() if dtype == pl.String]
     defuse = _defused_in_sheet if sheet else _defused_in_csv
     return plain.with_columns(
@@ -180,13 +182,13 @@ def _cells(frame: pl.LazyFrame, *, sheet: bool) -> pl.LazyFrame:
 
 def _defused_in_sheet(texts: pl.Series) -> pl.Series:
     dangerous = texts.str.contains(_FORMULA)
-    return _rewritten(texts, dangerous, _marked(pl.col("text"))) if dangerous.any() else texts
+    return _rewritten(texts, dangerous, _with_apostrophe(pl.col("text"))) if dangerous.any() else texts
 
 
 def _defused_in_csv(texts: pl.Series) -> pl.Series:
     dangerous = texts.str.contains(f"{_FORMULA}|{_INNER}")
     return (
-        _rewritten(texts, dangerous, _marked(pl.col("text").str.replace_all(_INNER, _DEFUSED)))
+        _rewritten(texts, dangerous, _with_apostrophe(pl.col("text").str.replace_all(_INNER, _DEFUSED)))
         if dangerous.any()
         else texts
     )
@@ -204,7 +206,7 @@ def _rewritten(texts: pl.Series, where: pl.Series, safe: pl.Expr) -> pl.Series:
     return texts.scatter(where.fill_null(value=False).arg_true(), changed)
 
 
-def _marked(text: pl.Expr) -> pl.Expr:
+def _with_apostrophe(text: pl.Expr) -> pl.Expr:
     """Put an apostrophe before what has become of `text` where it begins like a formula."""
     starts = pl.col("text").str.contains(_FORMULA)
     return pl.when(starts).then(pl.concat_str(pl.lit("'"), text)).otherwise(text)

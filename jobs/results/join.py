@@ -50,10 +50,10 @@ def join_results(
     source = _address_last(pl.scan_parquet(rows, glob=False))
     fields = _fields(evidence=evidence)
     schema = {name: SEGMENT[name] for name in ("n", *fields)}
-    told = _told(source, (scan_segments([segment], schema) for segment in segments), fields)
+    judged = _read_verdicts(source, (scan_segments([segment], schema) for segment in segments), fields)
     if not partial:
-        told.check_complete()
-    _joined(source, told).sink_parquet(
+        judged.check_complete()
+    _join_rows(source, judged).sink_parquet(
         out,
         row_group_size=_ROW_GROUP,
         compression_level=1,
@@ -66,10 +66,10 @@ def join_results(
 def join_small(rows: bytes, verdicts: pl.DataFrame, *, evidence: bool = False) -> bytes:
     """Do `join_results` for a small list whose verdicts (frames.SEGMENT) are at hand, one an address."""
     source = _address_last(pl.read_parquet(io.BytesIO(rows)).lazy())
-    told = _told_once(verdicts, _fields(evidence=evidence))
-    told.check_complete()
+    judged = _verdicts_at_hand(verdicts, _fields(evidence=evidence))
+    judged.check_complete()
     out = io.BytesIO()
-    _joined(source, told).collect().write_parquet(
+    _join_rows(source, judged).collect().write_parquet(
         out,
         compression_level=1,
         statistics=False,
@@ -90,7 +90,7 @@ def _address_last(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Verdicts:
     """What segments say.
 
     Attributes:
@@ -111,7 +111,7 @@ class _Told:
             raise _incomplete(f"{missing:,} addresses have no verdict.")
 
 
-def _told(source: pl.LazyFrame, segments: Iterable[pl.LazyFrame], fields: list[str]) -> _Told:
+def _read_verdicts(source: pl.LazyFrame, segments: Iterable[pl.LazyFrame], fields: list[str]) -> _Verdicts:
     """Read all segments, and keep of each what differs: most verdicts are alike.
 
     Raises:
@@ -122,42 +122,42 @@ def _told(source: pl.LazyFrame, segments: Iterable[pl.LazyFrame], fields: list[s
     kinds = [_no_verdict(fields)]
     first, found = 1, 0
     for verdicts in segments:
-        told = verdicts.group_by(fields).agg("n").collect().with_row_index("place", first)
-        placed = told.select("place", "n").explode("n")
+        judged = verdicts.group_by(fields).agg("n").collect().with_row_index("place", first)
+        placed = judged.select("place", "n").explode("n")
         if int(placed.select(pl.col("n").max()).item() or 0) > greatest:
             raise _incomplete("A verdict belongs to no address of the list.")
         places = places.scatter(placed["n"], placed["place"])
-        kinds.append(told.select(fields))
-        first, found = first + told.height, found + placed.height
+        kinds.append(judged.select(fields))
+        first, found = first + judged.height, found + placed.height
     if found > int((places != 0).sum()):
         raise _incomplete("An address has more than one verdict.")
-    return _Told(pl.concat(kinds, rechunk=True), places)  # gathering from many pieces is slow
+    return _Verdicts(pl.concat(kinds, rechunk=True), places)  # gathering from many pieces is slow
 
 
-def _told_once(verdicts: pl.DataFrame, fields: list[str]) -> _Told:
+def _verdicts_at_hand(verdicts: pl.DataFrame, fields: list[str]) -> _Verdicts:
     """Return the verdicts as they are: of a few it costs more to find out which are alike."""
     places = pl.zeros(verdicts.height, dtype=pl.UInt32, eager=True)
     places = places.scatter(verdicts["n"], range(1, verdicts.height + 1))
-    return _Told(pl.concat([_no_verdict(fields), verdicts.select(fields)], rechunk=True), places)
+    return _Verdicts(pl.concat([_no_verdict(fields), verdicts.select(fields)], rechunk=True), places)
 
 
 def _no_verdict(fields: list[str]) -> pl.DataFrame:
     return pl.DataFrame({name: [None] for name in fields}, schema={name: SEGMENT[name] for name in fields})
 
 
-def _joined(source: pl.LazyFrame, told: _Told) -> pl.LazyFrame:
+def _join_rows(source: pl.LazyFrame, judged: _Verdicts) -> pl.LazyFrame:
     """Put each row's verdict behind its columns; rows without one are left out."""
 
     def attach(rows: pl.DataFrame) -> pl.DataFrame:
-        place = told.places.gather(rows[ADDRESS_N])
+        place = judged.places.gather(rows[ADDRESS_N])
         known = place != 0
         if not known.all():
             rows, place = rows.filter(known), place.filter(known)
-        joined = pl.concat([rows.drop(ADDRESS_N), told.kinds[place].rename(_prefixed)], how="horizontal")
+        joined = pl.concat([rows.drop(ADDRESS_N), judged.kinds[place].rename(_prefixed)], how="horizontal")
         return _with_repairs(joined) if REPAIRED in joined.columns else joined
 
     schema = source.drop(ADDRESS_N, REPAIRED, strict=False).collect_schema()
-    for name in told.kinds.columns:
+    for name in judged.kinds.columns:
         schema[_prefixed(name)] = SEGMENT[name]()
     return source.map_batches(attach, schema=schema, streamable=True)
 

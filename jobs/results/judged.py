@@ -12,7 +12,7 @@ import polars as pl
 
 from mailsift.jobs.columns import ADDRESS_N, VERDICT_PREFIX
 from mailsift.jobs.results.breakdown import domains_of
-from mailsift.jobs.results.segments import Words, height
+from mailsift.jobs.results.segments import TextNumbers, height
 from mailsift.jobs.results.tiers import with_unwanted
 from mailsift.jobs.views import JobId
 from mailsift.pipeline.judge.table import FROM_OUTCOMES
@@ -62,7 +62,7 @@ class JudgedAddresses:
         self._files = files
         self._policy = policy
         self._size = height(files.addresses)
-        self._kinds = Words()
+        self._kinds = TextNumbers()
         self._kind = self._read_kinds()
         self._providers = self._read_providers()
 
@@ -113,13 +113,13 @@ class JudgedAddresses:
         if self._files.domains is None:
             return pl.repeat("", self._size, dtype=pl.Categorical, eager=True)
         return (
-            _named(self._files.domains)
+            _domain_table(self._files.domains)
             .select(pl.col("provider").cast(pl.Categorical).repeat_by("addresses").list.explode())
             .to_series()
         )
 
 
-def _named(domains: Path) -> pl.DataFrame:
+def _domain_table(domains: Path) -> pl.DataFrame:
     """Return `domain`, `provider` and `addresses` of a list, with the small providers as one."""
     found = pl.read_parquet(domains, columns=["domain", "provider", "addresses"])
     small = pl.col("provider").str.contains(".", literal=True) & (pl.len().over("provider") < MANY)
@@ -132,7 +132,7 @@ async def providers_by_domain(blobs: Blobs, job_id: JobId) -> dict[str, str]:
     domains = await domains_of(blobs, job_id)
     if domains is None:
         return {}
-    found = await asyncio.to_thread(_named, domains)
+    found = await asyncio.to_thread(_domain_table, domains)
     return dict(found.select("domain", "provider").iter_rows())
 
 

@@ -27,7 +27,7 @@ from mailsift.jobs.columns import (
     column_id,
     read_names,
 )
-from mailsift.jobs.results.segments import SoFar, height, verdicts_of
+from mailsift.jobs.results.segments import PartialVerdicts, height, verdicts_of
 from mailsift.jobs.results.tiers import with_unwanted
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import VERDICTS
@@ -71,7 +71,7 @@ class Files:
     domains: Path | None = None
     policy: TierPolicy = field(default_factory=TierPolicy)
     segments: Sequence[Path] = ()
-    so_far: SoFar | None = None
+    so_far: PartialVerdicts | None = None
     window: int = 65_536
     gap: int = 4_096
 
@@ -369,7 +369,7 @@ def read_row(files: Files, row: int) -> WholeRow | None:
     if not verdict.height:
         return None
     values = verdict.row(0, named=True)
-    judged, repaired = cells.select(_judged(files), _repaired(files)).row(0)
+    judged, repaired = cells.select(_judged_column(files), _repaired(files)).row(0)
     texts = cells.select(cell_text(id_, cells.schema[id_]) for id_ in names).row(0)
     return WholeRow(
         row=row,
@@ -399,19 +399,19 @@ def _members(files: Files, wanted: RowFilter) -> pl.Series | None:
     if files.so_far is not None:
         masks.append(files.so_far.with_verdict(wanted.statuses, wanted.results, wanted.tiers))
     if wanted.domain:
-        masks.append(pl.concat([*_of_domain(files, wanted.domain)]))
+        masks.append(pl.concat([*_domain_masks(files, wanted.domain)]))
     if wanted.provider:
-        masks.append(_of_provider(files, wanted.provider))
+        masks.append(_provider_mask(files, wanted.provider))
     return reduce(and_, masks) if masks else None
 
 
-def _of_domain(files: Files, domain: str) -> Iterator[pl.Series]:
+def _domain_masks(files: Files, domain: str) -> Iterator[pl.Series]:
     scan = pl.scan_parquet(files.addresses, glob=False).select(pl.col("domain") == domain)
     for start in range(0, max(1, height(files.addresses)), files.window):
         yield scan.slice(start, files.window).collect().to_series()
 
 
-def _of_provider(files: Files, provider: str) -> pl.Series:
+def _provider_mask(files: Files, provider: str) -> pl.Series:
     if files.so_far is not None:
         return files.so_far.at_provider(provider)
     if files.domains is None:
@@ -431,9 +431,9 @@ def _mask(files: Files, wanted: RowFilter, members: pl.Series | None, start: int
     if members is not None:
         numbers = window(files.rows, pl.col(ADDRESS_N))
         masks.append(members.gather(numbers))
-    conditions = [*_of_cell(wanted, files.column)]
+    conditions = [*_cell_conditions(wanted, files.column)]
     if files.results is not None:
-        conditions += _of_verdict(wanted, files.policy)
+        conditions += _verdict_conditions(wanted, files.policy)
     if conditions:
         masks.append(window(files.results or files.rows, pl.all_horizontal(conditions)))
     if wanted.repaired:
@@ -441,14 +441,14 @@ def _mask(files: Files, wanted: RowFilter, members: pl.Series | None, start: int
     return reduce(and_, masks)
 
 
-def _of_cell(wanted: RowFilter, column: int) -> Iterator[pl.Expr]:
+def _cell_conditions(wanted: RowFilter, column: int) -> Iterator[pl.Expr]:
     if wanted.text:
         begin = r"^\s*" if wanted.at_start else ""
         cell = pl.col(column_id(column)).cast(pl.String).fill_null("")
         yield cell.str.contains(f"(?i){begin}{re.escape(wanted.text)}")
 
 
-def _of_verdict(wanted: RowFilter, policy: TierPolicy) -> Iterator[pl.Expr]:
+def _verdict_conditions(wanted: RowFilter, policy: TierPolicy) -> Iterator[pl.Expr]:
     if wanted.statuses:
         yield pl.col(_STATUS).is_in([status.value for status in wanted.statuses])
     if wanted.results:
@@ -486,7 +486,7 @@ def _read_fields(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read of each row these cells as text, `judged`, these fields of its verdict and TIER_FIELDS."""
     fields = tuple(dict.fromkeys((*fields, *TIER_FIELDS)))
-    wanted: list[str | pl.Expr] = [*cells, _judged(files), _repaired(files)]
+    wanted: list[str | pl.Expr] = [*cells, _judged_column(files), _repaired(files)]
     if files.results is None:
         frame = _cells(files, files.rows, numbers, [*wanted, ADDRESS_N])
         verdicts = verdicts_of(files.segments, frame[ADDRESS_N].to_list(), fields)
@@ -499,7 +499,7 @@ def _read_fields(
         yield row, with_repair(values, values["judged"] if values[REPAIRED] else "")
 
 
-def _judged(files: Files) -> pl.Expr:
+def _judged_column(files: Files) -> pl.Expr:
     """Return the column with the judged addresses, blanks for a list of an older release."""
     path, name = (files.results, JUDGED_ADDRESS) if files.results else (files.rows, ADDRESS)
     return (pl.col(name) if name in pl.read_parquet_schema(path) else pl.lit("")).alias("judged")

@@ -18,7 +18,7 @@ _START = 0.5  # of the first step: the same list gives the same sample
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ShareEstimate:
     """How many of all addresses have a status: what the sample says, and where the truth is with 95 %."""
 
     share: float
@@ -73,7 +73,7 @@ def sample(folder: Path, taken: Intake, *, size: int, chunk: int) -> Intake:
     )
 
 
-def estimate_of(view: JobView) -> dict[str, Share]:
+def estimate_of(view: JobView) -> dict[str, ShareEstimate]:
     """Return the shares of the whole list that an ended preview says, by status; {} when it says nothing."""
     if not view.options.preview or view.finished_at is None or not view.processed:
         return {}
@@ -81,7 +81,7 @@ def estimate_of(view: JobView) -> dict[str, Share]:
     return estimate(counts, view.list_rows or view.total)
 
 
-def estimate(counts: Mapping[str, int], population: int) -> dict[str, Share]:
+def estimate(counts: Mapping[str, int], population: int) -> dict[str, ShareEstimate]:
     """Return the shares of the whole list, by status, with Wilson's 95 % interval.
 
     The interval is narrowed for samples that are a good part of the list (finite population correction).
@@ -98,10 +98,10 @@ def estimate(counts: Mapping[str, int], population: int) -> dict[str, Share]:
     return {name: _wilson(count / n, n, z2) for name, count in counts.items()}
 
 
-def _wilson(share: float, n: int, z2: float) -> Share:
+def _wilson(share: float, n: int, z2: float) -> ShareEstimate:
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    return Share(share, max(0.0, middle - half), min(1.0, middle + half))
+    return ShareEstimate(share, max(0.0, middle - half), min(1.0, middle + half))
 
 
 def _replace(frame: pl.LazyFrame, path: Path, metadata: dict[str, str], group: int) -> None:

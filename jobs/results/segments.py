@@ -18,7 +18,7 @@ _WINDOW = 65_536  # rows read together
 _READ = ("n", "provider", *TIER_FIELDS)
 
 
-class Words:
+class TextNumbers:
     """Numbers for texts that repeat, in the order they are first seen."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Words:
         return self._known.items()
 
 
-class SoFar:
+class PartialVerdicts:
     """For each address its verdict ("status result tier") and its provider, as numbers of words.
 
     Args:
@@ -53,7 +53,7 @@ class SoFar:
 
     def __init__(self, addresses: int, policy: TierPolicy | None = None) -> None:
         self.policy = policy or TierPolicy()
-        self.verdicts, self.providers = Words(), Words()
+        self.verdicts, self.providers = TextNumbers(), TextNumbers()
         self.verdict = pl.repeat(None, addresses, dtype=pl.UInt32, eager=True)
         self.provider = pl.repeat(None, addresses, dtype=pl.UInt32, eager=True)
 
@@ -63,7 +63,7 @@ class SoFar:
             self.note(batch)
 
     @classmethod
-    def of_results(cls, addresses: int, rows: Path, results: Path) -> SoFar:
+    def of_results(cls, addresses: int, rows: Path, results: Path) -> PartialVerdicts:
         """Return what the results of a complete job say (jobs.finish); they do not name providers."""
         made = cls(addresses)
         numbers = pl.scan_parquet(rows, glob=False).select(pl.col(ADDRESS_N).alias("n"))

@@ -10,7 +10,7 @@ import polars as pl
 
 from mailsift.jobs.results.join import join_results
 from mailsift.jobs.results.pages import Files, RowFilter, column_of, matching_rows
-from mailsift.jobs.results.segments import SoFar
+from mailsift.jobs.results.segments import PartialVerdicts
 from mailsift.jobs.views import load_options
 from mailsift.pipeline.judge.tiers import TierPolicy
 from mailsift.pipeline.verdict import Status
@@ -51,7 +51,7 @@ def select_so_far(
     join_results(rows, segments, out, evidence=options.evidence, partial=True)
     if wanted.by_status_alone:
         return Selection(out, wanted.statuses, policy=options.tiers)
-    so_far = SoFar(row["addresses"], options.tiers)
+    so_far = PartialVerdicts(row["addresses"], options.tiers)
     so_far.take(segments)
     column = column_of(rows, row["address_column"])
     known = Files(rows, addresses, column, segments=tuple(segments), so_far=so_far)

@@ -132,26 +132,26 @@ class _Cells(NamedTuple):
 
 def _cells(column: pl.Series) -> _Cells:
     if column.dtype == pl.Boolean:
-        return _or_blank(column.cast(pl.UInt8).cast(pl.String), '<c t="b"><v>', "</v></c>")
+        return _texts_or_blanks(column.cast(pl.UInt8).cast(pl.String), '<c t="b"><v>', "</v></c>")
     if column.dtype != pl.String:
         return _numbers(column)
     careful = column.str.contains(_CAREFUL) | (column.str.len_bytes() > MOST_CHARACTERS)
     if careful.any():
         return _careful_texts(column, careful.fill_null(value=False))
-    return _or_blank(_unmarked(column), _TEXT, _END)
+    return _texts_or_blanks(_unmarked(column), _TEXT, _END)
 
 
 def _numbers(column: pl.Series) -> _Cells:
     """Return numbers, as texts where a spreadsheet would change them."""
     exact = column.cast(pl.Float64).abs() < _EXACT  # not so for what is no number
-    texts = _whole(_or_blank(column.cast(pl.String).str.to_lowercase(), _TEXT, _END))
-    numbers = _whole(_or_blank(column.cast(pl.String), "<c><v>", "</v></c>"))
+    texts = _complete_cells(_texts_or_blanks(column.cast(pl.String).str.to_lowercase(), _TEXT, _END))
+    numbers = _complete_cells(_texts_or_blanks(column.cast(pl.String), "<c><v>", "</v></c>"))
     return _Cells(numbers.zip_with(exact.fill_null(value=True), texts))
 
 
 def _careful_texts(column: pl.Series, careful: pl.Series) -> _Cells:
     """Return texts some of which cannot stand in XML as they are."""
-    cells = _whole(_or_blank(_unmarked(column), _TEXT, _END))
+    cells = _complete_cells(_texts_or_blanks(_unmarked(column), _TEXT, _END))
     written = [f"{_KEPT}{_escaped(text)}{_END}" for text in column.filter(careful)]
     return _Cells(cells.scatter(careful.arg_true(), written))
 
@@ -163,7 +163,7 @@ def _unmarked(texts: pl.Series) -> pl.Series:
     return texts.str.replace_many(_MARKS)
 
 
-def _or_blank(texts: pl.Series, before: str, behind: str) -> _Cells:
+def _texts_or_blanks(texts: pl.Series, before: str, behind: str) -> _Cells:
     """Return texts as cells; where there are none, the cell is blank."""
     blank = texts.is_null() | (texts == "")
     if not blank.any():
@@ -172,7 +172,7 @@ def _or_blank(texts: pl.Series, before: str, behind: str) -> _Cells:
     return _Cells(pl.select(pl.when(pl.lit(blank)).then(pl.lit("<c/>")).otherwise(filled)).to_series())
 
 
-def _whole(cells: _Cells) -> pl.Series:
+def _complete_cells(cells: _Cells) -> pl.Series:
     """Return the cells with what stands around them."""
     if not cells.before:
         return cells.texts

@@ -17,10 +17,9 @@ TIER: Final = f"{VERDICT_PREFIX}tier"
 REASON: Final = f"{VERDICT_PREFIX}tier_reason"
 
 
-def with_unwanted(frame: pl.LazyFrame, prefix: str = VERDICT_PREFIX) -> pl.LazyFrame:
+def with_unwanted(frame: pl.LazyFrame) -> pl.LazyFrame:
     """Give results of an older release the column they lack."""
-    name = f"{prefix}unwanted"
-    return frame if name in frame.collect_schema() else frame.with_columns(pl.lit("").alias(name))
+    return frame if UNWANTED in frame.collect_schema() else frame.with_columns(pl.lit("").alias(UNWANTED))
 
 
 def tiered(results: Path, policy: TierPolicy | None) -> pl.LazyFrame:

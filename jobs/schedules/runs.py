@@ -14,7 +14,7 @@ from mailsift.jobs.metrics import SCHEDULE_RUNS, count_missed
 from mailsift.jobs.places.service import Places
 from mailsift.jobs.results.retry import risky_rows
 from mailsift.jobs.schedules.models import Overlap, Recheck, timetable_of
-from mailsift.jobs.schedules.timetable import CatchUp, Due, Timetable
+from mailsift.jobs.schedules.timetable import CatchUp, DueRun, Timetable
 from mailsift.jobs.service import JobService, read_pieces
 from mailsift.jobs.submissions import insert_stored
 from mailsift.jobs.views import AccountId, JobId, JobOptions, load_options
@@ -64,7 +64,7 @@ class ScheduleRuns:
         """Make every due slot into a job; returns how many jobs there are now more."""
         made = 0
         while (claimed := await self._claim()) is not None:
-            made += await self._work(claimed)
+            made += await self._run_claimed(claimed)
         return made
 
     async def start_now(self, row: Row) -> JobId:
@@ -89,7 +89,7 @@ class ScheduleRuns:
         async with self._database.begin() as connection:
             return await schedules.claim(connection, now=now, until=now + LEASE)
 
-    async def _work(self, row: Row) -> int:
+    async def _run_claimed(self, row: Row) -> int:
         """Do what a claimed schedule is due for; returns how many jobs it made."""
         times = timetable_of(row)
         plan = times.due(CatchUp(row["catch_up"]), slot=times.slot(row["next_run_at"]), now=self._now())
@@ -121,7 +121,7 @@ class ScheduleRuns:
                     raise
         return True
 
-    async def _skip(self, row: Row, times: Timetable, plan: Due, code: str) -> None:
+    async def _skip(self, row: Row, times: Timetable, plan: DueRun, code: str) -> None:
         async with self._database.begin() as connection:
             await schedules.settle(
                 connection,
@@ -133,7 +133,7 @@ class ScheduleRuns:
         count_missed(code)
         _log.info("schedule.skipped", schedule=str(row["id"]), code=code)
 
-    async def _commit(self, row: Row, new: NewJob, times: Timetable, plan: Due) -> int:
+    async def _commit(self, row: Row, new: NewJob, times: Timetable, plan: DueRun) -> int:
         async def transaction(connection: Connection) -> None:
             settled = await schedules.settle(
                 connection,

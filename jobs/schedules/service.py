@@ -88,7 +88,9 @@ class ScheduleService:
                 **_columns(replace(spec, name=spec.name or name), first),
             )
             await schedules.insert(connection, new)
-            return await self._changed(connection, account_id, new.id, "schedule.create", cron=spec.cron)
+            return await self._record_change(
+                connection, account_id, new.id, "schedule.create", cron=spec.cron
+            )
 
     async def list(self, account_id: AccountId) -> Sequence[ScheduleView]:
         """Return the account's schedules, oldest first."""
@@ -141,7 +143,9 @@ class ScheduleService:
             if spec.options is not None:
                 values["options"] = dump_options(spec.options)
             await schedules.change(connection, schedule_id, **values)
-            return await self._changed(connection, account_id, schedule_id, "schedule.update", cron=spec.cron)
+            return await self._record_change(
+                connection, account_id, schedule_id, "schedule.update", cron=spec.cron
+            )
 
     async def pause(self, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
         """Run nothing until `resume`.
@@ -152,7 +156,7 @@ class ScheduleService:
         async with self._database.begin() as connection:
             await _owned(connection, account_id, schedule_id)
             await schedules.change(connection, schedule_id, enabled=False)
-            return await self._changed(connection, account_id, schedule_id, "schedule.pause")
+            return await self._record_change(connection, account_id, schedule_id, "schedule.pause")
 
     async def resume(self, account_id: AccountId, schedule_id: UUID) -> ScheduleView:
         """Go on with the next slot; what was missed meanwhile is not caught up.
@@ -172,7 +176,7 @@ class ScheduleService:
                 failures=0,
                 last_error="",
             )
-            return await self._changed(connection, account_id, schedule_id, "schedule.resume")
+            return await self._record_change(connection, account_id, schedule_id, "schedule.resume")
 
     async def delete(self, account_id: AccountId, schedule_id: UUID) -> None:
         """Delete a schedule; its jobs stay.
@@ -203,7 +207,7 @@ class ScheduleService:
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
 
-    async def _changed(
+    async def _record_change(
         self, connection: Connection, account_id: AccountId, schedule_id: UUID, action: str, **detail: str
     ) -> ScheduleView:
         """Write a change down and return what has become of the schedule."""

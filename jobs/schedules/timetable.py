@@ -37,7 +37,7 @@ class CatchUp(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueRun:
     """What a due schedule does now.
 
     Attributes:
@@ -106,7 +106,7 @@ class Timetable:
         )
         return tuple(islice((slot.starts_at for slot in slots if slot.starts_at > now), count))
 
-    def due(self, catch_up: CatchUp, *, slot: Slot, now: datetime) -> Due:
+    def due(self, catch_up: CatchUp, *, slot: Slot, now: datetime) -> DueRun:
         """Decide what a due schedule runs.
 
         Args:
@@ -118,11 +118,11 @@ class Timetable:
         now = max(slot.at, now - (slot.starts_at - slot.at))
         missed = list(self._missed(slot.at, now))
         if catch_up is CatchUp.ALL and missed:
-            return Due(missed[0], self.slot(missed[1]) if len(missed) > 1 else self.following(now))
+            return DueRun(missed[0], self.slot(missed[1]) if len(missed) > 1 else self.following(now))
         latest = missed[-1] if missed else None
         if catch_up is CatchUp.NONE and latest is not None and now - latest > PUNCTUAL:
             latest = None
-        return Due(latest, self.following(now))
+        return DueRun(latest, self.following(now))
 
     def _missed(self, first: datetime, now: datetime) -> Iterator[datetime]:
         """Yield the slots from `first` until now that are not too old."""

@@ -66,7 +66,7 @@ def show_accuracy(account: str | None, by: Sequence[GroupBy], days: int, *, as_c
     for title in ("Judged", *_TITLES.values()):
         table.add_column(title, justify="right")
     for row in rows:
-        shares = (_shown(getattr(row, name)) for name in SHARES)
+        shares = (_share_text(getattr(row, name)) for name in SHARES)
         table.add_row(*row.group, f"{row.judged:,}", *shares)
     if rows:
         Console().print(table)
@@ -79,5 +79,5 @@ def show_accuracy(account: str | None, by: Sequence[GroupBy], days: int, *, as_c
         )
 
 
-def _shown(share: MeasuredShare | None) -> str:
+def _share_text(share: MeasuredShare | None) -> str:
     return f"{share.value:.1%} ({share.low:.1%}–{share.high:.1%}, n {share.n:,})" if share else "–"

@@ -79,7 +79,7 @@ def check(  # noqa: PLR0913 - options of a command line
 
     Nobody comes back later here: a server that says "try again later" gives `deferred`.
     """
-    given = _from_stdin() if addresses == ["-"] else [_readable(address) for address in addresses]
+    given = _from_stdin() if addresses == ["-"] else [_without_broken_bytes(address) for address in addresses]
     if not given:
         return
     settings = Settings.from_env()
@@ -96,15 +96,15 @@ def check(  # noqa: PLR0913 - options of a command line
             mode, evidence=evidence, max_age=max_age, budget_s=seconds, mailboxes_found={}
         )
         rows = _check_in_pipeline(settings, asked, request)
-    told = [
-        {"email": text, JUDGED_ADDRESS: _judged(meant), **with_repair(row, address)}
+    results = [
+        {"email": text, JUDGED_ADDRESS: _canonical_of(meant), **with_repair(row, address)}
         for text, meant, row, address in zip(given, asked, rows, repaired, strict=True)
     ]
     show = _print_json if as_json else _print_table
-    show(told)
+    show(results)
 
 
-def _judged(text: str) -> str:
+def _canonical_of(text: str) -> str:
     """Return the canonical address that the verdict on a text is about, "" where it holds none."""
     parsed = parse_cell(text)
     return "" if parsed.rule else parsed.address
@@ -115,7 +115,7 @@ def _from_stdin() -> list[str]:
     return [line.rstrip("\n") for line in io.StringIO(text, newline=None) if line.strip()]
 
 
-def _readable(argument: str) -> str:
+def _without_broken_bytes(argument: str) -> str:
     """Replace the bytes of an argument that are no UTF-8."""
     return argument.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
 
@@ -223,15 +223,17 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         status = Text(row["status"], style=COLOURS[row["status"]])
         reason = f"{row['reason']} {row['suggestion']}".strip()
-        table.add_row(_plain(_both(row)), status, str(row["score"]), row["result"], _plain(reason))
+        table.add_row(
+            _plain(_given_and_judged(row)), status, str(row["score"]), row["result"], _plain(reason)
+        )
     console.print(table)
     for row in rows:
         if row.get("evidence"):
-            console.print(Text("\n").append(_plain(_both(row))), style="bold")
+            console.print(Text("\n").append(_plain(_given_and_judged(row))), style="bold")
             console.print_json(row["evidence"])
 
 
-def _both(row: Mapping[str, str]) -> str:
+def _given_and_judged(row: Mapping[str, str]) -> str:
     """Return what was given, and what was judged where that is not the same."""
     given, judged = row["email"], row[JUDGED_ADDRESS]
     return f"{given} → {judged}" if judged not in {"", given} else given

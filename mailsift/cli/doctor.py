@@ -236,8 +236,10 @@ async def _sender(settings: Settings) -> Finding:
     sources = [source for source in read_sources(settings) if not source.proxy]
     addresses = [source.bind or _default_source() for source in sources]
     async with _dns(settings) as resolver:
-        texts = await _there(resolver, domain, "TXT")
-        takes_mail = await _there(resolver, domain, "MX") or await _there(resolver, domain, "A")
+        texts = await _existing_records(resolver, domain, "TXT")
+        takes_mail = await _existing_records(resolver, domain, "MX") or await _existing_records(
+            resolver, domain, "A"
+        )
     problems = [] if takes_mail else [f"{domain} takes no mail, so that servers cannot verify the sender."]
     if problem := spf_problem(
         domain, [bytes(text.data).decode("ascii", "replace") for text in texts], addresses
@@ -269,7 +271,7 @@ def spf_problem(domain: str, texts: Sequence[str], addresses: Sequence[str]) -> 
     return f"The SPF record of {domain} does not name {', '.join(missing)}." if missing else ""
 
 
-async def _there(resolver: aiodns.DNSResolver, name: str, kind: str) -> list[Any]:
+async def _existing_records(resolver: aiodns.DNSResolver, name: str, kind: str) -> list[Any]:
     """Return the records there are; none where DNS denies them."""
     try:
         return await _records(resolver, name, kind)

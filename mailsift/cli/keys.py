@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mailsift.accounts.doors import Door
-from mailsift.accounts.keys import DAY, LONGEST_OVERLAP, KeyKind, Minted, Scope
+from mailsift.accounts.keys import DAY, LONGEST_OVERLAP, KeyKind, MintedKey, Scope
 from mailsift.cli.progress import PLAIN, console, shortened
 from mailsift.container import Container, open_container
 from mailsift.events.audit import COMMAND_LINE, act_as
@@ -77,7 +77,7 @@ def create(  # noqa: PLR0913 - options of a command
 ) -> None:
     """Create a key and show it once."""
 
-    async def make(container: Container, account_id: AccountId) -> Minted:
+    async def make(container: Container, account_id: AccountId) -> MintedKey:
         return await container.keys.create(
             account_id,
             name=name,
@@ -150,7 +150,7 @@ def roll(
     _show_new(minted, as_json=as_json)
 
 
-def _show_new(minted: Minted, *, as_json: bool) -> None:
+def _show_new(minted: MintedKey, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"key": minted.secret, **_key_fields(minted.row)}))  # noqa: T201 - the command's output
         return

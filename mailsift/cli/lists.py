@@ -74,23 +74,23 @@ def show_plans(sources: list[str], column: str, mode: Mode, *, as_json: bool) ->
     for source, found in zip(sources, plans, strict=True):
         if as_json:
             left = {"seconds": found.left.seconds, "reason": found.left.reason}
-            told = {"list": name_of(source), "addresses": found.addresses, "probes": dict(found.probes)}
-            print(json.dumps({**told, **left}))  # noqa: T201 - the command's output
+            entry = {"list": name_of(source), "addresses": found.addresses, "probes": dict(found.probes)}
+            print(json.dumps({**entry, **left}))  # noqa: T201 - the command's output
         else:
             _show_plan(f"{name_of(source)}: " if len(plans) > 1 else "", found, mode)
     if len(plans) > 1 and not as_json:
         addresses = sum(plan.addresses for plan in plans)
-        took = _took([plan.left.seconds for plan in plans])
+        took = _duration_text([plan.left.seconds for plan in plans])
         console.print(f"{len(plans)} lists, {addresses:,} addresses, one after the other: {took}", **PLAIN)
 
 
-def _took(seconds: list[float | None]) -> str:
+def _duration_text(seconds: list[float | None]) -> str:
     known = [one for one in seconds if one is not None]
     return duration_text(sum(known)) if len(known) == len(seconds) else "nobody can say"
 
 
 def _show_plan(name: str, found: ListPlan, mode: Mode) -> None:
-    took = _took([found.left.seconds])
+    took = _duration_text([found.left.seconds])
     console.print(f"{name}{found.addresses:,} addresses in mode {mode.value}: {took}", **PLAIN)
     for line in found.left.lines:
         console.print(f"  {line.text}", **PLAIN)

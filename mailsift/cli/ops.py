@@ -19,7 +19,7 @@ from mailsift.cli.progress import PLAIN, console
 from mailsift.container import open_container
 from mailsift.events.audit import COMMAND_LINE
 from mailsift.jobs.admin import alarm_files
-from mailsift.jobs.admin.actions import Applied, JobAction
+from mailsift.jobs.admin.actions import ActionResult, JobAction
 from mailsift.jobs.admin.alarm_table import RULES
 from mailsift.jobs.admin.filters import BROKEN, read_filter
 from mailsift.jobs.admin.models import Overview
@@ -133,7 +133,7 @@ def do(
     words = {"state": usual if state is None else state, "account": account, "text": text, "age": age}
     wanted = read_filter(words, now=system_clock())
 
-    async def act(operations: Operations) -> Applied | None:
+    async def act(operations: Operations) -> ActionResult | None:
         matching = (await operations.console.jobs(wanted, limit=1)).matching
         if matching and not yes and not typer.confirm(f"{action.value}: {matching:,} jobs. Go on?", err=True):
             return None

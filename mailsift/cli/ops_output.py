@@ -50,7 +50,7 @@ def top_picture(
     now: float,
 ) -> RenderableType:
     """Return everything one looks at first; `now` is in seconds since the epoch."""
-    parts: list[RenderableType] = [alarm_list(seen.alarms), Text(), _figures(seen)]
+    parts: list[RenderableType] = [alarm_list(seen.alarms), Text(), _figures_table(seen)]
     parts += [Text(), job_table(jobs, now=now), Text(), worker_table(workers[:_MOST_WORKERS])]
     if len(workers) > _MOST_WORKERS:
         parts.append(Text(f"and {len(workers) - _MOST_WORKERS} more: mailsift ops workers", style="dim"))
@@ -191,7 +191,7 @@ def spark(minutes: Sequence[Minute]) -> str:
     return "".join(_BARS[max(1, round(one.addresses / most * 8))] for one in minutes)
 
 
-def _figures(seen: Overview) -> Table:
+def _figures_table(seen: Overview) -> Table:
     stats = seen.stats
     table = Table(box=None, show_header=False, pad_edge=False, expand=False)
     table.add_column(style="dim", no_wrap=True, min_width=13)

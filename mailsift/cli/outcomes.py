@@ -11,7 +11,7 @@ import uvloop
 from mailsift.cli.options import OwnerOption
 from mailsift.cli.progress import console
 from mailsift.container import open_container
-from mailsift.jobs.outcomes.service import Taken
+from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.runtime.installation import installation
 from mailsift.settings import Settings
 
@@ -32,10 +32,10 @@ def import_files(
 ) -> None:
     """Import deliveries, bounces, complaints and unsubscriptions; importing a file twice changes nothing."""
 
-    async def run(settings: Settings) -> Taken:
+    async def run(settings: Settings) -> ImportCounts:
         async with open_container(settings) as container:
             account_id = await container.eraser.find_account(account)
-            total = Taken()
+            total = ImportCounts()
             for file in files:
                 total += await container.outcomes.read(account_id, file)
             return total

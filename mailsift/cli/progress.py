@@ -69,7 +69,7 @@ async def watch(
                 live.update(progress_bar(view, rate), refresh=True)
             elif now - printed_at >= _QUIET_SECONDS:
                 printed_at = now
-                console.print(_line(view, rate), *_warned(view), sep="\n", soft_wrap=True)
+                console.print(_line(view, rate), *_warning_lines(view), sep="\n", soft_wrap=True)
             await asyncio.sleep(pause)
             pause = min(1.1 * pause, _POLL_SECONDS)
 
@@ -88,7 +88,7 @@ def progress_bar(view: JobView, rate: float) -> Group:
         for wait in view.waiting[:3]
         if wait.reason != WAITS_FOR_STORAGE
     ]
-    return Group(grid, *_warned(view), *waits)
+    return Group(grid, *_warning_lines(view), *waits)
 
 
 def warning(code: str) -> Text:
@@ -96,13 +96,13 @@ def warning(code: str) -> Text:
     return Text(f"Warning: {code}: {_WARNINGS.get(code, '')}", style="bold red")
 
 
-def _warned(view: JobView) -> list[Text]:
+def _warning_lines(view: JobView) -> list[Text]:
     return [warning(view.warning)] if view.warning else []
 
 
 def _line(view: JobView, rate: float) -> Text:
     percent = 100 * view.processed // view.total if view.total else 0
-    line = Text(f"{_doing(view)}  {view.processed:,}/{view.total:,}  {percent}%  ")
+    line = Text(f"{_activity(view)}  {view.processed:,}/{view.total:,}  {percent}%  ")
     for status, count in (("valid", view.valid), ("risky", view.risky), ("invalid", view.invalid)):
         line.append(f"{status} {count:,}  ", style=_COLOURS[status])
     if rate > 0:
@@ -111,7 +111,7 @@ def _line(view: JobView, rate: float) -> Text:
     return line
 
 
-def _doing(view: JobView) -> str:
+def _activity(view: JobView) -> str:
     """Say what the job does; what it waits for itself, not its addresses, before all else."""
     for wait in view.waiting:
         if wait.reason == WAITS_FOR_STORAGE:
@@ -178,7 +178,7 @@ def show_summary(view: JobView, results: Mapping[str, int], out: object) -> None
     table.add_section()
     for result, count in sorted(results.items(), key=lambda item: -item[1]):
         table.add_row(Text(f"  {result}", style="dim"), f"{count:,}", f"{100 * count / total:.1f} %")
-    console.print(table, *_warned(view), sep="\n", soft_wrap=True)
+    console.print(table, *_warning_lines(view), sep="\n", soft_wrap=True)
     seconds = summary["seconds"]
     speed = f"{view.total / seconds:,.0f} rows/s" if seconds else ""
     console.print(

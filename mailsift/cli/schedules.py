@@ -135,8 +135,8 @@ def _show(views: Sequence[ScheduleView], *, as_json: bool) -> None:
         table.add_column(column, no_wrap=column == "schedule")
     for view in views:
         starts = view.next_runs[0].astimezone().strftime("%Y-%m-%d %H:%M") if view.next_runs else "paused"
-        told = map(Text, (view.spec.cron, view.spec.zone, starts))
-        table.add_row(str(view.id), shortened(view.spec.name, 24), *told)
+        cells = map(Text, (view.spec.cron, view.spec.zone, starts))
+        table.add_row(str(view.id), shortened(view.spec.name, 24), *cells)
     Console().print(table)
 
 

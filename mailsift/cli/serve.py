@@ -33,7 +33,7 @@ def serve(*, host: HostOption = None, port: PortOption = None) -> None:
     """Serve the API and work on its jobs; starts PostgreSQL and Valkey too when none are configured."""
     given = _settings(host, port)
     with listening(given) as sockets, installation(given) as settings:
-        worker = LocalWorker(_beside(settings))
+        worker = LocalWorker(worker_settings(settings))
         worker.ensure()
         try:
             uvloop.run(_serve(settings, sockets, worker.ensure, welcome=True))
@@ -57,7 +57,7 @@ def _settings(host: str | None, port: int | None) -> Settings:
     return settings
 
 
-def _beside(settings: Settings) -> Settings:
+def worker_settings(settings: Settings) -> Settings:
     """Return the settings of a worker on the same machine: its metrics are on the next port."""
     port = settings.metrics_port
     return settings if port is None else settings.model_copy(update={"metrics_port": port + 1})
@@ -80,7 +80,9 @@ async def _serve(
     try:
         token = await _first_owner(settings) if welcome else None
         await serve_api(
-            settings, sockets=sockets, started=lambda url: _welcome(url, settings.public_url or url, token)
+            settings,
+            sockets=sockets,
+            started=lambda url: _print_address(url, settings.public_url or url, token),
         )
     finally:
         watching.cancel()
@@ -97,7 +99,7 @@ async def _first_owner(settings: Settings) -> str | None:
         return None  # the pages will say what is wrong
 
 
-def _welcome(url: str, pages: str, token: str | None) -> None:
+def _print_address(url: str, pages: str, token: str | None) -> None:
     """Say where the API is, which is ready now: what has been loaded so far stays, and need not be searched.
 
     Without this the collector walks through every module again and again: a fifth of the time of a request.

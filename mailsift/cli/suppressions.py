@@ -15,7 +15,7 @@ from mailsift.cli.options import OwnerOption
 from mailsift.cli.progress import console
 from mailsift.container import open_container
 from mailsift.events.audit import COMMAND_LINE, act_as
-from mailsift.jobs.outcomes.service import Taken
+from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.outcomes.suppressions import (
     Suppression,
     SuppressionFormat,
@@ -64,10 +64,10 @@ def add(
 ) -> None:
     """Put addresses on the list."""
 
-    async def act(service: SuppressionService, account_id: UUID) -> Taken:
+    async def act(service: SuppressionService, account_id: UUID) -> ImportCounts:
         return await service.add(account_id, [Suppression(email, reason, "cli") for email in emails])
 
-    _say(_with_service(account, act))
+    _print_counts(_with_service(account, act))
 
 
 @suppressions_app.command("remove")
@@ -83,7 +83,7 @@ def import_file(
     account: OwnerOption,
 ) -> None:
     """Put the addresses of a file on the list: ours, Amazon SES's or SendGrid's."""
-    _say(_with_service(account, lambda service, account_id: service.read(account_id, file)))
+    _print_counts(_with_service(account, lambda service, account_id: service.read(account_id, file)))
 
 
 @suppressions_app.command("export")
@@ -102,7 +102,7 @@ def export_file(
     sys.stdout.buffer.flush()
 
 
-def _say(taken: Taken) -> None:
+def _print_counts(taken: ImportCounts) -> None:
     console.print(
         f"{taken.taken:,} added, {taken.repeated:,} known already, {taken.malformed:,} not readable."
     )

@@ -184,14 +184,14 @@ class Checker:
         text = _text(address)
         if _mode(options) is Mode.FAST:
             return self._check_fast(text)
-        return _only(self.check_many([text], **_for_one(options)))
+        return _only_result(self.check_many([text], **_for_one(options)))
 
     async def acheck(self, address: str, **options: Unpack[CallOptions]) -> CheckResult:
         """Do what `check` does, without keeping the event loop waiting."""
         text = _text(address)
         if _mode(options) is Mode.FAST:
             return self._check_fast(text)
-        return _only(await self.acheck_many([text], **_for_one(options)))
+        return _only_result(await self.acheck_many([text], **_for_one(options)))
 
     def check_many(
         self, addresses: Any, *, column: str = "", prefix: str = "", **options: Unpack[CallOptions]
@@ -263,13 +263,13 @@ class Checker:
 
     def _check_fast(self, text: str) -> CheckResult:
         if self._closed:
-            raise _closed()
+            raise _closed_error()
         fields = validate_fast(text, self._container.lists, self._container.policy)
         return CheckResult.of(parse_cell(text).address, fields)
 
     def _check_usable(self) -> None:
         if self._closed:
-            raise _closed()
+            raise _closed_error()
         if frames_are_lost():
             text = "This process was forked from one that had used polars, whose threads no fork survives."
             raise MailsiftError("forked_with_frames", f"{text} Start it with spawn or forkserver.")
@@ -281,7 +281,7 @@ class Checker:
         age = self._settings.max_age if max_age is None else max_age
         with self._lock:
             if self._closed:
-                raise _closed()
+                raise _closed_error()
             if self._running is None:
                 self._running = LiveParts(self._container, self._closing)
                 self._stop = weakref.finalize(self, self._running.stop)
@@ -301,12 +301,12 @@ def check(address: str, **options: Unpack[Options]) -> CheckResult:
         address: any text.
         options: see CallOptions and CheckerOptions.
     """
-    return _shared(options).check(address, **_of_call(options))
+    return _shared(options).check(address, **_call_options(options))
 
 
 async def acheck(address: str, **options: Unpack[Options]) -> CheckResult:
     """Do what `check` does, without keeping the event loop waiting."""
-    return await _shared(options).acheck(address, **_of_call(options))
+    return await _shared(options).acheck(address, **_call_options(options))
 
 
 def check_many(addresses: Any, *, column: str = "", prefix: str = "", **options: Unpack[Options]) -> Any:
@@ -315,7 +315,7 @@ def check_many(addresses: Any, *, column: str = "", prefix: str = "", **options:
     >>> mailsift.check_many(["a@example.com", "no address"], mode="fast").select("address", "score").rows()
     [('a@example.com', 60), ('no address', 0)]
     """
-    return _shared(options).check_many(addresses, column=column, prefix=prefix, **_of_call(options))
+    return _shared(options).check_many(addresses, column=column, prefix=prefix, **_call_options(options))
 
 
 async def acheck_many(
@@ -323,7 +323,7 @@ async def acheck_many(
 ) -> Any:
     """Do what `check_many` does, without keeping the event loop waiting."""
     checker = _shared(options)
-    return await checker.acheck_many(addresses, column=column, prefix=prefix, **_of_call(options))
+    return await checker.acheck_many(addresses, column=column, prefix=prefix, **_call_options(options))
 
 
 _shared_checkers: dict[tuple[Any, ...], Checker] = {}
@@ -346,7 +346,7 @@ def _shared(options: Options) -> Checker:
     return checker
 
 
-def _of_call(options: Options) -> CallOptions:
+def _call_options(options: Options) -> CallOptions:
     call: CallOptions = {}
     if "mode" in options:
         call["mode"] = options["mode"]
@@ -391,7 +391,7 @@ def _text(address: object) -> str:
     return writable(address)
 
 
-def _only(frame: pl.DataFrame) -> CheckResult:
+def _only_result(frame: pl.DataFrame) -> CheckResult:
     fields = frame.row(0, named=True)
     return CheckResult.of(fields.pop("address"), fields)
 
@@ -406,7 +406,7 @@ def _wait(verdicts: Future[pl.DataFrame]) -> pl.DataFrame:
     try:
         return verdicts.result()
     except CancelledError:
-        raise _closed() from None
+        raise _closed_error() from None
     except BaseException:
         verdicts.cancel()
         raise
@@ -419,7 +419,7 @@ async def _awaited(verdicts: Future[pl.DataFrame]) -> pl.DataFrame:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise _closed() from None
+        raise _closed_error() from None
 
 
 def _log_as_python_does() -> None:
@@ -435,7 +435,7 @@ def _log_as_python_does() -> None:
         )
 
 
-def _closed() -> MailsiftError:
+def _closed_error() -> MailsiftError:
     return MailsiftError("checker_closed", "This checker has been closed.")
 
 

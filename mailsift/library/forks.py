@@ -36,7 +36,7 @@ def frames_are_lost() -> bool:
     return _Frames.lost
 
 
-def _before() -> None:
+def _note_threads() -> None:
     _Frames.had_threads = "polars" in sys.modules and _has_workers()
 
 
@@ -48,11 +48,11 @@ def _has_workers() -> bool:
     return any(name.startswith(_WORKER) and name.strip()[len(_WORKER) :].isdecimal() for name in names)
 
 
-def _in_child() -> None:
+def _begin_again() -> None:
     _Frames.lost = _Frames.lost or _Frames.had_threads
     for one, begin in list(_beginners.items()):
         _left_behind.append(dict(vars(one)))
         begin(one)
 
 
-os.register_at_fork(before=_before, after_in_child=_in_child)
+os.register_at_fork(before=_note_threads, after_in_child=_begin_again)

@@ -24,7 +24,7 @@ _LIST_NAMES: Final = (str, bytes, bytearray, Mapping)
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenFrame:
     """What the caller has.
 
     Attributes:
@@ -38,7 +38,7 @@ class Given:
     build: Callable[[pl.DataFrame], Any]
 
 
-def read_addresses(addresses: Any, column: str) -> Given:
+def read_addresses(addresses: Any, column: str) -> GivenFrame:
     """Find the addresses in whatever the caller has.
 
     Args:
@@ -56,7 +56,7 @@ def read_addresses(addresses: Any, column: str) -> Given:
         given = type(addresses).__name__
         text = f"check_many takes an iterable of addresses, a series or a frame, and was given one {given}."
         raise MailsiftError("not_a_list", text)
-    return Given(_texts(list(addresses)), (), _as_it_is)
+    return GivenFrame(_texts(list(addresses)), (), _unchanged)
 
 
 def _framed(
@@ -64,16 +64,16 @@ def _framed(
     read: Callable[[int, int | None], pl.Series],
     column: str,
     build: Callable[[pl.DataFrame], Any],
-) -> Given:
+) -> GivenFrame:
     """Choose a frame's column; `read` gives one by its place, all of it or so many rows."""
     if not names:
         raise MailsiftError("no_address_column", "The frame has no columns.")
     sample = [read(place, SAMPLE_ROWS).alias(column_id(place)) for place in range(len(names))]
     place = choose_column(pl.DataFrame(sample), names, column).index
-    return Given(read(place, None), tuple(names), build)
+    return GivenFrame(read(place, None), tuple(names), build)
 
 
-def _as_it_is(fields: pl.DataFrame) -> pl.DataFrame:
+def _unchanged(fields: pl.DataFrame) -> pl.DataFrame:
     return fields
 
 
@@ -89,27 +89,27 @@ def _text(value: Any) -> str | None:
     return writable(value) if isinstance(value, str) else None
 
 
-def _polars_series(series: Any, _: str) -> Given:
-    return Given(as_text(series), (), _as_it_is)
+def _polars_series(series: Any, _: str) -> GivenFrame:
+    return GivenFrame(as_text(series), (), _unchanged)
 
 
-def _polars_frame(frame: Any, column: str) -> Given:
+def _polars_frame(frame: Any, column: str) -> GivenFrame:
     def read(place: int, rows: int | None) -> pl.Series:
         return as_text(frame.to_series(place)[:rows])
 
     return _framed(frame.columns, read, column, frame.hstack)
 
 
-def _pandas_series(series: Any, _: str) -> Given:
+def _pandas_series(series: Any, _: str) -> GivenFrame:
     def build(fields: pl.DataFrame) -> Any:
         return sys.modules["pandas"].DataFrame(
             {field.name: _pandas_values(field) for field in fields}, index=series.index
         )
 
-    return Given(_texts(series.to_list()), (), build)
+    return GivenFrame(_texts(series.to_list()), (), build)
 
 
-def _pandas_frame(frame: Any, column: str) -> Given:
+def _pandas_frame(frame: Any, column: str) -> GivenFrame:
     def read(place: int, rows: int | None) -> pl.Series:
         return _texts(frame.iloc[:rows, place].to_list())
 
@@ -126,14 +126,14 @@ def _pandas_values(field: pl.Series) -> Any:
     return field.to_numpy() if field.dtype == pl.Boolean else field.cast(pl.Int64).to_numpy()
 
 
-def _arrow_array(array: Any, _: str) -> Given:
+def _arrow_array(array: Any, _: str) -> GivenFrame:
     def build(fields: pl.DataFrame) -> Any:
         return sys.modules["pyarrow"].table({field.name: _arrow_values(field) for field in fields})
 
-    return Given(as_text(pl.Series(array)), (), build)
+    return GivenFrame(as_text(pl.Series(array)), (), build)
 
 
-def _arrow_frame(frame: Any, column: str) -> Given:
+def _arrow_frame(frame: Any, column: str) -> GivenFrame:
     names: list[str] = frame.schema.names
 
     def read(place: int, rows: int | None) -> pl.Series:
@@ -156,7 +156,7 @@ def _arrow_values(field: pl.Series) -> Any:
     return pieces[0] if len(pieces) == 1 else pa.chunked_array(pieces)
 
 
-_READERS: Final[Mapping[tuple[str, str], Callable[[Any, str], Given]]] = {
+_READERS: Final[Mapping[tuple[str, str], Callable[[Any, str], GivenFrame]]] = {
     ("polars", "Series"): _polars_series,
     ("polars", "DataFrame"): _polars_frame,
     ("pandas", "Series"): _pandas_series,
@@ -173,7 +173,7 @@ _READERS: Final[Mapping[tuple[str, str], Callable[[Any, str], Given]]] = {
 class NumberedList:
     """What the caller has, with its distinct addresses (frames.ADDRESSES) and the number of each row's."""
 
-    given: Given
+    given: GivenFrame
     numbers: pl.Series
     distinct: pl.DataFrame
     prefix: str

@@ -41,7 +41,7 @@ class LocalWorker:
         self._settings = settings
         self._spare = spare
         self._looked_at = float("-inf")
-        self.environment = {**_inherited(), **settings.environment()}
+        self.environment = {**_foreign_environment(), **settings.environment()}
         self._log = settings.home / "worker.log"
         self.process: subprocess.Popen[bytes] | None = None
         self._started_at = float("-inf")
@@ -151,7 +151,7 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _inherited() -> dict[str, str]:
+def _foreign_environment() -> dict[str, str]:
     """Return the environment but for our settings: those the child gets from us, the unset ones too."""
     inherited = os.environ.items()  # noqa: TID251 - handed on to a child, not read
     return {name: value for name, value in inherited if not name.startswith(PREFIX)}

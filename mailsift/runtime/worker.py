@@ -197,7 +197,7 @@ class _Pool(TaskPool):
             self._pool = None
 
 
-class Tick(bootsteps.StartStopStep):
+class WakeUpTimer(bootsteps.StartStopStep):
     """Wakes every process of this worker now and then: lost wake-ups, expired leases and what is due."""
 
     requires = ("celery.worker.components:Timer", "celery.worker.components:Pool")
@@ -213,8 +213,8 @@ class Tick(bootsteps.StartStopStep):
         parent.app.conf.mailsift_pool_started()
         self._wake_on_signals(parent.hub)
         seconds = parent.app.conf.mailsift_sweep_seconds
-        _tick(parent.app, parent.concurrency)
-        self._timer = parent.timer.call_repeatedly(seconds, _tick, (parent.app, parent.concurrency))
+        keep_awake(parent.app, parent.concurrency)
+        self._timer = parent.timer.call_repeatedly(seconds, keep_awake, (parent.app, parent.concurrency))
 
     def _wake_on_signals(self, hub: Any) -> None:
         """Let a signal end the loop's wait: its poll goes on after one, up to a second (PEP 475)."""
@@ -239,7 +239,7 @@ class Tick(bootsteps.StartStopStep):
                 os.kill(pid, _STOP)
 
 
-def _tick(app: Celery, processes: int) -> None:
+def keep_awake(app: Celery, processes: int) -> None:
     """See to it that there is a wake-up for every process."""
     if app.conf.mailsift_parent not in {0, os.getppid()}:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -281,7 +281,7 @@ def run_worker(settings: Settings, *, parent: int = 0, counts: Path | None = Non
         mailsift_parent=parent,
         mailsift_redis_url=settings.redis_url.get_secret_value(),
     )
-    app.steps["worker"].add(Tick)
+    app.steps["worker"].add(WakeUpTimer)
     runtime = ProcessRuntime(settings)
     register_pull(app, runtime.drain)
     signals.worker_process_init.connect(runtime.open, weak=False)

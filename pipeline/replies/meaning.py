@@ -68,7 +68,7 @@ def _stands_for(word: str) -> Word:
     return reduce(or_, (begun[stem] for stem in stems if stem in begun), said)
 
 
-def _words(sentence: str) -> list[Word]:
+def _single_words(sentence: str) -> list[Word]:
     """Return what the words of a sentence stand for; "recipient domain" speaks of the domain."""
     words = [_stands_for(word) for word in _MARK.findall(sentence)]
     for number, word in enumerate(words):
@@ -126,7 +126,7 @@ def _is_full(said: Word) -> bool:
 
 
 def _meanings(sentence: str) -> Iterator[Meaning]:
-    words, together = _words(sentence), _together(sentence)
+    words, together = _single_words(sentence), _phrase_words(sentence)
     said = reduce(or_, words, together)
     if _is_full(said):
         yield Meaning.FULL
@@ -142,7 +142,7 @@ def _meanings(sentence: str) -> Iterator[Meaning]:
         yield Meaning.HURRY
 
 
-def _together(sentence: str) -> Word:
+def _phrase_words(sentence: str) -> Word:
     """Return what several words stand for together."""
     found = (said for said, ways in _lexicon()[2].items() if ways.search(sentence))
     return reduce(or_, found, Word.NOTHING)
@@ -195,9 +195,9 @@ def meanings(text: str) -> frozenset[Meaning]:
 
 def _is_signature(sentence: str) -> bool:
     """Say whether a sentence is but "your" and a name that means nothing to us: "Ihre Stadtwerke Ulm"."""
-    first, *names = _words(sentence) or [Word.NOTHING]
+    first, *names = _single_words(sentence) or [Word.NOTHING]
     return Word.MINE in first and 0 < len(names) <= _LONGEST_NAME and not any(names)
 
 
 def _said_anywhere(text: str) -> Word:
-    return reduce(or_, map(_stands_for, _MARK.findall(text)), _together(text))
+    return reduce(or_, map(_stands_for, _MARK.findall(text)), _phrase_words(text))

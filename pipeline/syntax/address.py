@@ -165,7 +165,7 @@ _MESSAGES: tuple[tuple[str, SyntaxRule], ...] = (
 _SEPARATOR = re.compile(r"[\s,;|/<>&]")
 
 
-def _several(text: str) -> bool:
+def _holds_several(text: str) -> bool:
     """Two @ with something between them that parts addresses."""
     return '"' not in text and bool(_SEPARATOR.search(text, text.find("@") + 1, text.rfind("@")))
 
@@ -174,7 +174,7 @@ def _several(text: str) -> bool:
 _WHOLE_RULES: tuple[tuple[SyntaxRule, Callable[[str], object]], ...] = (
     (SyntaxRule.EMPTY, lambda text: not text),
     (SyntaxRule.TOO_LONG, lambda text: len(text) > LONGEST),
-    (SyntaxRule.SEVERAL_ADDRESSES, _several),
+    (SyntaxRule.SEVERAL_ADDRESSES, _holds_several),
     (SyntaxRule.CONTROL_CHARACTER, re.compile(r"[\x00-\x1f\x7f-\x9f]").search),
     (SyntaxRule.NO_AT, lambda text: "@" not in text),
     (SyntaxRule.DISPLAY_NAME, re.compile(r'\A[^"]*<[^"<>]*>\s*\Z').match),
@@ -262,15 +262,15 @@ def parse_exact(text: str) -> ParsedAddress:
     """Do what parse_address does, by email-validator alone."""
     rule = obvious_rule(text)
     if rule is not None:
-        return _refused(text, rule)
+        return _rejected(text, rule)
     local, _, domain = text.rpartition("@")
     try:
         found = validated(f"{local.lower()}@{domain}")
     except ValueError as error:  # EmailNotValidError is one, and so is all that the idna package raises
-        return _refused(text, _rule_of(str(error)))
+        return _rejected(text, _rule_of(str(error)))
     rule = _rule_of_canonical(found.local_part, found.ascii_domain)
     if rule is not None:
-        return _refused(text, rule)
+        return _rejected(text, rule)
     return ParsedAddress(f"{found.local_part}@{found.ascii_domain}", found.local_part, found.ascii_domain, "")
 
 
@@ -325,5 +325,5 @@ def _rule_of(message: str) -> SyntaxRule:
     return next((rule for words, rule in _MESSAGES if words in message), SyntaxRule.OTHER)
 
 
-def _refused(text: str, rule: SyntaxRule) -> ParsedAddress:
+def _rejected(text: str, rule: SyntaxRule) -> ParsedAddress:
     return ParsedAddress(text, "", "", rule.value)

@@ -29,16 +29,16 @@ class Incoming:
     async def write(self, data: bytes) -> None:
         """Take the next bytes."""
         if len(data) <= _LITTLE:
-            self._take(data)
+            self._append(data)
         else:
-            await asyncio.to_thread(self._take, data)
+            await asyncio.to_thread(self._append, data)
 
     @property
     def sha256(self) -> str:
         """Hex digest of everything written so far."""
         return self._sha256.hexdigest()
 
-    def _take(self, data: bytes) -> None:
+    def _append(self, data: bytes) -> None:
         self._sha256.update(data)
         self._file.write(data)
         self.size += len(data)

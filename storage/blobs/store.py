@@ -195,7 +195,7 @@ class Blobs:
     def __init__(self, url: str, cache_dir: Path, *, cache_bytes: int = 10 * 2**30) -> None:
         self._cache, self._cache_bytes = cache_dir, cache_bytes
         self._unpruned = cache_bytes  # what a process before us left
-        self._store = _opened(url)
+        self._store = _open_store(url)
         local = isinstance(self._store, LocalStore) and self._store.prefix
         self._root = Path(local) if local else None
         self.trouble = ""
@@ -205,14 +205,14 @@ class Blobs:
         """See whether the store is there, at most once in ten seconds, and takes a blob where it failed."""
         with suppress(MailsiftError, OSError):
             if not self.trouble:
-                await self._look()
+                await self._check_reachable()
                 return
             if not await asyncio.to_thread(_is_empty, self._root):
                 key = f"probes/{uuid4()}"
                 await self._put(key, b"mailsift")
                 await self.delete(key)
 
-    async def _look(self) -> None:
+    async def _check_reachable(self) -> None:
         """Notice a store that is away although nobody has needed it."""
         if time.monotonic() < self._looked_at + _LOOK_SECONDS:
             return
@@ -229,7 +229,7 @@ class Blobs:
 
         A local store on the same disk has no copy of it, but the file itself.
         """
-        _checked(key)
+        _checked_key(key)
         if self._root is not None and await asyncio.to_thread(self._link_in, self._root, path, key):
             self.trouble = ""
         else:
@@ -242,7 +242,7 @@ class Blobs:
     async def put_all(self, blobs: Mapping[str, bytes]) -> None:
         """Store several small blobs, each as `put_bytes` does; a local store forces them to disk together."""
         for key in blobs:
-            _checked(key)
+            _checked_key(key)
         if self._root is not None:
             await asyncio.to_thread(self._put_local, self._root, blobs)
             self.trouble = ""
@@ -252,7 +252,7 @@ class Blobs:
     @asynccontextmanager
     async def stream_in(self, key: str) -> AsyncIterator[Incoming]:
         """Store what is written inside the block; an exception inside it leaves nothing behind."""
-        _checked(key)
+        _checked_key(key)
         self._cache.mkdir(parents=True, exist_ok=True)
         path = self._cache / f"incoming-{uuid4()}"
         try:
@@ -266,16 +266,16 @@ class Blobs:
                 if self._root is None or not await asyncio.to_thread(self._move_in, self._root, path, key):
                     await self._put(key, path)
         except OSError as error:
-            raise self._note(_failed(error)) from error
+            raise self._note(_store_error(error)) from error
         finally:
             path.unlink(missing_ok=True)
 
     async def fetch(self, key: str) -> Path:
         """Return a local file with the blob's content, for reading only: the blob itself or a download."""
-        _checked(key)
+        _checked_key(key)
         if self._root is not None:
             try:
-                return await asyncio.to_thread(_in_place, self._root, key)
+                return await asyncio.to_thread(_local_path, self._root, key)
             except MailsiftError as error:
                 if error.retryable:
                     self._note(error)
@@ -321,7 +321,7 @@ class Blobs:
 
     async def exists(self, key: str) -> bool:
         """Say whether the blob is there."""
-        _checked(key)
+        _checked_key(key)
         try:
             with self._store_errors():
                 await obstore.head_async(self._store, key)
@@ -337,14 +337,14 @@ class Blobs:
 
     async def sizes(self, prefix: str) -> dict[str, int]:
         """Return the bytes of every blob below the prefix by its key, sorted; see `list`."""
-        _checked(prefix)
+        _checked_key(prefix)
         with self._store_errors():
             found = await obstore.list(self._store, prefix).collect_async()
         return dict(sorted((meta["path"], meta["size"]) for meta in found))
 
     async def delete(self, key: str) -> None:
         """Delete the blob; deleting what is not there is fine."""
-        await self._delete((_checked(key),))
+        await self._delete((_checked_key(key),))
 
     async def delete_prefix(self, prefix: str) -> None:
         """Delete every blob below the prefix, and what a killed writer has left there half written."""
@@ -402,7 +402,7 @@ class Blobs:
             await asyncio.to_thread(shutil.rmtree, self._cache / key, ignore_errors=True)
 
     async def _put(self, key: str, data: Path | bytes) -> None:
-        _checked(key)
+        _checked_key(key)
         if self._root is not None:
             await asyncio.to_thread(self._put_local, self._root, {key: data})
         else:
@@ -426,7 +426,7 @@ class Blobs:
         except FileNotFoundError:
             raise _not_found() from None
         except (BaseError, OSError) as error:
-            raise self._note(_failed(error)) from error
+            raise self._note(_store_error(error)) from error
 
     def _note(self, error: MailsiftError) -> MailsiftError:
         """Remember that the store is in trouble."""
@@ -449,13 +449,13 @@ class Blobs:
             await asyncio.to_thread(prune, self._cache, self._cache_bytes)
 
 
-def _opened(url: str) -> ObjectStore:
+def _open_store(url: str) -> ObjectStore:
     try:
         if url.startswith("file:"):
             return from_url(url, mkdir=True, automatic_cleanup=True)
         return from_url(url, retry_config=_RETRIES)
     except OSError as error:  # where a folder should be is none, and none can be made
-        raise _failed(error) from error
+        raise _store_error(error) from error
 
 
 def _mark(root: Path | None) -> None:
@@ -470,7 +470,7 @@ def _is_empty(root: Path | None) -> bool:
     return root is not None and not any(root.iterdir())
 
 
-def _in_place(root: Path, key: str) -> Path:
+def _local_path(root: Path, key: str) -> Path:
     """Return where a blob lies in a local store, if it does."""
     try:
         if (root / key).is_file():
@@ -480,11 +480,11 @@ def _in_place(root: Path, key: str) -> Path:
                 "blob_store_failed", "The blob store is empty: is it mounted?", retryable=True
             )
     except OSError as error:
-        raise _failed(error) from error
+        raise _store_error(error) from error
     raise _not_found()
 
 
-def _checked(key: str) -> str:
+def _checked_key(key: str) -> str:
     """Return the key if it is a relative posix path of plain segments.
 
     Raises:
@@ -497,7 +497,7 @@ def _checked(key: str) -> str:
     return key
 
 
-def _failed(error: Exception) -> MailsiftError:
+def _store_error(error: Exception) -> MailsiftError:
     if is_full(error):
         text = (
             "There is no room left where lists are stored, so nothing was stored. Send this again later; "

@@ -38,7 +38,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class AccuracySum:
     """How many addresses of a kind: judged, judged again (same, changed), or sent to (see FATES).
 
     `known` ones were decided by an outcome and tell nothing about the checks; `held_out` ones are kept for
@@ -212,7 +212,7 @@ _OLD = (
 )
 
 
-async def told(connection: Connection, account_id: UUID) -> None:
+async def note_news(connection: Connection, account_id: UUID) -> None:
     """Note that an account has told something new: it is counted up soon."""
     await connection.execute(_TOLD, {"account_id": account_id})
 
@@ -253,10 +253,12 @@ async def unmeasured(connection: Connection, account_id: UUID, *, rest_s: float)
     return found.mappings().all()
 
 
-async def count_job(connection: Connection, account_id: UUID, job_id: UUID, sums: Sequence[Sum]) -> None:
+async def count_job(
+    connection: Connection, account_id: UUID, job_id: UUID, sums: Sequence[AccuracySum]
+) -> None:
     """Add what a job came to, unless that was done or the job is gone."""
     if (await connection.execute(_MEASURED, {"job_id": job_id})).first() and sums:
-        values = {name: [getattr(one, name) for one in sums] for name in Sum.__dataclass_fields__}
+        values = {name: [getattr(one, name) for one in sums] for name in AccuracySum.__dataclass_fields__}
         await connection.execute(_ADD, {"account_id": account_id, **values})
 
 
@@ -305,13 +307,15 @@ async def sum_up(connection: Connection, account_id: UUID) -> None:
     await connection.execute(_SUM_UP, values)
 
 
-async def sums(connection: Connection, account_id: UUID | None, first: date, last: date) -> Sequence[Sum]:
+async def sums(
+    connection: Connection, account_id: UUID | None, first: date, last: date
+) -> Sequence[AccuracySum]:
     """Return the sums of these days, of an account or (None) of all but test accounts."""
     if account_id is None:
         found = await connection.execute(_ALL_SUMS, {"first": first, "last": last})
     else:
         found = await connection.execute(_SUMS, {"account_id": account_id, "first": first, "last": last})
-    return [Sum(*row) for row in found]
+    return [AccuracySum(*row) for row in found]
 
 
 async def of_others(connection: Connection, account_id: UUID) -> Sequence[Row]:

@@ -29,7 +29,7 @@ _PURGE = text("DELETE FROM sign_in_try WHERE tried_at < :before")
 
 
 @dataclass(frozen=True, slots=True)
-class Tries:
+class TryCounts:
     """What was counted before this try: how many in the window, and the first of them."""
 
     count: int
@@ -38,7 +38,7 @@ class Tries:
 
 async def count_try(
     connection: Connection, holder: bytes, *, quota: int, window: timedelta, now: datetime
-) -> Tries:
+) -> TryCounts:
     """Count a try, unless the quota is used up; returns what there was before.
 
     Args:
@@ -52,4 +52,4 @@ async def count_try(
     await connection.execute(_PURGE, {"before": now - _KEPT})
     values = {"holder": holder, "since": now - window, "now": now, "quota": quota}
     row = (await connection.execute(_COUNT, values)).one()
-    return Tries(row.tries, row.first)
+    return TryCounts(row.tries, row.first)

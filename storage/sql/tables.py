@@ -38,7 +38,7 @@ DELIVERY_STATES = ("pending", "delivering", "succeeded", "exhausted", "skipped")
 _MOMENT = DateTime(timezone=True)
 
 
-def _one_of(column: str, values: Iterable[str]) -> str:
+def _in_list(column: str, values: Iterable[str]) -> str:
     return f"{column} IN {sql_list(values)}"
 
 
@@ -104,7 +104,7 @@ job = Table(
     Column("test", Boolean, nullable=False, server_default="false"),  # of a test account: nobody is asked
     Column("measured", Boolean, nullable=False, server_default="false"),  # its verdicts are in `accuracy`
     UniqueConstraint("schedule_id", "scheduled_for", name="job_once_a_slot"),
-    CheckConstraint(_one_of("state", JobState), name="job_state"),
+    CheckConstraint(_in_list("state", JobState), name="job_state"),
     CheckConstraint(f"(state IN {SQL_LISTS['ended']}) = (finished_at IS NOT NULL)", name="job_finished_at"),
     CheckConstraint("processed = valid + invalid + risky AND processed <= total", name="job_counts"),
     CheckConstraint("chunks_open >= 0 AND chunks_open <= chunks", name="job_chunks"),
@@ -142,7 +142,7 @@ chunk = Table(
     Column("last_error", Text, nullable=False, server_default=""),  # why a worker gave it up; no address
     Column("segment_key", Text),  # blob with the verdicts, once done
     Column("free_mail", JSONB),  # its addresses at free-mail domains, by provider; NULL: not counted
-    CheckConstraint(_one_of("state", ChunkState), name="chunk_state"),
+    CheckConstraint(_in_list("state", ChunkState), name="chunk_state"),
     CheckConstraint("(state = 'leased') = (lease_token IS NOT NULL)", name="chunk_lease"),
     Index("chunk_ready", "job_id", "ready_at", "n", postgresql_where=text("state = 'ready'")),
     Index("chunk_leased", "lease_until", postgresql_where=text("state = 'leased'")),
@@ -203,8 +203,8 @@ delivery = Table(
     Column("created_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
     Column("finished_at", _MOMENT),
     UniqueConstraint("event_id", "endpoint_id"),
-    CheckConstraint(_one_of("state", DELIVERY_STATES), name="delivery_state"),
-    CheckConstraint(_one_of("trigger", ("automatic", "manual", "test")), name="delivery_trigger"),
+    CheckConstraint(_in_list("state", DELIVERY_STATES), name="delivery_state"),
+    CheckConstraint(_in_list("trigger", ("automatic", "manual", "test")), name="delivery_trigger"),
     CheckConstraint("(state = 'pending') <= (next_attempt_at IS NOT NULL)", name="delivery_due"),
     CheckConstraint("(state = 'delivering') = (lease_token IS NOT NULL)", name="delivery_lease"),
     Index("delivery_due", "endpoint_id", "created_at", "id", postgresql_where=text("state = 'pending'")),
@@ -252,9 +252,9 @@ schedule = Table(
     Column("lease_token", UUID),
     Column("lease_until", _MOMENT),
     Column("created_at", _MOMENT, nullable=False, server_default=func.clock_timestamp()),
-    CheckConstraint(_one_of("recheck", ("all", "stale", "risky")), name="schedule_recheck"),
-    CheckConstraint(_one_of("overlap", ("skip", "queue", "cancel_previous")), name="schedule_overlap"),
-    CheckConstraint(_one_of("catch_up", ("none", "latest", "all")), name="schedule_catch_up"),
+    CheckConstraint(_in_list("recheck", ("all", "stale", "risky")), name="schedule_recheck"),
+    CheckConstraint(_in_list("overlap", ("skip", "queue", "cancel_previous")), name="schedule_overlap"),
+    CheckConstraint(_in_list("catch_up", ("none", "latest", "all")), name="schedule_catch_up"),
     CheckConstraint("jitter_seconds >= 0", name="schedule_jitter"),
     CheckConstraint("pause_after_failures >= 0 AND failures >= 0", name="schedule_failures"),
     Index("schedule_by_account", "account_id", "created_at", "id"),

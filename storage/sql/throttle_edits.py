@@ -77,14 +77,14 @@ class EditBook:
 
     def holds(self, ask: Ask) -> bool:
         """Say whether nothing may be asked there now."""
-        return any(edit.held for edit in self._of(ask.provider, ask.source))
+        return any(edit.held for edit in self._edits_for(ask.provider, ask.source))
 
     def hold_seconds(self, ask: Ask, now: float) -> float:
         """Return for how many seconds from `now` (since the epoch) nothing may be asked there.
 
         0 = it may be; infinite: until somebody lets go.
         """
-        held = [edit for edit in self._of(ask.provider, ask.source) if edit.held]
+        held = [edit for edit in self._edits_for(ask.provider, ask.source) if edit.held]
         ends = [math.inf if edit.held_until is None else edit.held_until.timestamp() for edit in held]
         return max(0.0, *(end - now for end in ends), 0.0)
 
@@ -94,7 +94,7 @@ class EditBook:
         What names the source counts most; an edited rate holds whatever was earned.
         """
         rate, sessions = None, None
-        for edit in self._of(ask.provider, ask.source):
+        for edit in self._edits_for(ask.provider, ask.source):
             rate, sessions = edit.rate or rate, edit.sessions or sessions
         if rate is None and self._steps:
             row = paced(row, self._steps.get((row.key, ask.source), 0))
@@ -102,7 +102,7 @@ class EditBook:
             return row
         return bounded(row, rate=rate, sessions=sessions)
 
-    def _of(self, provider: str, source: str) -> list[ThrottleEdit]:
+    def _edits_for(self, provider: str, source: str) -> list[ThrottleEdit]:
         if not self._edits:
             return []
         places = ((ANY_PROVIDER, source), (provider, ANY_SOURCE), (provider, source))

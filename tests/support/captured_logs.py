@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import structlog
 
-from mailsift.logs import _Handler, configure_logs
+from mailsift.logs import configure_logs
 
 
 @contextmanager
@@ -18,14 +18,15 @@ def our_logs(level: int = logging.INFO) -> Iterator[None]:
     """Log as a server does, to where stderr goes now."""
     levels = {name: logging.getLogger(name).level for name in ("", "httpx")}
     hooks = sys.excepthook, threading.excepthook
+    root = logging.getLogger()
+    handlers = list(root.handlers)
     configure_logs(level)
     try:
         yield
     finally:
         structlog.reset_defaults()
         logging.captureWarnings(capture=False)
-        root = logging.getLogger()
-        root.handlers = [handler for handler in root.handlers if not isinstance(handler, _Handler)]
+        root.handlers = handlers
         sys.excepthook, threading.excepthook = hooks
         for name, before in levels.items():
             logging.getLogger(name).setLevel(before)

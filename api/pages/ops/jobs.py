@@ -16,7 +16,7 @@ from mailsift.api.pages.page import now_of, render, render_live, see
 from mailsift.api.pages.visitor import Operator
 from mailsift.api.parts import parts_of
 from mailsift.events.audit import audit_line
-from mailsift.jobs.admin.actions import Applied, JobAction
+from mailsift.jobs.admin.actions import ActionResult, JobAction
 from mailsift.jobs.admin.console import MOST_COUNTED
 from mailsift.jobs.admin.filters import BROKEN, read_filter
 from mailsift.jobs.admin.models import JobDetails, describe_trouble
@@ -90,7 +90,7 @@ _CELL: Final = (
 async def jobs(request: Request, _: Operator) -> Response:
     """List jobs that match."""
     given = request.query_params
-    words = {"state": "open", **_words(given)}
+    words = {"state": "open", **_filter_words(given)}
     sort = given.get("sort", "")
     sort = sort if sort.removeprefix("-") in ORDERS else NEWEST
     number = _page_number(given.get("page", ""))
@@ -174,16 +174,16 @@ def _title(span: ChunkSpan) -> str:
     return f"{where}: {counts}"
 
 
-def _words(given: Mapping[str, str]) -> dict[str, str]:
+def _filter_words(given: Mapping[str, str]) -> dict[str, str]:
     return {name: given[name] for name in _WORDS if name in given}
 
 
-def _outcome_text(action: JobAction, done: Applied) -> str:
+def _outcome_text(action: JobAction, done: ActionResult) -> str:
     sentence = f"{done.done:,} {'job was' if done.done == 1 else 'jobs were'} {_DONE[action]}."
     if refused := sum(done.refused.values()):
         sentence += f" {refused:,} could not be: {', '.join(sorted(done.refused))}."
     return sentence
 
 
-def _flash_kind(done: Applied) -> str:
+def _flash_kind(done: ActionResult) -> str:
     return "good" if done.done or not done.refused else "bad"

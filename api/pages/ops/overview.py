@@ -32,7 +32,7 @@ SPANS: Final = {"24": "of 1 day", "72": "of 3 days", "720": "of 30 days"}
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ChartSpan:
     """A time the throughput is shown for: so many steps of so many seconds, and what they are called."""
 
     label: str
@@ -42,9 +42,9 @@ class Span:
 
 
 THROUGHPUT: Final = {
-    "hour": Span("Hour", 60, 60, "minute"),
-    "day": Span("Day", 900, 96, "quarter of an hour"),
-    "week": Span("Week", 7_200, 84, "two hours"),
+    "hour": ChartSpan("Hour", 60, 60, "minute"),
+    "day": ChartSpan("Day", 900, 96, "quarter of an hour"),
+    "week": ChartSpan("Week", 7_200, 84, "two hours"),
 }
 _TIMES: Final = {"hour": "%H:%M", "day": "%H:%M", "week": "%a %d %b %H:%M"}
 

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from markupsafe import Markup
 from starlette.datastructures import FormData
 
-from mailsift.api.pages.charts import Part, stack
+from mailsift.api.pages.charts import BarPart, stack
 from mailsift.api.pages.forms import choice, read_form, text
 from mailsift.api.pages.ops.listing import ListFilter, Listing
 from mailsift.api.pages.page import render, render_live, see
@@ -103,7 +103,7 @@ async def set_limits(request: Request, visitor: Operator) -> Response:
     provider, source = _place(form)
     limits = ProviderLimits(_rate(form), _sessions(form), text(form, "note"))
     await parts_of(request).operations.throttles.edit_limits(visitor.email, provider, source, limits)
-    return _back(provider, source, "Saved. The limits apply in every process within seconds.")
+    return _redirect(provider, source, "Saved. The limits apply in every process within seconds.")
 
 
 @router.post("/throttles/hold")
@@ -115,7 +115,7 @@ async def hold(request: Request, visitor: Operator) -> Response:
     await parts_of(request).operations.throttles.hold(
         visitor.email, provider, source, seconds=seconds, note=text(form, "note")
     )
-    return _back(provider, source, "Held. Open sessions may finish; no new one begins.")
+    return _redirect(provider, source, "Held. Open sessions may finish; no new one begins.")
 
 
 @router.post("/throttles/let-go")
@@ -124,7 +124,7 @@ async def let_go(request: Request, visitor: Operator) -> Response:
     provider, source = _place(await read_form(request))
     held = await parts_of(request).operations.throttles.let_go(visitor.email, provider, source)
     message = "Let go: what waited is picked up again now." if held else "It was not held."
-    return _back(provider, source, message)
+    return _redirect(provider, source, message)
 
 
 @router.post("/throttles/reset")
@@ -133,13 +133,13 @@ async def reset(request: Request, visitor: Operator) -> Response:
     provider, source = _place(await read_form(request))
     count = await parts_of(request).operations.throttles.reset(visitor.email, provider, source)
     message = "Forgotten: it is asked at its full rate." if count else "Nothing was learned."
-    return _back(provider, source, message)
+    return _redirect(provider, source, message)
 
 
 def _mix(row: ThrottleRow) -> Markup:
     counts = row.learned.mix
     mix = ", ".join(f"{count:,} {MEANING[outcome]}" for outcome, count in counts.items())
-    parts = [Part(counts.get(outcome, 0), colour) for outcome, colour in _COLOURS.items()]
+    parts = [BarPart(counts.get(outcome, 0), colour) for outcome, colour in _COLOURS.items()]
     return stack(parts, label=f"Sessions: {mix}" if mix else "No session yet")
 
 
@@ -163,7 +163,7 @@ def _sessions(form: FormData) -> int | None:
         raise MailsiftError("bad_limit", "The number of sessions must be a whole number.") from None
 
 
-def _back(provider: str, source: str, message: str) -> Response:
+def _redirect(provider: str, source: str, message: str) -> Response:
     asked = urlencode({"provider": provider, "source": source})
     return see(f"/ops/throttles/edit?{asked}", message)
 

@@ -14,8 +14,8 @@ import pytest
 from mailsift.container import Container, open_container
 from mailsift.events.signing import KEY_BYTES, Vault
 from mailsift.jobs.outcomes.receivers import ReceiverService
-from mailsift.jobs.outcomes.service import Taken
-from mailsift.jobs.outcomes.signatures import Posted
+from mailsift.jobs.outcomes.service import ImportCounts
+from mailsift.jobs.outcomes.signatures import ReceivedPost
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind
@@ -47,8 +47,8 @@ async def amazon(
         yield container, service, fetched
 
 
-def posted(**changes: str) -> Posted:
-    return Posted(
+def posted(**changes: str) -> ReceivedPost:
+    return ReceivedPost(
         {}, json.dumps(signed("2", datetime.fromtimestamp(system_clock(), UTC), **changes)).encode()
     )
 
@@ -64,7 +64,7 @@ async def test_a_subscription_is_confirmed_for_our_topic_and_its_notifications_a
         with pytest.raises(MailsiftError, match="receiver_refused"):
             await service.receive(row.id, posted(**asks, TopicArn=TOPIC.replace("bounces", "others")))
         assert fetched == []
-        assert await service.receive(row.id, posted(**asks)) == Taken()
+        assert await service.receive(row.id, posted(**asks)) == ImportCounts()
         assert fetched == [CERTIFICATE, CONFIRM]
         bounce = {
             "notificationType": "Bounce",
@@ -78,8 +78,8 @@ async def test_a_subscription_is_confirmed_for_our_topic_and_its_notifications_a
             },
         }
         told = posted(Message=json.dumps(bounce))
-        assert await service.receive(row.id, told) == Taken(taken=1)
-        assert await service.receive(row.id, told) == Taken(repeated=1)
+        assert await service.receive(row.id, told) == ImportCounts(taken=1)
+        assert await service.receive(row.id, told) == ImportCounts(repeated=1)
         assert fetched == [CERTIFICATE, CONFIRM]
         (seen,) = await service.list(account)
         assert (seen.taken, seen.refused) == (1, 1)

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from mailsift import gauges
-from mailsift.cli.serve import _beside
+from mailsift.cli.serve import worker_settings
 from mailsift.gauges import InstallationGauges
 from mailsift.jobs.admin.reading import InstallationReader
 from mailsift.jobs.engine.health import HealthWatch
@@ -141,5 +141,5 @@ async def test_a_sweeper_shows_when_it_swept(tmp_path: Path, database_url: str, 
 
 
 def test_the_worker_beside_an_api_has_the_next_port(tmp_path: Path) -> None:
-    assert _beside(Settings(home=tmp_path, metrics_port=9125)).metrics_port == 9126
-    assert _beside(Settings(home=tmp_path)).metrics_port is None
+    assert worker_settings(Settings(home=tmp_path, metrics_port=9125)).metrics_port == 9126
+    assert worker_settings(Settings(home=tmp_path)).metrics_port is None

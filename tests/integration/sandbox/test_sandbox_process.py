@@ -29,7 +29,7 @@ import os, sys
 from mailsift.sandbox.client import SandboxProcess
 sandbox = SandboxProcess(domains=10)
 sandbox.start()
-print(sandbox.dns_port, sandbox.smtp_port, sandbox._process.pid, flush=True)
+print(sandbox.dns_port, sandbox.smtp_port, sandbox.pid, flush=True)
 sys.stdin.read()
 """
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from mailsift.api.pages.charts import Part, cells, columns, nice_top, stack
+from mailsift.api.pages.charts import BarPart, cells, columns, nice_top, stack
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -36,19 +36,19 @@ def test_nothing_is_drawn_of_nothing(values: list[float]) -> None:
 
 
 def test_a_stack_fills_its_bar() -> None:
-    rects = [*drawn(stack([Part(1, "a"), Part(0, "b"), Part(3, "c")], label="x")).iter("rect")][1:]
+    rects = [*drawn(stack([BarPart(1, "a"), BarPart(0, "b"), BarPart(3, "c")], label="x")).iter("rect")][1:]
     assert [(rect.get("class"), rect.get("x"), rect.get("width")) for rect in rects] == [
         ("a", "0.00", "25.00"),
         ("c", "25.00", "75.00"),
     ]
-    assert len([*drawn(stack([Part(0, "a")], label="x")).iter("rect")]) == 1
+    assert len([*drawn(stack([BarPart(0, "a")], label="x")).iter("rect")]) == 1
 
 
 def test_words_are_words_and_no_markup() -> None:
     hostile = '"><script>alert(1)</script>'
     for chart in (
         columns([1], label=hostile, titles=[hostile]),
-        stack([Part(1, "a")], label=hostile),
+        stack([BarPart(1, "a")], label=hostile),
         cells(["a"], label=hostile, titles=[hostile]),
     ):
         assert "<script" not in chart

@@ -9,8 +9,15 @@ import polars as pl
 import pytest
 
 from mailsift.jobs.columns import ADDRESS_N
-from mailsift.jobs.results.breakdown import DOMAINS, Breakdown, Mix, Reason, count_up, rows_by_result
-from mailsift.jobs.results.segments import SoFar
+from mailsift.jobs.results.breakdown import (
+    DOMAINS,
+    Breakdown,
+    GroupCounts,
+    ResultCounts,
+    count_up,
+    rows_by_result,
+)
+from mailsift.jobs.results.segments import PartialVerdicts
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
 from mailsift.pipeline.verdict import Status
 
@@ -46,8 +53,8 @@ def segment(folder: Path, *numbers: int, without: str = "") -> Path:
     return path
 
 
-def known(folder: Path) -> SoFar:
-    so_far = SoFar(len(LIST))
+def known(folder: Path) -> PartialVerdicts:
+    so_far = PartialVerdicts(len(LIST))
     so_far.take([segment(folder, 4, 1), segment(folder, 0, 3)])
     so_far.take([segment(folder, 2)])
     return so_far
@@ -60,13 +67,17 @@ def test_rows_are_counted_by_reason_domain_and_provider(tmp_path: Path, window: 
     assert told == Breakdown(
         rows=12,
         reasons=(
-            Reason("catch_all", Status.RISKY, 5),
-            Reason("deliverable", Status.VALID, 4),
-            Reason("syntax_error", Status.INVALID, 2),
-            Reason("mailbox_not_found", Status.INVALID, 1),
+            ResultCounts("catch_all", Status.RISKY, 5),
+            ResultCounts("deliverable", Status.VALID, 4),
+            ResultCounts("syntax_error", Status.INVALID, 2),
+            ResultCounts("mailbox_not_found", Status.INVALID, 1),
         ),
-        domains=(Mix("b.test", 5, 0, 0, 5), Mix("a.test", 4, 3, 1, 0), Mix("c.test", 1, 1, 0, 0)),
-        providers=(Mix("google", 5, 4, 1, 0), Mix("mx.test", 5, 0, 0, 5)),
+        domains=(
+            GroupCounts("b.test", 5, 0, 0, 5),
+            GroupCounts("a.test", 4, 3, 1, 0),
+            GroupCounts("c.test", 1, 1, 0, 0),
+        ),
+        providers=(GroupCounts("google", 5, 4, 1, 0), GroupCounts("mx.test", 5, 0, 0, 5)),
         domain_count=3,
         provider_count=2,
     )
@@ -81,7 +92,7 @@ def test_rows_are_counted_by_reason_domain_and_provider(tmp_path: Path, window: 
 
 
 def test_segments_of_a_release_without_providers_are_read(tmp_path: Path) -> None:
-    so_far = SoFar(len(LIST))
+    so_far = PartialVerdicts(len(LIST))
     so_far.take([segment(tmp_path, 1, without="provider"), segment(tmp_path, 3)])
     told, _ = count_up(addresses_file(tmp_path), so_far)
     assert (told.rows, [mix.name for mix in told.providers]) == (8, ["mx.test"])
@@ -99,12 +110,12 @@ def test_results_alone_say_all_but_the_providers(tmp_path: Path) -> None:
         "mailsift_result": [LIST[n][3] for n in numbers],
     }
     pl.DataFrame({**blank, **said}).write_parquet(results)
-    told, _ = count_up(addresses_file(tmp_path), SoFar.of_results(len(LIST), rows, results))
+    told, _ = count_up(addresses_file(tmp_path), PartialVerdicts.of_results(len(LIST), rows, results))
     assert (told.rows, told.domain_count, told.providers) == (12, 3, ())
 
 
 def test_a_job_without_verdicts_has_an_empty_breakdown(tmp_path: Path) -> None:
-    told, domains = count_up(addresses_file(tmp_path), SoFar(len(LIST)))
+    told, domains = count_up(addresses_file(tmp_path), PartialVerdicts(len(LIST)))
     assert told == Breakdown(0, (), (), (), 0, 0)
     assert domains["addresses"].to_list() == [1, 2, 1, 2]
 

@@ -8,33 +8,33 @@ from typing import Any
 
 import pytest
 
-from mailsift.jobs.outcomes.signatures import Believed, Posted, Trust, believe
+from mailsift.jobs.outcomes.signatures import ReceivedPost, SenderTrust, VerifiedPost, believe
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind
 from tests.support.sns import CERTIFICATE, CONFIRM, EVENT, NOW, TOPIC, signed, signer
 
 
-async def asked(message: dict[str, Any], *, topic: str = TOPIC) -> tuple[Believed, list[str]]:
+async def asked(message: dict[str, Any], *, topic: str = TOPIC) -> tuple[VerifiedPost, list[str]]:
     fetched: list[str] = []
 
     async def fetch(url: str) -> bytes:
         fetched.append(url)
         return signer()[1]
 
-    posted = Posted({}, json.dumps(message).encode())
-    return await believe(SenderKind.SES, posted, Trust(b"", topic, fetch, NOW.timestamp())), fetched
+    posted = ReceivedPost({}, json.dumps(message).encode())
+    return await believe(SenderKind.SES, posted, SenderTrust(b"", topic, fetch, NOW.timestamp())), fetched
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
 async def test_a_notification_of_the_topic_is_believed(version: str) -> None:
     believed, fetched = await asked(signed(version, Subject="Amazon SES"))
-    assert believed == Believed(EVENT.encode())
+    assert believed == VerifiedPost(EVENT.encode())
     assert fetched == [CERTIFICATE]
 
 
 async def test_a_subscription_is_confirmed_for_the_topic_alone() -> None:
     parts = {"Type": "SubscriptionConfirmation", "Token": "t", "SubscribeURL": CONFIRM}
-    assert (await asked(signed(**parts)))[0] == Believed(b"", confirm=CONFIRM)
+    assert (await asked(signed(**parts)))[0] == VerifiedPost(b"", confirm=CONFIRM)
     with pytest.raises(MailsiftError, match="receiver_refused"):
         await asked(signed(**parts, TopicArn=TOPIC.replace("bounces", "others")))
 
@@ -90,4 +90,4 @@ async def test_rubbish_is_refused_without_asking_anybody(sender: SenderKind, bod
         raise AssertionError(url)
 
     with pytest.raises(MailsiftError, match="receiver_refused"):
-        await believe(sender, Posted({}, body), Trust(b"secret", TOPIC, fetch, NOW.timestamp()))
+        await believe(sender, ReceivedPost({}, body), SenderTrust(b"secret", TOPIC, fetch, NOW.timestamp()))

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from mailsift.jobs.eta import MIXED_LINE, TRIAGE_LINE, time_left
-from mailsift.jobs.forecasts import Picture
+from mailsift.jobs.forecasts import QueuePicture
 from mailsift.jobs.plans import UNKNOWN_LINE, load_of_list, merge_small
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.facts import Mode
@@ -17,8 +17,8 @@ from mailsift.storage.sql.stats import QueueRow, Queues
 PROVIDERS = Providers()
 
 
-def picture(*rows: QueueRow, slots: int = 4) -> Picture:
-    return Picture(Queues(rows, slots=slots), ProviderRates(PROVIDERS, ("",), (), (), now=0.0), 0.0)
+def picture(*rows: QueueRow, slots: int = 4) -> QueuePicture:
+    return QueuePicture(Queues(rows, slots=slots), ProviderRates(PROVIDERS, ("",), (), (), now=0.0), 0.0)
 
 
 def test_small_hosts_count_together_and_who_tells_nothing_is_not_asked() -> None:

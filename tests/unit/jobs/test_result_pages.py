@@ -26,7 +26,7 @@ from mailsift.jobs.results.pages import (
     read_row,
     read_whole_page,
 )
-from mailsift.jobs.results.segments import SoFar
+from mailsift.jobs.results.segments import PartialVerdicts
 from mailsift.jobs.results.selection import Selection, select_so_far
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS
@@ -88,7 +88,7 @@ def segment(folder: Path, *numbers: int) -> Path:
 
 def running(folder: Path) -> Files:
     segments = [segment(folder, *JUDGED[:1]), segment(folder, *JUDGED[1:])]
-    so_far = SoFar(len(KNOWN))
+    so_far = PartialVerdicts(len(KNOWN))
     so_far.take(segments)
     return Files(rows_file(folder), addresses_file(folder), 1, segments=segments, so_far=so_far)
 
@@ -97,7 +97,7 @@ def complete(folder: Path) -> Files:
     segments = [segment(folder, 3, 1), segment(folder, 0, 2, 4)]
     rows, addresses, results = rows_file(folder), addresses_file(folder), folder / "results.parquet"
     join_results(rows, segments, results, evidence=True)
-    so_far = SoFar(len(KNOWN))
+    so_far = PartialVerdicts(len(KNOWN))
     so_far.take(segments)
     domains = folder / "domains.parquet"
     count_up(addresses, so_far)[1].write_parquet(domains)

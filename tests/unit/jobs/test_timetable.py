@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from mailsift.jobs.schedules.timetable import CatchUp, Due, Timetable
+from mailsift.jobs.schedules.timetable import CatchUp, DueRun, Timetable
 from mailsift.pipeline.errors import MailsiftError
 
 
@@ -52,13 +52,13 @@ SPREAD = replace(HOURLY, jitter=1_800)
 )
 def test_missed_slots(catch_up: CatchUp, late: timedelta, slot: datetime | None, following: datetime) -> None:
     found = HOURLY.due(catch_up, slot=HOURLY.slot(NOON), now=NOON + late)
-    assert found == Due(slot, HOURLY.slot(following))
+    assert found == DueRun(slot, HOURLY.slot(following))
 
 
 def test_a_slot_missed_more_than_a_day_ago_is_not_caught_up() -> None:
     monthly = replace(HOURLY, cron="0 0 1 * *")
     found = monthly.due(CatchUp.ALL, slot=monthly.slot(at("2026-05-01 00:00")), now=at("2026-05-04 00:00"))
-    assert found == Due(None, monthly.slot(at("2026-06-01 00:00")))
+    assert found == DueRun(None, monthly.slot(at("2026-06-01 00:00")))
 
 
 def test_the_delay_of_a_slot_is_within_the_jitter_and_the_same_for_everybody() -> None:
@@ -82,7 +82,7 @@ def test_a_slot_delayed_by_its_jitter_is_in_time() -> None:
         if slot.starts_at - slot.at > timedelta(minutes=20)
     )
     found = SPREAD.due(CatchUp.NONE, slot=slot, now=slot.starts_at + timedelta(seconds=4))
-    assert found == Due(slot.at, SPREAD.slot(slot.at + HOUR))
+    assert found == DueRun(slot.at, SPREAD.slot(slot.at + HOUR))
     late = SPREAD.due(CatchUp.NONE, slot=slot, now=slot.starts_at + timedelta(minutes=6))
     assert late.slot is None
 

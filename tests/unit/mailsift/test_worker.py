@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.runtime.worker import ProcessRuntime, Tick, _tick, run_worker
+from mailsift.runtime.worker import ProcessRuntime, WakeUpTimer, keep_awake, run_worker
 from mailsift.settings import Settings
 
 Kill = tuple[int, int]
@@ -67,11 +67,11 @@ class Worker:
 
 
 def test_a_worker_that_stops_tells_its_processes_to_claim_nothing_more(kills: list[Kill]) -> None:
-    Tick(Worker).stop(Worker)
+    WakeUpTimer(Worker).stop(Worker)
     assert kills == [(11, signal.SIGUSR2), (12, signal.SIGUSR2)]
 
 
 def test_a_worker_without_its_parent_stops_itself(kills: list[Kill]) -> None:
     app: Any = Worker.app
-    _tick(app, 2)
+    keep_awake(app, 2)
     assert kills == [(os.getpid(), signal.SIGTERM)]

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mailsift.api.pages.evidence import Points, points, sections
+from mailsift.api.pages.evidence import ScorePart, points, sections
 from mailsift.api.pages.words import OPERATORS_DO, TO_DO, own_suggestion
 from mailsift.pipeline.facts import (
     Answer,
@@ -99,7 +99,7 @@ def test_every_stage_is_told_with_its_facts() -> None:
         "A mailbox that cannot exist was asked for, too: refused: the domain tells mailboxes apart.",
     ]
     parts = points(evidence)
-    assert parts[1] == Points("A role address such as info@ or sales@", -5)
+    assert parts[1] == ScorePart("A role address such as info@ or sales@", -5)
     assert sum(part.points for part in parts) == verdict["score"] == 90
 
 
