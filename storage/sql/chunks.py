@@ -152,9 +152,10 @@ leased under the token of its intake has been paid for with that."""
 # furthest behind. A provider is asked from each source by one worker at a time, and not while its budget
 # there is used up; the throttle itself is the hard limit. A lane is shut to a worker all of whose sources
 # are taken or rest there; to one who holds a chunk of it alone it stays open where the caller says that a
-# second one is of use. What a greylisting server expects from a source waits for that a while. What is
-# leased is looked at once, not for every job; and jobs are ordered before their chunks are looked for, so
-# that the search ends at the first jobs which have one to take.
+# second one is of use, and in its job that goes first: a long queue at one provider is what ends last. What
+# a greylisting server expects from a source waits for that a while. What is leased is looked at once, not
+# for every job; and jobs are ordered before their chunks are looked for, so that the search ends at the
+# first jobs which have one to take.
 _PICK_NEXT: Final = """
     WITH held AS MATERIALIZED (
         SELECT job_id, lane, coalesce(lease_sources, CAST(:sources AS text[])) AS sources,
@@ -192,7 +193,7 @@ _PICK_NEXT: Final = """
               AND (c.lane = ANY(:shared_keys) OR c.lane NOT IN (SELECT lane FROM shut))
               AND (c.subnet = '' OR c.subnet = ANY(:subnets)
                    OR c.ready_at <= clock_timestamp() - make_interval(secs => :stray))
-            ORDER BY c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
+            ORDER BY c.lane = ANY(:shared_here) DESC, c.ready_at, c.n LIMIT 1 FOR UPDATE SKIP LOCKED
         ) c ORDER BY o.account_vtime, o.small DESC, o.vtime, o.id LIMIT 1
 """
 CLAIM = statement(_PICK_NEXT + _LEASE)
