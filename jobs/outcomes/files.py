@@ -26,11 +26,8 @@ from mailsift.jobs.intake.sniff import (
 from mailsift.jobs.intake.table import Choice, choose_column
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.messages import read_message
-from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
+from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, Read, diagnose
 from mailsift.pipeline.outcomes.times import day_first_in, epoch
-
-Read: TypeAlias = Outcome | None
-"""What one row or message tells; None for one that cannot be read."""
 
 _SAMPLE: Final = 1_000
 _LOOKED_AT: Final = 50

@@ -27,7 +27,7 @@ from mailsift.pipeline.errors import MailsiftError, error_fields
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.judge.tiers import unwanted_by
 from mailsift.pipeline.outcomes.history import Remembered, mailbox_fact
-from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind
+from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind, Read
 from mailsift.pipeline.syntax.address import parse_cell
 from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.sql import accuracy, outcomes, suppressions
@@ -86,7 +86,7 @@ class OutcomeService:
         self._clock = clock
         self._token = token
 
-    async def record(self, account_id: UUID, found: Sequence[Outcome]) -> ImportCounts:
+    async def record(self, account_id: UUID, found: Sequence[Read]) -> ImportCounts:
         """Store what happened; the same report a second time changes nothing.
 
         Args:
@@ -106,8 +106,7 @@ class OutcomeService:
         """
         total, reading = ImportCounts(), await asyncio.to_thread(read_outcomes, path)
         while batch := await asyncio.to_thread(lambda: list(islice(reading, _AT_ONCE))):
-            found = [one for one in batch if one is not None]
-            total += ImportCounts(malformed=len(batch) - len(found)) + await self.record(account_id, found)
+            total += await self.record(account_id, batch)
         return total
 
     async def remembered(self, account_id: UUID, addresses: Iterable[str]) -> Remembered:
@@ -160,9 +159,10 @@ class OutcomeService:
         async with self._database.begin() as connection:
             return (await self._hider(connection, account_id)).digest
 
-    async def _record(self, account_id: UUID, found: Sequence[Outcome]) -> ImportCounts:
-        canonical = {address: canonical_of(address) for address in {one.address for one in found}}
-        good = [one for one in found if canonical[one.address]]
+    async def _record(self, account_id: UUID, found: Sequence[Read]) -> ImportCounts:
+        read = [one for one in found if one is not None]
+        canonical = {address: canonical_of(address) for address in {one.address for one in read}}
+        good = [one for one in read if canonical[one.address]]
         if not good:
             return ImportCounts(malformed=len(found))
         async with self._database.begin() as connection:

@@ -166,7 +166,7 @@ def _notified(parts: list[Message]) -> Iterator[Outcome] | None:
     event, _ = json.JSONDecoder().raw_decode(text)  # behind it SNS says how to stop them
     if "Message" in event:
         event = json.loads(event["Message"])
-    return iter(read_webhook(SenderKind.SES, json.dumps(event).encode()))
+    return filter(None, read_webhook(SenderKind.SES, json.dumps(event).encode()))
 
 
 _NOTIFICATION: Final = re.compile(r'\{\s*"(?:(?:notification|event)?Type)"\s*:')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from mailsift.pipeline.facts import Answer
 from mailsift.pipeline.replies.redaction import redact
@@ -65,6 +66,9 @@ class Outcome:
     origin: str
     message_id: str = ""
 
+
+Read: TypeAlias = Outcome | None
+"""What one row, message or event tells; None for one that cannot be read."""
 
 NOTHING_SAID = Diagnosis(Answer.UNCLEAR)
 """Of a bounce without a word why."""

@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from email.utils import parseaddr
 from enum import StrEnum
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.history import GONE
-from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, diagnose
+from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, Read, diagnose
 from mailsift.pipeline.outcomes.times import epoch
 
 Json: TypeAlias = Mapping[str, Any]
@@ -43,23 +44,42 @@ SENDER_NAMES: Final = {
 """What they call themselves."""
 
 
-def read_webhook(sender: SenderKind, body: bytes) -> tuple[Outcome, ...]:
+def read_webhook(sender: SenderKind, body: bytes) -> tuple[Read, ...]:
     """Return the outcomes a webhook's body tells of; () for other events (opened, clicked, sent).
+
+    What cannot be read among others, or names no address, is None: they count all the same.
 
     Args:
         sender: who posts it.
         body: the request's body; of SES the `Message` of the SNS notification.
 
     Raises:
-        MailsiftError: `malformed_outcome` for what is not such a body.
+        MailsiftError: `malformed_outcome` for what is no such body, or has no event that can be read.
     """
     try:
         posted = json.loads(body)
         events = posted if isinstance(posted, list) else _unfolded(posted)
-        read = _READERS[sender]
-        return tuple(outcome for event in events[:_MOST_EVENTS] for outcome in read(_object(event)))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise MailsiftError("malformed_outcome", f"This isn’t a {sender.value} webhook.") from error
+    except _MALFORMED as error:
+        raise _no_webhook(sender) from error
+    read = [_read_event(sender, event) for event in events[:_MOST_EVENTS]]
+    if read and all(outcomes == _UNREADABLE for outcomes in read):
+        raise _no_webhook(sender)
+    return tuple(chain.from_iterable(read))
+
+
+_MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+_UNREADABLE: Final[tuple[Read, ...]] = (None,)
+
+
+def _no_webhook(sender: SenderKind) -> MailsiftError:
+    return MailsiftError("malformed_outcome", f"This isn’t a {sender.value} webhook.")
+
+
+def _read_event(sender: SenderKind, event: Any) -> tuple[Read, ...]:
+    try:
+        return tuple(_READERS[sender](_object(event)))
+    except _MALFORMED:
+        return _UNREADABLE
 
 
 def _unfolded(posted: Any) -> list[Any]:
@@ -106,9 +126,10 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
     words: str = "",
     status: str = "",
     message_id: str = "",
-) -> Iterator[Outcome]:
+) -> Iterator[Read]:
     shown = parseaddr(address)[1] if "<" in address else address.strip()
     if "@" not in shown:
+        yield None
         return
     kind = next((asked for asked, told in _ASKED_BEFORE.items() if told.search(words)), kind)
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
@@ -136,7 +157,7 @@ _ASKED_BEFORE: Final = {
 # Amazon SES, by event publishing and by identity notifications (its developer guide, "Event publishing").
 
 
-def _ses(event: Json) -> Iterator[Outcome]:
+def _ses(event: Json) -> Iterator[Read]:
     name = _text(event, "eventType", "notificationType").lower().replace(" ", "")
     if name in _SES_EVENTS:
         yield from _ses_answers(event, *_SES_EVENTS[name])
@@ -147,7 +168,7 @@ def _ses(event: Json) -> Iterator[Outcome]:
         yield from _ses_all(event, OutcomeKind.UNSUBSCRIBED, _text(event, "subscription.timestamp"))
 
 
-def _ses_answers(event: Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[Outcome]:
+def _ses_answers(event: Json, kind: OutcomeKind, part: str, recipients: str) -> Iterator[Read]:
     told = _object(event[part])
     if told.get("complaintFeedbackType") == "not-spam":
         return
@@ -166,7 +187,7 @@ def _ses_answers(event: Json, kind: OutcomeKind, part: str, recipients: str) -> 
         )
 
 
-def _ses_all(event: Json, kind: OutcomeKind, when: str, *, words: str = "") -> Iterator[Outcome]:
+def _ses_all(event: Json, kind: OutcomeKind, when: str, *, words: str = "") -> Iterator[Read]:
     """Yield the same for everybody the message was for."""
     message_id = _text(event, "mail.messageId")
     for address in _at(event, "mail.destination") or ():
@@ -204,7 +225,7 @@ _SENDGRID: Final = {
 }
 
 
-def _sendgrid(event: Json) -> Iterator[Outcome]:
+def _sendgrid(event: Json) -> Iterator[Read]:
     name = _text(event, "event").lower()
     kind = _SENDGRID.get(name)
     words = _text(event, "reason", "response")
@@ -234,7 +255,7 @@ _POSTMARK_SUPPRESSED: Final = {
 }
 
 
-def _postmark(event: Json) -> Iterator[Outcome]:
+def _postmark(event: Json) -> Iterator[Read]:
     kind, words = _postmark_kind(event), _text(event, "Details", "Description")
     dropped = "SuppressSending" in event or _text(event, "Type") in _POSTMARK_DROPPED
     if kind:
@@ -265,7 +286,7 @@ def _postmark_kind(event: Json) -> OutcomeKind | None:
 # Mailgun ("Event structure").
 
 
-def _mailgun(event: Json) -> Iterator[Outcome]:
+def _mailgun(event: Json) -> Iterator[Read]:
     data = event.get("event-data", event)
     name = _text(data, "event").lower()
     kind = _MAILGUN.get(name)
@@ -322,7 +343,7 @@ _BREVO: Final = {
 _BREVO_DROPPED: Final = frozenset({"blocked", "error"})
 
 
-def _brevo(event: Json) -> Iterator[Outcome]:
+def _brevo(event: Json) -> Iterator[Read]:
     name = re.sub("(?<=hard|soft)bounce", "_bounce", _text(event, "event").lower().replace(" ", "_"))
     kind, words = _BREVO.get(name), _text(event, "reason")
     if kind:
@@ -354,7 +375,7 @@ _SPARKPOST_ANSWERS: Final = frozenset({"60", "80", "100"})
 """Classes of what came back and is no bounce: an absence note, a subscription, a challenge."""
 
 
-def _sparkpost(event: Json) -> Iterator[Outcome]:
+def _sparkpost(event: Json) -> Iterator[Read]:
     envelope = event.get("msys", event)
     told = next(iter(envelope.values()), {}) if "msys" in event else envelope
     name, words = _text(told, "type"), _text(told, "raw_reason", "reason")
@@ -381,7 +402,7 @@ _LISTMONK: Final = {
 }
 
 
-def _listmonk(event: Json) -> Iterator[Outcome]:
+def _listmonk(event: Json) -> Iterator[Read]:
     kind = _LISTMONK.get(_text(event, "type").lower())
     if kind:
         meta = _meta(event.get("meta"))
@@ -416,7 +437,7 @@ def _meta(value: Any) -> Json:
     return {"reason": held} if isinstance(held, str) else {}
 
 
-_READERS: Final[dict[SenderKind, Callable[[Json], Iterator[Outcome]]]] = {
+_READERS: Final[dict[SenderKind, Callable[[Json], Iterator[Read]]]] = {
     SenderKind.SES: _ses,
     SenderKind.SENDGRID: _sendgrid,
     SenderKind.POSTMARK: _postmark,
