@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import sys
@@ -170,6 +171,33 @@ def deep(folder: Path, rows: int, latency_ms: int, rounds: int) -> Compared:
     return Compared(title, ours, {"naive": naive})
 
 
+def apart(folder: Path, domains: int, latency_ms: int, rounds: int) -> Compared:
+    """(e): an address each at so many domains, beside a connection for each with as many sessions a host.
+
+    A session of ours waits for six replies: greeting, EHLO, MAIL, the random RCPT, the real one, QUIT.
+    """
+    world = SandboxWorld(seed=SEED, domains=2 * domains, mix=WorldMix.CALM)
+    listed = write_list(world, folder / "all.csv", rows=100 * domains)
+    with listed.open(newline="", encoding="utf-8") as file:
+        good = {
+            row["email"].rpartition("@")[2]: row["email"] for row in csv.DictReader(file) if _is_plain(row)
+        }
+    source = folder / "apart.csv"
+    source.write_text("\n".join(["email", *list(good.values())[:domains], ""]), encoding="utf-8")
+    ours: list[Run] = []
+    naive: list[Measured] = []
+    with SandboxProcess(seed=SEED, domains=2 * domains, mix=WorldMix.CALM, latency_ms=latency_ms) as sandbox:
+        for _ in range(rounds):
+            ours.append(run_ours(sandbox, source, "deep"))
+            naive.append(_naive_deep(sandbox, source, folder / "naive.csv"))
+    replies = f"{latency_ms} ms a reply, six replies a session: {6 * latency_ms / 1000:.1f} s"
+    return Compared(f"(e) deep, {domains} addresses at as many domains, {replies}", ours, {"naive": naive})
+
+
+def _is_plain(row: Mapping[str, str]) -> bool:
+    return row["deep"] == "valid" and row["email"].isascii() and row["email"].count("@") == 1
+
+
 def _naive_deep(sandbox: SandboxProcess, source: Path, out: Path) -> Measured:
     script = [sys.executable, "-m", "benchmarks.naive_deep", str(source), str(out)]
     server, port = sandbox.env["MAILSIFT_DNS_SERVERS"], sandbox.env["MAILSIFT_SMTP_PORT"]
@@ -232,7 +260,7 @@ def tell(found: Compared) -> None:
 def main() -> None:
     """Run what was asked for; all of it by default."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["medium", "deep", "growth", "long", "domains"])
+    parser.add_argument("--only", choices=["medium", "deep", "apart", "growth", "long", "domains"])
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of (a)")
     parser.add_argument("--rounds", type=int, default=3, help="of each, in turns; medians are printed")
     chosen = parser.parse_args()
@@ -242,6 +270,8 @@ def main() -> None:
             tell(medium(folder, chosen.rows, chosen.rounds))
         if chosen.only in {None, "deep"}:
             tell(deep(folder, 20_000, 20, chosen.rounds))
+        if chosen.only in {None, "apart"}:
+            tell(apart(folder, 200, 400, chosen.rounds))
         if chosen.only in {None, "growth"}:
             growth(folder, [10_000, 100_000, 1_000_000], "medium")
         if chosen.only == "domains":
