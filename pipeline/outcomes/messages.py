@@ -829,7 +829,7 @@ def _prose(parts: list[Message]) -> str:
 
 
 _UNDERSCORED = re.compile(r"\b[245]\d\d_[\w.]+")  # "550_5.1.1_unknown_user"
-_MESSAGE_ID = re.compile(r"^[> \t]*message-id\s*:.*$", re.IGNORECASE | re.MULTILINE)
+_MESSAGE_ID = re.compile(r"^[> \t]*(?:\w+ )?message[- ]id\s*:.*$", re.IGNORECASE | re.MULTILINE)
 _LAYOUT = re.compile(r"(?<=>)[ \t]*\r?\n|\r?\n(?=[ \t]*<)")
 """The end of a line beside a tag: no paragraph, the tags say where one ends."""
 _TAG = re.compile(
