@@ -410,9 +410,15 @@ def test_escapes_and_controls_do_not_hide_the_words() -> None:
     assert simplify("Sender’s  Adresse\tÜBER\n5.1.8 <a@b.example>") == "senders adresse uber the-address"
 
 
-@pytest.mark.parametrize("case", [case for table in TABLES.values() for case in table], ids=str)
-def test_a_reply_means_without_its_ids_what_it_means_with_them(case: Case) -> None:
-    assert ReplyReader(()).read(case.reply).reading == classify(case.reply)
+_LONG_WITH_DIGITS = re.compile(r"(?=(?:\S*?\d){4})\S{12}")
+
+
+def test_a_reply_means_without_its_ids_what_it_means_with_them() -> None:
+    replies = [case.reply for table in TABLES.values() for case in table]
+    may_have_ids = [reply for reply in replies if _LONG_WITH_DIGITS.search(reply.text)]
+    assert len(may_have_ids) >= 100
+    reader = ReplyReader(())
+    assert [reply for reply in may_have_ids if reader.read(reply).reading != read(reply)] == []
 
 
 @pytest.mark.parametrize(
