@@ -90,6 +90,7 @@ _STATEMENTS: dict[str, tuple[Any, dict[str, object]]] = {
             "token": None,
             "triage_key": TRIAGE_KEY,
             "shared_keys": list(SHARED_KEYS),
+            "shared_here": [],
             "cost": CLAIM_COST,
         },
     ),

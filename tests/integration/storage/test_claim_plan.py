@@ -47,6 +47,7 @@ async def test_a_claim_reads_chunks_and_jobs_by_their_indexes_only(database_url:
         "triage": True,
         "triage_key": chunks.TRIAGE_KEY,
         "shared_keys": list(chunks.SHARED_KEYS),
+        "shared_here": ["google"],
         **chunks.source_values(["192.0.2.1", "2001:db8::1"]),
         "token": None,
     }
