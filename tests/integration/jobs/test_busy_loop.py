@@ -17,7 +17,7 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.settings import Settings
 from tests.support.ready_jobs import Changed, Planter, engine_on, work_until_ended
 
-PATIENCE: Final = 0.8
+PATIENCE: Final = 1.2
 """Seconds without news from DNS after which the engine would let a domain come back later."""
 HOSTS: Final = 4
 
