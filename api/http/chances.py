@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic import BaseModel, Field
@@ -37,7 +36,7 @@ def cell_of(verdict: Mapping[str, Any], provider: str) -> Cell:
     return Cell(verdict["status"], verdict["result"], provider, verdict["score"])
 
 
-def providers_of(verdicts: Sequence[dict[str, Any]]) -> list[str]:
-    """Take the evidence out of verdicts, and return who runs their mail servers, "" where nobody looked."""
-    facts = [json.loads(verdict.pop("evidence", "") or "{}").get("domain") for verdict in verdicts]
-    return [fact["provider"] if fact else "" for fact in facts]
+def provider_in(evidence: Mapping[str, Any]) -> str:
+    """Return who runs the mail server, by the evidence of a verdict; "" where nobody looked."""
+    fact = evidence.get("domain")
+    return str(fact["provider"]) if fact else ""

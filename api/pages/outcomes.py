@@ -21,6 +21,7 @@ from mailsift.api.pages.page import HEADERS, render, see
 from mailsift.api.pages.receivers import SENDERS
 from mailsift.api.pages.visitor import Member, Reader
 from mailsift.api.parts import parts_of
+from mailsift.api.v1.suppressions import FILE_TYPES
 from mailsift.jobs.outcomes.service import ImportCounts
 from mailsift.jobs.outcomes.suppressions import Suppression, SuppressionFormat, SuppressionReason
 from mailsift.pipeline.errors import MailsiftError
@@ -61,7 +62,8 @@ async def take_outcomes(request: Request, visitor: Member) -> Response:
 @router.get("/outcomes/export.csv")
 async def export_outcomes(request: Request, visitor: Reader) -> Response:
     """Return every outcome of the account as CSV."""
-    return _download(parts_of(request).outcomes.written(visitor.account_id), "outcomes.csv")
+    pieces = parts_of(request).outcomes.written(visitor.account_id)
+    return _download(pieces, "text/csv; charset=utf-8", "outcomes.csv")
 
 
 @router.get("/suppressions/export")
@@ -71,13 +73,13 @@ async def export_suppressions(
     format: SuppressionFormat = SuppressionFormat.CSV,  # noqa: A002 - the word for it
 ) -> Response:
     """Return the whole list: ours, or for Amazon SES or SendGrid."""
+    kind, extension = FILE_TYPES[format]
     pieces = parts_of(request).suppressions.written(visitor.account_id, format)
-    return _download(pieces, f"suppressions.{'json' if format is SuppressionFormat.SES else 'csv'}")
+    return _download(pieces, kind, f"suppressions.{extension}")
 
 
-def _download(pieces: AsyncIterator[bytes], name: str) -> Response:
+def _download(pieces: AsyncIterator[bytes], kind: str, name: str) -> Response:
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
-    kind = "text/csv; charset=utf-8" if name.endswith(".csv") else "application/x-ndjson"
     return StreamingResponse(pieces, media_type=kind, headers=headers)
 
 

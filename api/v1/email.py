@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
-from mailsift.api.http.chances import ASKED, ChanceFields, cell_of, chance_fields, providers_of
+from mailsift.api.http.chances import ASKED, ChanceFields, cell_of, chance_fields, provider_in
 from mailsift.api.http.idempotency import Handler, OnceRoute
 from mailsift.api.http.inputs import Email, Whole, read_json
 from mailsift.api.http.openapi import error_responses, operation_id
@@ -25,6 +25,7 @@ from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.judge.table import MEANINGS
 from mailsift.pipeline.judge.tiers import Tier, TierPolicy, reason_of, tier_of
+from mailsift.pipeline.outcomes.chances import Chances
 from mailsift.pipeline.single import SingleOptions, SingleValidator
 from mailsift.pipeline.verdict import Result, Status
 
@@ -245,21 +246,23 @@ async def _validated(
 ) -> list[dict[str, Any]]:
     parts = parts_of(request)
     verdicts = await _single(request, caller).validate_many(emails, _options(wanted, caller))
-    if wanted.tier:
-        policy = (await parts.policies.get(caller.account_id)).tiers
-        verdicts = [one | _tier_fields(one, policy) for one in verdicts]
-    providers = providers_of(verdicts)
-    if not wanted.probability:
-        return verdicts
-    chances = await parts.accuracy.chances(caller.account_id)
-    judged = zip(verdicts, providers, strict=True)
-    return [one | chance_fields(chances.of(cell_of(one, provider))) for one, provider in judged]
+    tiers = (await parts.policies.get(caller.account_id)).tiers if wanted.tier else None
+    chances = await parts.accuracy.chances(caller.account_id) if wanted.probability else None
+    return [_with_extras(one, tiers, chances) for one in verdicts]
 
 
-def _tier_fields(verdict: Mapping[str, Any], policy: TierPolicy) -> dict[str, str]:
-    """Return what to do with an address, and why; its evidence says whether it may be sent to at all."""
-    judged = {**verdict, "unwanted": json.loads(verdict["evidence"])["unwanted"]}
-    return {"tier": tier_of(judged, policy).value, "tier_reason": reason_of(judged, policy)}
+def _with_extras(
+    verdict: Mapping[str, Any], tiers: TierPolicy | None, chances: Chances | None
+) -> dict[str, Any]:
+    """Return a verdict with what was asked for beside it, and without the evidence that decides that."""
+    evidence = json.loads(verdict.get("evidence") or "{}")
+    extended = {name: value for name, value in verdict.items() if name != "evidence"}
+    if tiers is not None:
+        judged = {**extended, "unwanted": evidence["unwanted"]}
+        extended |= {"tier": tier_of(judged, tiers).value, "tier_reason": reason_of(judged, tiers)}
+    if chances is not None:
+        extended |= chance_fields(chances.of(cell_of(verdict, provider_in(evidence))))
+    return extended
 
 
 def _single(request: Request, caller: Caller) -> SingleValidator:

@@ -27,11 +27,12 @@ router = APIRouter(
 )
 
 _MOST: Final = 10_000
-_TYPES: Final = {
+FILE_TYPES: Final = {
     SuppressionFormat.CSV: ("text/csv; charset=utf-8", "csv"),
     SuppressionFormat.SES: ("application/x-ndjson", "json"),
     SuppressionFormat.SENDGRID: ("text/csv; charset=utf-8", "csv"),
 }
+"""Media type and extension of the list, by its format."""
 
 
 class SuppressionResponse(ViewModel):
@@ -166,7 +167,7 @@ async def export_suppressions(
     ] = SuppressionFormat.CSV,
 ) -> StreamingResponse:
     """Fetch the whole list."""
-    kind, extension = _TYPES[format]
+    kind, extension = FILE_TYPES[format]
     pieces = parts_of(request).suppressions.written(caller.account_id, format)
     name = f'attachment; filename="suppressions.{extension}"'
     return StreamingResponse(pieces, media_type=kind, headers={"Content-Disposition": name})

@@ -57,7 +57,7 @@ class Engine:
         steps: StepWorker,
         maintenance: Maintenance,
         waker: Waker,
-        is_unhurried: Callable[[str], bool] = lambda _: False,
+        is_unhurried: Callable[[str], bool],
     ) -> None:
         self._config = config
         self._database = database

@@ -128,9 +128,7 @@ class Claimer:
         is_unhurried: tells by throttle key whether only sessions limit us there.
     """
 
-    def __init__(
-        self, database: Database, config: EngineConfig, is_unhurried: Callable[[str], bool] = lambda _: False
-    ) -> None:
+    def __init__(self, database: Database, config: EngineConfig, is_unhurried: Callable[[str], bool]) -> None:
         self._database = database
         self._config = config
         self._is_unhurried = is_unhurried

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mailsift.pipeline.providers import Providers
@@ -55,7 +56,7 @@ class PathWatch:
         self._heard: defaultdict[str, dict[str, Greeting]] = defaultdict(dict)
         self._cleared: dict[tuple[str, str], float] = {}
         self._shared: dict[str, set[str]] = {}  # by source, as long as nothing else is heard there
-        self._families: dict[str, str] = {}
+        self._family = lru_cache(maxsize=4096)(self._find_family)
 
     def is_telling(self, provider: str) -> bool:
         """Tell whether it is well known who the provider is."""
@@ -100,14 +101,10 @@ class PathWatch:
         self._cleared = {way: at for way, at in self._cleared.items() if now < at + _CLEAR_SECONDS}
         self._cleared[source, name] = now
 
-    def _family(self, provider: str) -> str:
+    def _find_family(self, provider: str) -> str:
         """Return what providers have in common that may share machines: Microsoft's two do."""
-        family = self._families.get(provider)
-        if family is None:
-            suffixes = self._providers.row(provider).suffixes
-            family = self._providers.operator_of(suffixes[0]) if suffixes else provider
-            self._families[provider] = family
-        return family
+        suffixes = self._providers.row(provider).suffixes
+        return self._providers.operator_of(suffixes[0]) if suffixes else provider
 
 
 def _needed(name: str) -> int:

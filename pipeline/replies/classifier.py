@@ -83,7 +83,7 @@ def _matchers(stage: Stage) -> tuple[_Matcher, ...]:
 
 
 @cache
-def _told_by(stage: Stage, code: int) -> ReplyRule | None:
+def _rule_of_code(stage: Stage, code: int) -> ReplyRule | None:
     """Return the rule that a code decides whatever is said beside it: that need not be read then."""
     first = next((one.rule for one in _matchers(stage) if str(code).startswith(one.codes)), None)
     if first is None or first.answer in _LATER or first.id == _UNCLEAR:
@@ -121,9 +121,9 @@ def classify(reply: SmtpReply, *, own: Sequence[str] = ()) -> ReplyReading:
         own: our IP addresses, HELO name and sender; a refusal that names one of them is about us.
     """
     reply = _said_behind(reply)
-    told = _told_by(reply.stage, reply.code)
-    if told is not None:
-        return ReplyReading(told.answer, told.id, 0.0)
+    decided = _rule_of_code(reply.stage, reply.code)
+    if decided is not None:
+        return ReplyReading(decided.answer, decided.id, 0.0)
     text = simplify(reply.text, own=own)
     enhanced = _ENHANCED.search(f"{reply.enhanced} {reply.text[:_MAX_TEXT]}")
     said = (reply.stage, str(reply.code), enhanced[1] if enhanced else "")
