@@ -48,18 +48,6 @@ class Eraser:
         await self._sweep_up([job_id])
         return True
 
-    async def find_account(self, name: str) -> AccountId:
-        """Return the account with this name.
-
-        Raises:
-            MailsiftError: `account_not_found`.
-        """
-        async with self._database.begin() as connection:
-            found = await accounts.find(connection, name)
-        if found is None:
-            raise MailsiftError("account_not_found", "There is no account with this name.")
-        return AccountId(found)
-
     async def account(self, account_id: AccountId) -> None:
         """Delete an account with everything that is its own; what runs is stopped.
 

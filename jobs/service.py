@@ -131,6 +131,18 @@ class JobService:
         async with self._database.begin() as connection:
             return AccountId(await accounts.ensure_account(connection, name))
 
+    async def find_account(self, name: str) -> AccountId:
+        """Return the account with this name.
+
+        Raises:
+            MailsiftError: `account_not_found`.
+        """
+        async with self._database.begin() as connection:
+            found = await accounts.find(connection, name)
+        if found is None:
+            raise MailsiftError("account_not_found", "There is no account with this name.")
+        return AccountId(found)
+
     async def owner(self, account_id: AccountId, job_id: JobId) -> AccountId:
         """Return whose a job is that the account's people may see: its own or its test account's."""
         async with self._database.begin() as connection:

@@ -32,7 +32,7 @@ def delete(
 
     async def work(settings: Settings) -> None:
         async with open_container(settings) as container:
-            account_id = await container.eraser.find_account(name)
+            account_id = await container.jobs.find_account(name)
             for row in await container.keys.list(account_id):
                 await container.keys.revoke(account_id, row.id)  # processes that know it are told
             await container.eraser.account(account_id)

@@ -51,7 +51,7 @@ def show_accuracy(account: str | None, by: Sequence[GroupBy], days: int, *, as_c
         async with open_container(settings) as container:
             last = datetime.fromtimestamp(system_clock(), UTC).date()
             first = last - timedelta(days=days - 1)
-            whose = await container.eraser.find_account(account) if account is not None else None
+            whose = await container.jobs.find_account(account) if account is not None else None
             rows = await container.accuracy.report(whose, by, first, last)
             return rows, await container.accuracy.calibration(whose) if whose else None
 

@@ -34,7 +34,7 @@ def import_files(
 
     async def run(settings: Settings) -> ImportCounts:
         async with open_container(settings) as container:
-            account_id = await container.eraser.find_account(account)
+            account_id = await container.jobs.find_account(account)
             total = ImportCounts()
             for file in files:
                 total += await container.outcomes.read(account_id, file)

@@ -36,7 +36,7 @@ def _with_service(account: str, act: Callable[[SuppressionService, UUID], Awaita
     async def run(settings: Settings) -> T:
         act_as(COMMAND_LINE)
         async with open_container(settings) as container:
-            return await act(container.suppressions, await container.eraser.find_account(account))
+            return await act(container.suppressions, await container.jobs.find_account(account))
 
     with installation(Settings.from_env()) as settings:
         return uvloop.run(run(settings))

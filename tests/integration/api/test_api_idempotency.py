@@ -140,7 +140,7 @@ async def test_a_request_that_died_frees_its_key_and_a_day_ends_everything(
     async with open_container(api.settings) as container:
         await container.eraser.sweep()
         assert await rows(api, "SELECT key FROM idempotency") == [("kept",)]
-        await container.eraser.account(await container.eraser.find_account("alice"))
+        await container.eraser.account(await container.jobs.find_account("alice"))
     assert await rows(api, "SELECT key FROM idempotency") == []
 
 

@@ -116,7 +116,7 @@ async def test_lists_and_webhooks_of_test_mode_are_its_own(api: Api, client: htt
     async with open_container(api.settings) as container:
         async with container.database.begin() as connection:
             assert (await stats.snapshot(connection)).today == (0, 0, 0)
-        alice = await container.eraser.find_account("alice")
+        alice = await container.jobs.find_account("alice")
         rows = await container.keys.list(alice)
         assert {row.hint[:9] for row in rows} == {"svc_key_" + rows[0].hint[8], "svc_test_"}
         await container.eraser.account(alice)
