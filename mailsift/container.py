@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from mailsift.pipeline.lists import Lists
     from mailsift.pipeline.opt_outs import OptOuts
     from mailsift.pipeline.ports import FactCache, Throttle
-    from mailsift.pipeline.probe.path import PathWatch
+    from mailsift.pipeline.probe.interception import InterceptionDetector
     from mailsift.pipeline.probe.port25 import Port25Probe, Port25Status
     from mailsift.pipeline.probe.prober import Prober
     from mailsift.pipeline.providers import Providers
@@ -714,7 +714,7 @@ class Container:
         await self._closing.enter_async_context(repeating(throttle.renew, every=settings.heartbeat_seconds))
         return throttle
 
-    def _port25_probe(self, throttle: Throttle, path: PathWatch) -> Port25Probe:
+    def _port25_probe(self, throttle: Throttle, interception: InterceptionDetector) -> Port25Probe:
         from mailsift.pipeline.probe.port25 import Port25Probe
 
         settings = self.settings
@@ -725,7 +725,7 @@ class Container:
             names=settings.preflight_domains,
             sources=read_sources(settings),
             port=settings.smtp_port,
-            path=path,
+            interception=interception,
         )
 
     def _prober(self, throttle: Throttle) -> Prober:
@@ -757,7 +757,9 @@ class Container:
         throttle = await self.throttle(edited=edited)
         prober = self._prober(throttle)
         opt_outs = await self._opt_outs(learning=edited)
-        port25 = Port25Status(self._port25_probe(throttle, prober.path).probe, monotonic=time.monotonic)
+        port25 = Port25Status(
+            self._port25_probe(throttle, prober.interception).probe, monotonic=time.monotonic
+        )
         self._port25 = port25
 
         def make() -> Validator:
@@ -796,9 +798,9 @@ class Container:
 
     async def port25_probe(self) -> Port25Probe:
         """Return what finds out whether mail servers can be reached."""
-        from mailsift.pipeline.probe.path import PathWatch
+        from mailsift.pipeline.probe.interception import InterceptionDetector
 
-        return self._port25_probe(await self.throttle(edited=False), PathWatch(self.providers))
+        return self._port25_probe(await self.throttle(edited=False), InterceptionDetector(self.providers))
 
     async def validator(self) -> Validator:
         """Return the whole pipeline, with its resolver, throttle and fact cache."""

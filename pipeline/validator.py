@@ -31,7 +31,7 @@ from mailsift.pipeline.opt_outs import NOBODY, OptOuts
 from mailsift.pipeline.probe.collector import NETWORK_SECONDS
 from mailsift.pipeline.probe.prober import ProbeResult
 from mailsift.pipeline.probe.queue import ProbeTarget
-from mailsift.pipeline.probe.reading import OwnRule
+from mailsift.pipeline.probe.reading import ProberRule
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, StopPolicy, ThrottleKey
 from mailsift.pipeline.suggest import TYPO_TRAPS
@@ -151,8 +151,8 @@ class MailboxWitness(Protocol):
         owner: str = "",
         closed: Collection[str] = (),
         stop: ListStop = NEVER_STOPS,
-        found: dict[str, MailboxFact] | None = None,
-        look: Callable[[], Awaitable[object]] | None = None,
+        mailboxes_found: dict[str, MailboxFact] | None = None,
+        recheck_port25: Callable[[], Awaitable[object]] | None = None,
     ) -> ProbeResult:
         """Return facts about mailboxes."""
         ...
@@ -346,8 +346,8 @@ class Validator:
             owner=request.owner,
             closed=request.closed,
             stop=request.stop,
-            found=request.mailboxes_found,
-            look=self._port25.is_still_open,
+            mailboxes_found=request.mailboxes_found,
+            recheck_port25=self._port25.is_still_open,
         )
         waits = {} if request.final else await self._waits_after_silence(askable, probed) | probed.waits
         return probed, _deferred(askable, waits, request)
@@ -426,7 +426,7 @@ COUNT_AS_TRY = frozenset({WaitReason.GREYLISTED, WaitReason.DEFERRED, WaitReason
 
 def _is_silence(fact: MailboxFact) -> bool:
     """Tell whether no server could be connected to, which may be for want of a network of our own."""
-    return fact.answer is Answer.UNREACHABLE and fact.rule == OwnRule.UNREACHED
+    return fact.answer is Answer.UNREACHABLE and fact.rule == ProberRule.UNREACHED
 
 
 def delay_of(wait: Wait, tries: int, delays: Sequence[float]) -> float | None:

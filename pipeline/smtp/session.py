@@ -122,7 +122,7 @@ class SessionLog:
         refusal: the reply that ended it: before the first RCPT, about the session's size, or a 421.
         ending: why it ended.
         answered: RCPT commands that something came back for, whether or not it could be believed.
-        witness, repeated: the mailbox that was asked again at the end, and what came this time.
+        witness, witness_reply: the mailbox that was asked again at the end, and what came this time.
         banner: code and text of what the server said first, "" when it said nothing.
     """
 
@@ -134,7 +134,7 @@ class SessionLog:
     ending: Ending = Ending.DONE
     answered: int = 0
     witness: str = ""
-    repeated: SmtpReply | None = None
+    witness_reply: SmtpReply | None = None
     banner: str = ""
 
 
@@ -425,7 +425,7 @@ class ProbeSession:
         if step.only_if_accepted and answer.code not in _ACCEPTED:
             return
         if step.again:
-            self.log.repeated = reply
+            self.log.witness_reply = reply
             return
         limit = answer.code >= 400 and is_session_limit(reply)
         if answer.code != 421 or not limit:

@@ -99,9 +99,9 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
 
 HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "pipeline/probe/breaker.py": (
-        ("len(self._strangers) >= _KEPT", "(len(self._strangers) > _KEPT_DOMAINS)"),  # one more
-        ("len(self._accepting) >= _KEPT", "(len(self._accepting) > _KEPT_DOMAINS)"),  # same
-        ("_answers_before > _KEPT", "(self._answers_before >= _KEPT_ANSWERS)"),  # one earlier
+        ("len(self._refusals_by_domain) >= _MAX", "(len(self._strangers) > _MAX_DOMAINS)"),  # one more
+        ("len(self._accepting) >= _MAX", "(len(self._accepting) > _MAX_DOMAINS)"),  # same
+        ("_answers_before > _MAX", "(self._answers_before >= _MAX_ANSWERS)"),  # one earlier
         ("self._doubted_until = 0", "1"),  # no doubt begins as early
         ("0 < self._doubted_from", "1"),  # same
     ),

@@ -82,7 +82,7 @@ def pipeline(
         names=("gmail.com", "outlook.com", "gmx.net"),
         sources=[parse_source("", helo_name="probe.test")],
         port=port or sandbox.smtp_port,
-        path=prober.path,
+        interception=prober.interception,
     )
     return Validator(
         lists=Lists.load(),
