@@ -99,7 +99,10 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
 
 HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "pipeline/probe/breaker.py": (
-        ("len(self._refusals_by_domain) >= _MAX", "(len(self._strangers) > _MAX_DOMAINS)"),  # one more
+        (
+            "len(self._refusals_by_domain) >= _MAX",
+            "(len(self._refusals_by_domain) > _MAX_DOMAINS)",
+        ),  # one more
         ("len(self._accepting) >= _MAX", "(len(self._accepting) > _MAX_DOMAINS)"),  # same
         ("_answers_before > _MAX", "(self._answers_before >= _MAX_ANSWERS)"),  # one earlier
         ("self._doubted_until = 0", "1"),  # no doubt begins as early
@@ -168,7 +171,7 @@ HARMLESS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("reply.code < 400 and", "(reply.code <= 400)"),
         ("if code >= 500", "(code > 500)"),  # nor 500 to RCPT
         ("self._pipelining = False", "True"),  # before it is known
-        ("self._due = 0", "1"),  # same
+        ("self._outstanding = 0", "1"),  # same
         ("return -1 if", "2"),  # no code of a reply
     ),
 }
