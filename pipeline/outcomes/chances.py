@@ -65,7 +65,7 @@ class Chances:
     """
 
     def __init__(self, own: Tallies, others: Tallies) -> None:
-        self._own, self._others = _groups(own), _groups(others)
+        self._own, self._others = _sum_by_group(own), _sum_by_group(others)
 
     def of(self, cell: Cell) -> Chance | None:
         """Return the chance of an address; None where fewer than FEWEST outcomes are known of its result."""
@@ -93,7 +93,7 @@ class Chances:
         return Chance(mean, *wilson(mean * strength, strength), n)
 
 
-def _groups(tallies: Tallies) -> defaultdict[tuple[object, ...], SentTally]:
+def _sum_by_group(tallies: Tallies) -> defaultdict[tuple[object, ...], SentTally]:
     found: defaultdict[tuple[object, ...], SentTally] = defaultdict(lambda: SentTally(0, 0))
     for cell, tally in tallies.items():
         names = (cell.result, cell.provider, cell.score)
