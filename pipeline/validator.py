@@ -222,11 +222,11 @@ class Validator:
         request.domains_found.update(domains)
         frame = self._with_domains(frame, domains)
         probed, deferred = await self._mailbox_facts(frame, domains, request)
-        probed = replace(probed, mailboxes={**probed.mailboxes, **_sent_to(frame, request.sent)})
+        probed = replace(probed, mailboxes={**probed.mailboxes, **_outcome_facts(frame, request.sent)})
         frame = _with_mailboxes(frame, probed, request.sent)
         findings = Findings(request.mode, domains, probed.mailboxes, probed.catch_alls, self._policy)
-        believed = request.mode is Mode.FAST or self._domains.has_trusted_resolver
-        reason = WaitReason.SLOW if believed else WaitReason.RESOLVER
+        is_trusted = request.mode is Mode.FAST or self._domains.has_trusted_resolver
+        reason = WaitReason.SLOW if is_trusted else WaitReason.RESOLVER
         waits = deferred | _slow_domains(frame, request.mode, reason) | _silent_domains(frame, request)
         result = _judge(frame, waits, findings, request, probed)
         asked = (fact for fact in probed.mailboxes.values() if fact.smtp_code and not fact.cached)
@@ -244,7 +244,7 @@ class Validator:
         frame = _with_unwanted(self._lists.describe(_with_history(frame)), unwanted or {})
         unknown = {name: DomainFact(name, DomainState.UNAVAILABLE) for name in _distinct_domains(frame)}
         facts = {**unknown, **(domains_found or {})}
-        probed = ProbeResult(_sent_to(frame, sent or {}))
+        probed = ProbeResult(_outcome_facts(frame, sent or {}))
         frame = _with_mailboxes(self._with_domains(frame, facts), probed, sent or {})
         findings = Findings(mode, facts, probed.mailboxes, {}, self._policy)
         return _judge(frame, {}, findings, ValidationRequest(mode), ProbeResult())
@@ -261,35 +261,37 @@ class Validator:
 
     def _with_domains(self, frame: pl.DataFrame, facts: Mapping[str, DomainFact]) -> pl.DataFrame:
         """Add domain_state, throttle_key, unverifiable and edge; drop suggestions that would only annoy."""
-        known = pl.DataFrame(
+        described = pl.DataFrame(
             {
                 "domain": list(facts),
                 "domain_state": [fact.state.value for fact in facts.values()],
                 "throttle_key": [fact.provider for fact in facts.values()],
-                "denied_slip": [self._slip_of(name, fact) for name, fact in facts.items()],
+                "denied_suggestion": [
+                    self._suggestion_where_denied(name, fact) for name, fact in facts.items()
+                ],
             },
-            schema=dict.fromkeys(("domain", "domain_state", "throttle_key", "denied_slip"), pl.String),
+            schema=dict.fromkeys(("domain", "domain_state", "throttle_key", "denied_suggestion"), pl.String),
         )
-        rows = [self._providers.row(key) for key in known["throttle_key"].unique() if key]
-        silent = [row.key for row in rows if not row.informative]
+        rows = [self._providers.row(key) for key in described["throttle_key"].unique() if key]
+        uninformative = [row.key for row in rows if not row.informative]
         edges = [row.key for row in rows if row.edge]
-        joined = frame.join(known, on="domain", how="left", maintain_order="left").with_columns(
+        joined = frame.join(described, on="domain", how="left", maintain_order="left").with_columns(
             pl.col("domain_state").fill_null(DomainState.NOT_ASKED.value),
             pl.col("throttle_key").fill_null(""),
         )
         no_route = pl.col("domain_state") != DomainState.ROUTED.value
-        welcome = no_route | pl.col("look_alike") | pl.col("domain").is_in(sorted(TYPO_TRAPS))
-        suggested = pl.when(welcome).then("suggested_domain").otherwise(pl.lit(""))
+        may_suggest = no_route | pl.col("look_alike") | pl.col("domain").is_in(sorted(TYPO_TRAPS))
+        suggested = pl.when(may_suggest).then("suggested_domain").otherwise(pl.lit(""))
         return joined.with_columns(
-            pl.col("throttle_key").is_in(silent).alias("unverifiable"),
+            pl.col("throttle_key").is_in(uninformative).alias("unverifiable"),
             pl.col("throttle_key").is_in(edges).alias("edge"),
             pl.when(suggested == "")
-            .then(pl.col("denied_slip").fill_null(""))
+            .then(pl.col("denied_suggestion").fill_null(""))
             .otherwise(suggested)
             .alias("suggested_domain"),
-        ).drop("denied_slip")
+        ).drop("denied_suggestion")
 
-    def _slip_of(self, domain: str, fact: DomainFact) -> str:
+    def _suggestion_where_denied(self, domain: str, fact: DomainFact) -> str:
         """Return the domain that was meant by one that DNS denies, where a guess can annoy nobody."""
         denied = fact.state in _DENIED
         return self._lists.suggested(domain, takes_no_mail=True) if denied else ""
@@ -356,13 +358,13 @@ class Validator:
         """Return what those wait for to whom nobody answered: for our network, or for a second try."""
         if any(wait.reason is WaitReason.OUR_NETWORK for wait in probed.waits.values()):
             await self._port25.is_still_open()  # somebody answers in the name of others: alarm, ask nobody
-        silent = {who: fact for who, fact in probed.mailboxes.items() if _is_silence(fact)}
+        silent = {address: fact for address, fact in probed.mailboxes.items() if _is_silence(fact)}
         if not silent:
             return {}
         if not await self._port25.is_still_open() and self._port25.has_been_open:
             return dict.fromkeys(silent, Wait(WaitReason.OUR_NETWORK, NETWORK_SECONDS))
         first_try = set(askable.filter(pl.col("tries") == 0)["address"])
-        return {who: Wait(WaitReason.DEFERRED, 0.0) for who in silent if who in first_try}
+        return {address: Wait(WaitReason.DEFERRED, 0.0) for address in silent if address in first_try}
 
 
 def _with_history(frame: pl.DataFrame) -> pl.DataFrame:
@@ -374,8 +376,8 @@ def _with_history(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_unwanted(frame: pl.DataFrame, unwanted: Mapping[str, str]) -> pl.DataFrame:
-    why = pl.col("address").replace_strict(unwanted, default="", return_dtype=pl.String)
-    return frame.with_columns((why if unwanted else pl.lit("")).alias("unwanted"))
+    reason = pl.col("address").replace_strict(unwanted, default="", return_dtype=pl.String)
+    return frame.with_columns((reason if unwanted else pl.lit("")).alias("unwanted"))
 
 
 def _distinct_domains(frame: pl.DataFrame) -> list[str]:
@@ -443,7 +445,7 @@ def delay_of(wait: Wait, tries: int, delays: Sequence[float]) -> float | None:
 _NOT_ASKED = MailboxFact(answer=Answer.NOT_ASKED)
 
 
-def _sent_to(frame: pl.DataFrame, sent: Mapping[str, MailboxFact]) -> dict[str, MailboxFact]:
+def _outcome_facts(frame: pl.DataFrame, sent: Mapping[str, MailboxFact]) -> dict[str, MailboxFact]:
     """Return what was shown about the addresses of this frame."""
     return {address: sent[address] for address in frame["address"] if address in sent} if sent else {}
 
@@ -490,15 +492,15 @@ def _judge(
         orient="row",
     )
     waiting = frame.drop("throttle_key").join(waits, on="address", how="inner", maintain_order="left")
-    tried = pl.col("reason").is_in([reason.value for reason in COUNT_AS_TRY])
+    counts_as_try = pl.col("reason").is_in([reason.value for reason in COUNT_AS_TRY])
     waiting = waiting.with_columns(
-        (pl.col("tries") + tried.cast(pl.UInt8)).alias("tries"),
+        (pl.col("tries") + counts_as_try.cast(pl.UInt8)).alias("tries"),
         pl.when(pl.col("reason") == WaitReason.GREYLISTED.value)
         .then(pl.col("address").replace_strict(probed.asked_from, default="", return_dtype=pl.String))
         .otherwise("known_by")
         .alias("known_by"),
     )
-    done = frame.join(waits, on="address", how="anti") if deferred else frame
-    finished = judge_frame(done, findings, evidence=request.evidence)
+    ready = frame.join(waits, on="address", how="anti") if deferred else frame
+    finished = judge_frame(ready, findings, evidence=request.evidence)
     columns = ["n", "rows", "address", "local", "domain", "rule", "tries", "known_by", *WAIT_COLUMNS]
     return ValidationResult(finished, waiting.select(columns), rests=probed.rests, asked=probed.asked)
