@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
-from mailsift.pipeline.standing import NOTHING_HEARD, Heard
+from mailsift.pipeline.standing import NO_COUNTS, LedgerCounts
 from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ListTally
 
 
@@ -145,7 +145,7 @@ class Report:
         ask, lease: as granted.
         outcome: how it went.
         unused: granted RCPT commands that were never sent.
-        heard: what the session's replies amount to.
+        ledger: what the session's replies amount to.
         asked: what they say of the list.
     """
 
@@ -153,7 +153,7 @@ class Report:
     lease: str
     outcome: SessionOutcome
     unused: int = 0
-    heard: Heard = NOTHING_HEARD
+    ledger: LedgerCounts = NO_COUNTS
     asked: AskedCounts = NOBODY_ASKED
 
 

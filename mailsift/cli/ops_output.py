@@ -166,7 +166,7 @@ def ledger_table(rows: Iterable[LedgerRow]) -> Table:
         table.add_row(
             Text(row.provider),
             Text(row.source or "default"),
-            *(f"{count:,}" if (count := row.heard.of(kind)) else "" for kind in LedgerKind),
+            *(f"{count:,}" if (count := row.counts.of(kind)) else "" for kind in LedgerKind),
             f"{row.unknown_share:.0%}",
             f"{row.standing.step:+}" if row.standing else "",
             "" if row.rate is None else f"{row.rate:g}",
@@ -354,7 +354,7 @@ def ledger_shape(row: LedgerRow) -> dict[str, Any]:
     return {
         "provider": row.provider,
         "source": row.source,
-        **{kind.value: row.heard.of(kind) for kind in LedgerKind},
+        **{kind.value: row.counts.of(kind) for kind in LedgerKind},
         "unknown_share": round(row.unknown_share, 4),
         "step": row.standing.step if row.standing else None,
         "pace": row.rate,

@@ -44,7 +44,7 @@ from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp.config import ProbeConfig
 from mailsift.pipeline.smtp.connection import Ending
 from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog, TimedReply, wants_one_domain
-from mailsift.pipeline.standing import NOTHING_HEARD, Heard
+from mailsift.pipeline.standing import NO_COUNTS, LedgerCounts
 from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts
 
 WAITS: Final = {
@@ -70,11 +70,11 @@ class SessionSummary(NamedTuple):
     """What a session was: for the throttle how it went, for the ledger what was heard, and of the list."""
 
     outcome: SessionOutcome
-    heard: Heard
+    ledger: LedgerCounts
     asked: AskedCounts = NOBODY_ASKED
 
 
-DISCARDED_SESSION: Final = SessionSummary(SessionOutcome.FAILED, NOTHING_HEARD)
+DISCARDED_SESSION: Final = SessionSummary(SessionOutcome.FAILED, NO_COUNTS)
 """The end of a session that was cut off, or was held with a machine on the way."""
 
 

@@ -41,7 +41,7 @@ from mailsift.pipeline.smtp.config import (
     pick_source,
 )
 from mailsift.pipeline.smtp.session import ProbeSession
-from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, ThrottleKey, asked_of
+from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, ThrottleKey, count_asked
 
 _MAX_ASKS: Final = 200
 """Sessions asked for in one call to the throttle."""
@@ -204,7 +204,7 @@ class Prober:
         _keep_refusals_where_somebody_was_accepted(mailboxes, catch_alls, targets_by_address)
         await self._cache.remember(mailboxes, targets_by_address, collector.catch_alls, recalled, owner=owner)
         identities = {address: source.identity for address, source in asked_from.items()}
-        asked = asked_of(
+        asked = count_asked(
             (ThrottleKey(targets_by_address[address].fact.provider, identities[address]), fact.answer)
             for address, fact in collector.mailboxes.items()
             if fact.smtp_code
@@ -445,7 +445,7 @@ class ProbeRun:
         finally:
             context.open_sessions -= 1
             unused = max(0, granted - session.log.sent)
-            self._reports.append(Report(ask, grant.lease, end.outcome, unused, end.heard, end.asked))
+            self._reports.append(Report(ask, grant.lease, end.outcome, unused, end.ledger, end.asked))
 
     def _session_ended(self, session: asyncio.Task[None]) -> None:
         self._sessions.discard(session)

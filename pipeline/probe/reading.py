@@ -19,8 +19,8 @@ from mailsift.pipeline.replies.redaction import redact
 from mailsift.pipeline.replies.table import Stage
 from mailsift.pipeline.smtp.connection import Ending
 from mailsift.pipeline.smtp.session import DomainRecipients, SessionLog, TimedReply, is_session_limit
-from mailsift.pipeline.standing import Heard, LedgerKind, refusal_kind
-from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ThrottleKey, asked_of
+from mailsift.pipeline.standing import LedgerCounts, LedgerKind, refusal_kind
+from mailsift.pipeline.stop import NOBODY_ASKED, AskedCounts, ThrottleKey, count_asked
 
 _MASKED_ADDRESS: Final = "somebody@recipient.invalid"
 """Stands in for the asked address, so that the same refusal of two mailboxes is read once and is equal."""
@@ -269,7 +269,7 @@ def outcome_of(session: FinishedSession) -> SessionOutcome:
     return SessionOutcome.FAILED if failed else SessionOutcome.CLEAN
 
 
-def ledger_counts(session: FinishedSession) -> Heard:
+def ledger_counts(session: FinishedSession) -> LedgerCounts:
     """Return what the ledger counts of a session."""
     readings = {address: reply.reading for address, reply in session.replies.items()}
     randoms = {name for group in session.plan.groups for name in (group.random, group.confirm) if name}
@@ -290,7 +290,7 @@ def ledger_counts(session: FinishedSession) -> Heard:
         ),
         **dict.fromkeys(refusal_kinds, 1),
     }
-    return Heard({kind: count for kind, count in counts.items() if count})
+    return LedgerCounts({kind: count for kind, count in counts.items() if count})
 
 
 def asked_counts(session: FinishedSession) -> AskedCounts:
@@ -300,7 +300,7 @@ def asked_counts(session: FinishedSession) -> AskedCounts:
     answers = (
         (key, reply.reading.answer) for address, reply in session.replies.items() if address not in randoms
     )
-    return asked_of(answers).get(key, NOBODY_ASKED)
+    return count_asked(answers).get(key, NOBODY_ASKED)
 
 
 def fact_of(

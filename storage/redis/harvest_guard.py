@@ -29,9 +29,9 @@ class Counted(NamedTuple):
 
 def counted(report: Report, granted: int) -> Counted:
     """Return what a session with so many granted recipients counts for; who got no answer is unknown."""
-    heard, sent = report.heard, granted - report.unused
-    unanswered = max(0, sent - heard.of(LedgerKind.PROBES))
-    unknown = heard.of(LedgerKind.UNKNOWN, LedgerKind.RANDOM) + unanswered
+    counts, sent = report.ledger, granted - report.unused
+    unanswered = max(0, sent - counts.of(LedgerKind.PROBES))
+    unknown = counts.of(LedgerKind.UNKNOWN, LedgerKind.RANDOM) + unanswered
     return Counted(max(0, sent - unknown), unknown)
 
 

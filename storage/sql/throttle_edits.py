@@ -15,7 +15,7 @@ from sqlalchemy import text
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.ports import Ask
 from mailsift.pipeline.providers import Provider
-from mailsift.pipeline.standing import paced
+from mailsift.pipeline.standing import provider_at_step
 from mailsift.storage.database import Connection, Database, DatabaseError
 from mailsift.storage.repeating import repeating
 from mailsift.storage.sql import ledger, sources
@@ -97,7 +97,7 @@ class EditBook:
         for edit in self._edits_for(ask.provider, ask.source):
             rate, sessions = edit.rate or rate, edit.sessions or sessions
         if rate is None and self._steps:
-            row = paced(row, self._steps.get((row.key, ask.source), 0))
+            row = provider_at_step(row, self._steps.get((row.key, ask.source), 0))
         if rate is None and sessions is None:
             return row
         return bounded(row, rate=rate, sessions=sessions)
