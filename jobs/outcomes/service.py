@@ -7,7 +7,8 @@ import csv
 import hashlib
 import io
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -30,6 +31,7 @@ from mailsift.pipeline.outcomes.history import Remembered, mailbox_fact
 from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind, Read
 from mailsift.pipeline.syntax.address import parse_cell
 from mailsift.storage.database import Connection, Database, DatabaseError
+from mailsift.storage.shared_calls import SharedCalls
 from mailsift.storage.sql import accuracy, outcomes, suppressions
 from mailsift.storage.sql.outcomes import OutcomeRow
 
@@ -85,6 +87,7 @@ class OutcomeService:
         self._vault = vault
         self._clock = clock
         self._token = token
+        self._lookups = SharedCalls(self._look_up, most=_AT_ONCE)
 
     async def record(self, account_id: UUID, found: Sequence[Read]) -> ImportCounts:
         """Store what happened; the same report a second time changes nothing.
@@ -112,7 +115,7 @@ class OutcomeService:
     async def remembered(self, account_id: UUID, addresses: Iterable[str]) -> Remembered:
         """Return what the account's own messages showed of addresses, by the account's policy."""
         async with self._database.begin() as connection:
-            if not await outcomes.exist(connection, account_id):
+            if not await outcomes.accounts_with_any(connection, [account_id]):
                 return Remembered()
             policy = (await policy_of(connection, account_id)).outcomes
             hider = await self._hider(connection, account_id)
@@ -131,11 +134,23 @@ class OutcomeService:
 
     async def remembered_or_nothing(self, owner: str, addresses: Sequence[str]) -> Remembered:
         """Do what `remembered` does for somebody who waits: while the database is away nothing is known."""
-        try:
-            return await self.remembered(UUID(owner), addresses)
-        except (MailsiftError, DatabaseError) as error:
-            _log.warning("outcomes.unknown", **error_fields(error))
-            return Remembered()
+        known = await self._lookups.ask((UUID(owner), addresses))
+        return known.only(addresses)
+
+    async def _look_up(self, asked: Sequence[tuple[UUID, Sequence[str]]]) -> Sequence[Remembered]:
+        """Return for each of these questions what is known of what its account asks about."""
+        wanted: defaultdict[UUID, set[str]] = defaultdict(set)
+        for account_id, addresses in asked:
+            wanted[account_id].update(addresses)
+        found: Collection[UUID] = ()
+        with _unknown_in_outages():
+            async with self._database.begin() as connection:
+                found = await outcomes.accounts_with_any(connection, wanted)
+        known: dict[UUID, Remembered] = {}
+        for account_id in found:
+            with _unknown_in_outages():
+                known[account_id] = await self.remembered(account_id, wanted[account_id])
+        return [known.get(account_id, Remembered()) for account_id, _ in asked]
 
     async def written(self, account_id: UUID) -> AsyncIterator[bytes]:
         """Yield all outcomes of the account as CSV, with their addresses.
@@ -197,6 +212,15 @@ class OutcomeService:
 
     async def _hider(self, connection: Connection, account_id: UUID) -> AddressHider:
         return await hider_of(connection, account_id, self._vault, self._token)
+
+
+@contextmanager
+def _unknown_in_outages() -> Iterator[None]:
+    """End the block where the database does not answer, or an account's key cannot be opened."""
+    try:
+        yield
+    except (MailsiftError, DatabaseError) as error:
+        _log.warning("outcomes.unknown", **error_fields(error))
 
 
 _EXPORTED: Final = ("email", "event", "timestamp", "reason", "shows", "origin")
