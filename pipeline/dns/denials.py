@@ -45,20 +45,20 @@ class DenialChecker:
 
     def _take_answer(self, name: str, record_type: RecordType, done: Done, answer: DnsAnswer) -> None:
         """Let through what is no denial, ask again about what is one."""
-        if answer.outcome not in DENIALS and not self._leads_nowhere(answer):
+        if answer.outcome not in DENIALS and not self._is_unusable(answer):
             done(answer)
         elif answer.outcome in DENIALS and not has_zone(answer):
             done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_ZONE))
         elif record_type is RecordType.AAAA and not self._has_ipv6(answer):
             done(DnsAnswer(DnsOutcome.FAILED, detail=_NO_IPV6))
         else:
-            again = (
+            second_type = (
                 self._other_type(record_type, answer) if answer.outcome is DnsOutcome.NO_NAME else record_type
             )
-            self._client.ask_again(answer, name, again, partial(self._compare, answer, done))
+            self._client.ask_again(answer, name, second_type, partial(self._compare, answer, done))
 
     def _compare(self, first: DnsAnswer, done: Done, second: DnsAnswer) -> None:
-        if agree(first, second) or (self._leads_nowhere(first) and self._leads_nowhere(second)):
+        if agree(first, second) or (self._is_unusable(first) and self._is_unusable(second)):
             done(first)
             return
         if second.outcome is DnsOutcome.FAILED:
@@ -73,7 +73,7 @@ class DenialChecker:
             return RecordType.AAAA if self._has_ipv6(answer) else RecordType.MX
         return RecordType.A
 
-    def _leads_nowhere(self, answer: DnsAnswer) -> bool:
+    def _is_unusable(self, answer: DnsAnswer) -> bool:
         if answer.exchangers:
             return not usable_exchangers(answer.exchangers)
         return bool(answer.addresses) and not any(map(self._guard.allows, answer.addresses))

@@ -124,7 +124,7 @@ class UdpSocket:
             self.socket.close()
             raise
 
-    def is_worn(self, now: float) -> bool:
+    def is_expired(self, now: float) -> bool:
         """Tell whether its source port has been in use for long enough."""
         return self.asked >= QUESTIONS_A_SOCKET or now - self.born >= _SECONDS_A_SOCKET
 
@@ -162,7 +162,7 @@ class Nameserver:
     edns: bool | None = None
     keeps_case: bool | None = None
     _sockets: list[UdpSocket] = field(default_factory=list)
-    worn: list[UdpSocket] = field(default_factory=list)
+    retired: list[UdpSocket] = field(default_factory=list)
     _round_trip: float = 0.0
     strikes: int = 0
     _down_s: float = _DOWN_S
@@ -222,9 +222,9 @@ class Nameserver:
         if at >= len(self._sockets):
             return self._open(now, watch)
         chosen = self._sockets[at]
-        if not chosen.is_worn(now):
+        if not chosen.is_expired(now):
             return chosen
-        self.worn.append(self._sockets.pop(at))
+        self.retired.append(self._sockets.pop(at))
         return self._open(now, watch)
 
     def _open(self, now: float, watch: Callable[[UdpSocket], None]) -> UdpSocket:
@@ -235,15 +235,15 @@ class Nameserver:
 
     def take_idle(self) -> list[UdpSocket]:
         """Return the worn sockets nothing is expected from any more; they are the caller's to close."""
-        idle = [worn for worn in self.worn if not worn.pending]
-        self.worn = [worn for worn in self.worn if worn.pending]
+        idle = [retired for retired in self.retired if not retired.pending]
+        self.retired = [retired for retired in self.retired if retired.pending]
         return idle
 
     def take_all(self) -> Iterator[UdpSocket]:
         """Return every socket; they are the caller's to close."""
         yield from self._sockets
-        yield from self.worn
-        self._sockets, self.worn = [], []
+        yield from self.retired
+        self._sockets, self.retired = [], []
 
 
 def parse_nameservers(servers: Sequence[str]) -> list[tuple[str, int, tuple[str, int]]]:
