@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 import polars as pl
 
@@ -116,6 +116,7 @@ class ValidationResult:
     asked: Mapping[ThrottleKey, AskedCounts] = field(default_factory=dict)
 
 
+_AHEAD_PATIENCE_S: Final = 0.1
 _Deferred = dict[str, tuple[str, str, float]]
 """Who has to come back: address -> WAIT_COLUMNS."""
 
@@ -229,6 +230,10 @@ class Validator:
         result = _judge(frame, waits, findings, request, probed)
         asked = (fact for fact in probed.mailboxes.values() if fact.smtp_code and not fact.cached)
         return replace(result, probes=sum(1 for _ in asked))
+
+    async def look_ahead(self, domains: Sequence[str]) -> None:
+        """Look up domains whose addresses come later; what DNS is slow about goes on without this call."""
+        await self._domains.lookup(domains, patience_s=_AHEAD_PATIENCE_S, final=False)
 
     def give_up(
         self,
