@@ -208,7 +208,7 @@ def ledger(
     days: Annotated[int, typer.Option(min=1, max=90, help="How many days.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what each source asked of each provider, how that was taken, and the pace it has earned."""
+    """Show what each source asked each provider, how the provider took it, and the rate it has earned."""
     found = _with_operations(lambda operations: operations.console.ledger(hours=24 * days))
     if as_json:
         _print_json(*map(ops_output.ledger_shape, found))
