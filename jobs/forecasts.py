@@ -16,7 +16,7 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import Mode
 from mailsift.pipeline.providers import Providers
 from mailsift.storage.database import Connection, Database, Row
-from mailsift.storage.redis.connection import Client, Lifeline
+from mailsift.storage.redis.connection import Client, RedisCircuitBreaker
 from mailsift.storage.redis.throttle_view import ThrottleInspector
 from mailsift.storage.sql import ledger, sources, stats, throttle_edits
 from mailsift.storage.sql.chunks import SHARED_KEYS, TRIAGE_KEY
@@ -67,7 +67,7 @@ class Forecasts:
         self._providers = providers
         self._sources = sources
         self._clock = clock
-        self._lifeline = Lifeline("The forecast")
+        self._breaker = RedisCircuitBreaker("The forecast")
         self._picture: QueuePicture | None = None
 
     async def picture(self) -> QueuePicture:
@@ -110,7 +110,7 @@ class Forecasts:
             live = sources.identities(await sources.live(connection)) or self._sources
         keys = sorted({row.throttle_key for row in queues.rows} - set(SHARED_KEYS))
         places = [(key, source) for key in keys for source in live]
-        learned = await self._lifeline.call(self._throttle.read, places) if places else ()
+        learned = await self._breaker.call(self._throttle.read, places) if places else ()
         rates = ProviderRates(self._providers, live, edits, learned or (), now=self._clock(), steps=steps)
         return QueuePicture(queues, rates, now)
 

@@ -467,7 +467,7 @@ class Container:
         )
         sessions.local = LocalSignIn(self._break_glass)
         sso = self._single_sign_on(sessions) if self.settings.oidc_issuer else None
-        sessions.recheck = sso.is_still_so if sso else None
+        sessions.recheck = sso.is_still_valid if sso else None
         return People(
             sessions=sessions,
             links=Links(database=database, passwords=passwords, sessions=sessions, clock=clock, token=token),

@@ -30,7 +30,7 @@ from mailsift.storage.blobs.local_files import (
     move_in,
     prune,
     publish,
-    settle,
+    sync_to_disk,
     touch,
 )
 
@@ -416,7 +416,7 @@ class Blobs:
         with self._store_errors():
             for key, data in blobs.items():
                 obstore.put(self._store, key, data, max_concurrency=_PARTS_AT_ONCE)
-        settle(*(root / key for key in blobs))
+        sync_to_disk(*(root / key for key in blobs))
 
     @contextmanager
     def _store_errors(self) -> Iterator[None]:

@@ -54,7 +54,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jobs/results/export.py": ("tests/unit/jobs/test_export.py", "tests/fuzz/test_foreign_texts.py"),
     "storage/redis/connection.py": (
-        "tests/integration/storage/test_lifeline.py",
+        "tests/integration/storage/test_circuit_breaker.py",
         "tests/integration/storage/test_throttle_redis_gone.py",
     ),
     "storage/lua/grant.lua": (
