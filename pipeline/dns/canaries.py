@@ -1,4 +1,4 @@
-"""Canaries: a resolver is believed while it knows what everybody knows, and denies what nobody has."""
+"""Canaries: a resolver is trusted while it finds well-known domains and denies names that do not exist."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mailsift.pipeline.metrics import RESOLVERS
 from mailsift.pipeline.providers import public_suffixes
 
 LOOK_AGAIN_S: Final = 5.0
-"""Seconds between two looks at a resolver that is not trusted."""
+"""Seconds between two checks of a resolver that is not trusted."""
 
 _PASSES_AT_FIRST: Final = 2  # looks without a fault in a row before a resolver is believed
 _PASSES_AFTER_FAULTS: Final = 3
@@ -31,8 +31,8 @@ _REPEATS_BEFORE_BROKEN: Final = 2
 _RESERVE_CANARIES: Final = (
     "hotmail.com", "googlemail.com", "live.com", "msn.com", "aol.com", "ymail.com", "me.com", "gmx.de",
 )  # fmt: skip
-"""Domains everybody knows as well. They are asked about when a canary seems broken: who knows them all and
-denies that one is right, who denies one here and one there picks."""
+"""More well-known domains, asked about when a canary seems broken: a resolver that finds all of these and
+denies that one is right, one that denies one here and one there chooses what to deny."""
 
 _MIN_RESERVES: Final = 3  # that must be known
 _WITNESSES_ASKED: Final = 3  # domains that took mail, asked about again before denials count
@@ -45,9 +45,9 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _ResolverState:
-    """How a resolver stands: looks without a fault in a row, how many it needs, denials nobody confirmed.
+    """What is known of a resolver: checks passed in a row, how many it needs, its unconfirmed denials.
 
-    Also the canary domains it has denied look after look while it knew the others, and those it knew last.
+    Also the canary domains it denied check after check while it found the others, and those it found last.
     """
 
     passes: int = 0
@@ -96,7 +96,7 @@ class ResolverTrust:
 
     @property
     def denials_count(self) -> bool:
-        """Whether what is denied may make something invalid: nobody trusted denies what everybody knows."""
+        """Whether denials may make an address invalid: no trusted resolver denies a well-known domain."""
         return all(server.denials_count for server in self._client.nameservers if server.trusted)
 
     @property
@@ -117,19 +117,19 @@ class ResolverTrust:
         return self.holds
 
     def saw_mail(self, domain: str) -> None:
-        """Remember a domain that takes mail: it is a witness against whoever denies it later."""
+        """Record a domain that takes mail: it is a witness against a resolver that denies it later."""
         self._witnesses.append((asyncio.get_running_loop().time(), domain))
 
     async def confirm(self, *, denials: bool, failures: bool) -> bool:
-        """Look again at the resolvers that have answered since their last look.
+        """Check again the resolvers that have answered since their last check.
 
         Args:
-            denials: they have denied something, so that they are asked about what they knew, too.
-            failures: they have not answered something, so that the silent ones are looked at as well: is it
-                the domain, or they?
+            denials: they have denied something, so that they are asked about domains they found, too.
+            failures: they have left something unanswered, so that the silent ones are checked as well: is it
+                the domain, or the resolver?
 
         Returns:
-            Whether all of them can still be trusted: if not, nothing that was said since may be believed.
+            Whether all of them can still be trusted: if not, no answer since then may be believed.
         """
         if not self._domains:
             return True
@@ -143,7 +143,7 @@ class ResolverTrust:
         self._states[label].contradictions += 1
 
     def close(self) -> None:
-        """Trust nobody any more; looks that have begun end with the client."""
+        """Trust no resolver any more; checks that have begun end with the client."""
         self._closed = True
         if self._recheck_task is not None:
             self._recheck_task.cancel()
@@ -250,7 +250,7 @@ class ResolverTrust:
         return any(domain in self._states[one.label].known for one in others)
 
     async def _knows_reserves(self, server: Nameserver) -> bool:
-        """Tell whether a resolver that denies a canary knows what else everybody knows."""
+        """Tell whether a resolver that denies a canary finds the other well-known domains."""
         examination = await self._examiner.examine(server, _RESERVE_CANARIES)
         return len(examination.known) >= _MIN_RESERVES and not examination.broken
 

@@ -29,7 +29,7 @@ class DenialChecker:
     Args:
         client: asks.
         guard: decides which addresses are public.
-        contradicted: is told "host:port" of a resolver whose denial another question did not confirm.
+        contradicted: called with "host:port" of a resolver whose denial another question did not confirm.
     """
 
     def __init__(

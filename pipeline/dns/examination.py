@@ -1,4 +1,4 @@
-"""One look at a resolver: what it says about names everybody knows, and about names nobody has."""
+"""One check of a resolver: its answers about well-known names, and about names that do not exist."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mailsift.pipeline.dns.rules import (
 from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.providers import public_suffixes
 
-_RANDOM_TYPES: Final = (RecordType.A, RecordType.MX, RecordType.AAAA)  # that names nobody has are asked for
+_RANDOM_TYPES: Final = (RecordType.A, RecordType.MX, RecordType.AAAA)  # asked for of random names
 
 
 @dataclass(slots=True)
@@ -31,8 +31,8 @@ class Examination:
     """What one round of canaries showed.
 
     Attributes:
-        faults: what the resolver said that cannot be, in words.
-        broken: what it said about a single canary domain that should not be, in words by domain.
+        faults: answers that cannot be true, in words.
+        broken: answers about a single canary domain that should not be, in words by domain.
         known: canary domains whose mail servers it knows.
         denied: random names it denies.
         has_ipv6: some mail server of a canary has an IPv6 address.
@@ -46,7 +46,7 @@ class Examination:
 
 
 class Examiner:
-    """Asks resolvers, trusted or not, what they have to say about domains.
+    """Asks resolvers, trusted or not, about domains.
 
     Args:
         client: asks.
@@ -60,7 +60,7 @@ class Examiner:
     async def examine(
         self, server: Nameserver, domains: Sequence[str], suffixes: Iterable[str] = ()
     ) -> Examination:
-        """Ask about domains everybody knows and random names, all side by side, then for their servers.
+        """Ask about well-known domains and random names, all side by side, then for their servers.
 
         Args:
             server: whom to ask.
@@ -120,14 +120,14 @@ class Examiner:
 
 def _resolve_future(answer: asyncio.Future[DnsAnswer]) -> Callable[[DnsAnswer], None]:
     def set_answer(found: DnsAnswer) -> None:
-        if not answer.done():  # nobody waits any more
+        if not answer.done():  # no longer awaited
             answer.set_result(found)
 
     return set_answer
 
 
 def _check_random(name: str, record_type: RecordType, answer: DnsAnswer, examination: Examination) -> None:
-    """A name nobody has must be denied, by the zone above it; some resolvers have no IPv6 for anybody."""
+    """A name that does not exist must be denied, by the zone above it; some resolvers have no IPv6 at all."""
     if answer.outcome is DnsOutcome.NO_NAME and has_zone(answer):
         examination.denied += 1
     elif answer.outcome is DnsOutcome.FOUND or (
@@ -137,7 +137,7 @@ def _check_random(name: str, record_type: RecordType, answer: DnsAnswer, examina
 
 
 def _check_exchangers(domain: str, answer: DnsAnswer, examination: Examination) -> str:
-    """A domain everybody knows must have mail servers; returns the first one."""
+    """A well-known domain must have mail servers; returns the first one."""
     hosts = usable_exchangers(answer.exchangers)
     if hosts:
         return hosts[0][1]
@@ -149,7 +149,7 @@ def _check_exchangers(domain: str, answer: DnsAnswer, examination: Examination) 
 def _check_addresses(
     domain: str, host: str, answer: DnsAnswer, guard: AddressGuard, examination: Examination
 ) -> None:
-    """A mail server everybody knows must have a public address."""
+    """A well-known mail server must have a public address."""
     if answer.addresses and all(guard.allows(address) for address in answer.addresses):
         examination.known.add(domain)
     elif answer.outcome is not DnsOutcome.FAILED:

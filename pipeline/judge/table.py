@@ -49,7 +49,7 @@ def _syntax_is_broken(evidence: Evidence, _: VerdictPolicy) -> bool:
 
 
 def _domain_is(state: DomainState) -> Condition:
-    """Hold when DNS said this."""
+    """Hold when DNS gave the domain this state."""
     return lambda evidence, _: evidence.domain is state
 
 
@@ -58,7 +58,7 @@ def _domain_has_no_answer(evidence: Evidence, _: VerdictPolicy) -> bool:
 
 
 def _mode_is(mode: Mode) -> Condition:
-    """Hold when nobody asked to look further than this."""
+    """Hold when this is the mode."""
     return lambda evidence, _: evidence.mode is mode
 
 
@@ -112,7 +112,7 @@ def _is_suppressed_and_unasked(evidence: Evidence, _: VerdictPolicy) -> bool:
 
 
 def _about_this_mailbox(answer: Answer) -> Condition:
-    """Hold when the answer is not given to everybody, by a provider whose answers mean something."""
+    """Hold when not every recipient gets the answer, at a provider whose answers mean something."""
     return lambda evidence, _: (
         evidence.answer is answer and not evidence.blanket and not evidence.unverifiable
     )

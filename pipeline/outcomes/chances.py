@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from mailsift.pipeline.outcomes.shares import wilson
 
 FEWEST: Final = 100
-"""Nothing is said of a result of which fewer outcomes are known."""
+"""A result with fewer known outcomes has no chance."""
 _WEIGHT: Final = 20.0
 """A wider group counts like so many outcomes of the narrower one."""
 _BINS: Final = 10
@@ -117,7 +117,7 @@ class Calibration:
     """How chances held.
 
     Attributes:
-        error: the expected calibration error: how far said and arrived lie apart, weighted by n.
+        error: the expected calibration error: how far `said` and `arrived` lie apart, weighted by n.
         n: outcomes it was measured on, none of which the chances rest on.
         bins: the diagram's points, rising.
     """

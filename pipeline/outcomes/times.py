@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from unicodedata import combining, normalize
 
 _EARLIEST: Final = 946_684_800.0
-"""The year 2000: nobody tells of messages that were sent before."""
+"""The year 2000: reports of messages sent before are no reports."""
 _LATEST: Final = 4_102_444_800.0  # the year 2100
 _SCALES: Final = (1.0, 1e3, 1e6, 1e9)
 """Seconds, and what is counted in thousandths, millionths and billionths of one."""

@@ -1,4 +1,4 @@
-"""Notices when a provider begins to refuse almost everybody: that is about us, not about the mailboxes."""
+"""Detects when a provider begins to refuse almost everybody: that is about us, not about the mailboxes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECENT: Final = 50  # answers that are looked at together
 BASELINE: Final = 200  # answers before them without which nothing is compared
 JUMP: Final = 0.9  # refused share of the recent answers from which on they are doubted
 NORMAL: Final = 0.5  # refused share of the baseline, at most; and of the recent answers for the doubt to end
-NEWCOMER: Final = 5  # refusals that count of a domain that has accepted nobody; a dead company is no news
+NEWCOMER: Final = 5  # refusals that count at a domain that has accepted nobody; a dead company is no news
 
 _log = structlog.get_logger()
 
@@ -48,7 +48,7 @@ class RefusalGauge:
         self._answers_before = self._refused_before = 0
         self._accepting: set[str] = set()
         self._refusals_by_domain: dict[str, int] = {}
-        self._doubted_from = self._doubted_until = 0  # from <= number < until; until 0 = it goes on
+        self._doubted_from = self._doubted_until = 0  # from <= number < until; until 0 = still doubted
 
     def count(self, domain: str, *, refused: bool) -> RefusalJump | None:
         """Take one answer about a mailbox; returns what the doubt rests on when it begins here."""
@@ -85,7 +85,7 @@ class RefusalGauge:
         return times <= NEWCOMER
 
     def _move_to_baseline(self) -> None:
-        """Move the oldest recent answer into the past; while there is doubt the past stands still."""
+        """Move the oldest recent answer into the past; while there is doubt the past is frozen."""
         _, refused = self._recent.popleft()
         self._refused -= refused
         if self._doubting:
@@ -136,7 +136,7 @@ class Breaker:
 
 
 class RefusalWatch:
-    """Counts the answers of one call to the prober, and says which of its refusals are doubted in the end."""
+    """Counts the answers of one call to the prober, and names the refusals that are doubted in the end."""
 
     def __init__(self, breaker: Breaker, list_id: str) -> None:
         self._breaker = breaker
@@ -144,7 +144,7 @@ class RefusalWatch:
         self._refused: dict[str, tuple[RefusalGauge, int]] = {}
 
     def count(self, provider: str, address: str, fact: MailboxFact) -> None:
-        """Count an answer; what the random recipient got as well (blanket) says nothing either way."""
+        """Count an answer; one that the random recipient got as well (blanket) counts neither way."""
         if fact.blanket or fact.answer not in COUNTED:
             return
         refused = fact.answer in REFUSALS

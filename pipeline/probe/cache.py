@@ -34,8 +34,8 @@ def mailbox_key(address: str, owner: str) -> str:
 
     Args:
         address: the canonical address.
-        owner: who may use the fact again: nobody learns from an answer that somebody else has asked before.
-            When the owner's random id is forgotten, nobody can find out any more whose mailbox it was.
+        owner: the account that may reuse the fact: no account learns what another one has asked.
+            Once the owner's random id is deleted, the mailbox can no longer be traced to an account.
     """
     key = blake2b(owner.encode(), digest_size=32).digest()
     return blake2b(address.encode(), digest_size=20, key=key).hexdigest()

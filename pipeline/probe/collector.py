@@ -61,13 +61,13 @@ MAX_DROPS: Final = 3
 """Sessions with a single recipient that may end without an answer before a route is left alone for now."""
 
 WITNESS_CONFIRMS: Final = frozenset({Answer.ACCEPTED, Answer.FULL, Answer.RATE_LIMITED})
-"""The answers with which a witness confirms the refusals before it: who says "slow down" denies nobody."""
+"""The answers by which a witness confirms the refusals before it: "slow down" denies no mailbox."""
 
 _BEFORE_MAIL: Final = frozenset({Stage.CONNECT, Stage.BANNER, Stage.EHLO})
 
 
 class SessionSummary(NamedTuple):
-    """What a session was: for the throttle how it went, for the ledger what was heard, and of the list."""
+    """What a session came to: its outcome for the throttle, its counts for the ledger and for the list."""
 
     outcome: SessionOutcome
     ledger: LedgerCounts
@@ -86,11 +86,11 @@ class NextStep(StrEnum):
     FEWER_RECIPIENTS = "fewer_recipients"  # slow, but it answers: smaller sessions
     LEARN_LIMIT = "learn_limit"  # it named what it takes in one session
     ASK_SINGLY = "ask_singly"  # its answers could not be believed: one mailbox a session
-    LEAVE_ALONE = "leave_alone"  # it refuses somebody it had accepted: everybody left waits
+    LEAVE_ALONE = "leave_alone"  # it refuses a recipient it had accepted: all that are left wait
     RECONNECT = "reconnect"  # the mailbox waits, the rest gets other sessions
     NEXT_SERVER = "next_server"
-    CLOSE = "close"  # everybody left gets this session's fact
-    GIVE_UP = "give_up"  # too slow: everybody left is unreachable, or waits for a more patient try
+    CLOSE = "close"  # all that are left get this session's fact
+    GIVE_UP = "give_up"  # too slow: all that are left are unreachable, or wait for a more patient try
 
 
 def next_step(session: FinishedSession, *, session_s: float, patient: bool) -> NextStep:
@@ -169,10 +169,10 @@ class ResultCollector:
     Attributes:
         context: what all calls share.
         queue, catch_alls: what is still to be asked.
-        watch: counts every answer, and says which refusals are doubted.
+        watch: counts every answer, and names the refusals that are doubted.
         session_s: seconds a session was given.
         mailboxes, waits: what has been found out so far, by address.
-        mailboxes_found: gets every fact, too, for somebody who watches.
+        mailboxes_found: gets every fact as well, to show progress.
         rests: seconds until asking a provider from a source makes sense again, by key and identity.
     """
 
@@ -262,7 +262,7 @@ class ResultCollector:
             self._retract_refusal(address, ProberRule.DOUBTED)
 
     def _is_intercepted(self, plan: SessionPlan, log: SessionLog) -> bool:
-        """Remember by which name the domains were answered, and tell whether that is a machine on the way."""
+        """Record the host name that answered for the domains; returns whether it is a machine on the way."""
         source, name, detector = (
             plan.route.source.identity,
             greeting_name(log.banner),
@@ -280,7 +280,7 @@ class ResultCollector:
         return [key for key, addresses in self._addresses_by_name.items() if is_suspect(*key, addresses, now)]
 
     def retract_intercepted(self) -> None:
-        """Take back all that a machine on the way said in the name of mail servers: nobody has been asked."""
+        """Discard every answer a machine on the way gave in place of mail servers: those were never asked."""
         intercepted = [
             self._domains_by_name[key]
             for key in self._domains_by_name
@@ -349,14 +349,14 @@ class ResultCollector:
         if random.issuperset(refused) or plan.route.refused + len(refused) < MIN_REFUSED:
             return ""
         if any(reader.is_slow_down(address, reply.reply) for address, reply in answers.items()):
-            return ""  # whoever comes next would be told the same
+            return ""  # the next recipient would get the same reply
         accepted = [
             address for address, reply in answers.items() if reader.is_acceptance(address, reply.reply)
         ]
         return accepted[-1] if accepted else plan.route.witness
 
     def _record_witness(self, session: FinishedSession) -> None:
-        """Take back what a refused witness contradicts, and remember somebody who was accepted."""
+        """Take back what a refused witness contradicts; keep an accepted recipient as the next witness."""
         route, log = session.plan.route, session.log
         accepted = [
             address for address, reply in session.replies.items() if reply.reading.answer is Answer.ACCEPTED
@@ -376,7 +376,7 @@ class ResultCollector:
             self.waits.setdefault(log.witness, Wait(WaitReason.DEFERRED, 0.0))  # known next time by its fact
 
     def _retract_unconfirmed(self, session: FinishedSession) -> None:
-        """Take back what nobody but a witness that is not accepted any more could have proven."""
+        """Take back what only a witness that is no longer accepted could have proven."""
         route = session.plan.route
         for address in route.unconfirmed_refusals:
             self._retract_refusal(address, ProberRule.CONTRADICTED)
@@ -393,7 +393,7 @@ class ResultCollector:
             self._record(address, fact, Wait(WaitReason.DEFERRED, 0.0))
 
     def _late_acceptance(self, session: FinishedSession, group: DomainRecipients) -> ClassifiedReply | None:
-        """Return the reply that shows that a domain accepts everybody by now, None where it does not."""
+        """Return the reply that shows that a domain is a catch-all by now, None where none does."""
         random = session.replies.get(group.confirm)
         if group.confirm:
             self.catch_alls.unconfirmed.add(group.domain)  # so has the next session
@@ -424,12 +424,12 @@ class ResultCollector:
         )
 
     def _record_catch_all(self, group: DomainRecipients, random: ClassifiedReply) -> None:
-        """Record what the answer to the random recipient says about its domain."""
+        """Record what the random recipient's answer shows about its domain."""
         lifetime, answer = self.context.config.catch_all_seconds, random.reading.answer
         fact = catch_all_of(group, random, now=self.context.clock(), lifetime=lifetime)
         self.catch_alls.known[group.domain] = fact
         if fact.catch_all is Known.NO:
-            self.catch_alls.unconfirmed.add(group.domain)  # later sessions may be told something else
+            self.catch_alls.unconfirmed.add(group.domain)  # later sessions may get another answer
         if answer in WAITS and not self.context.reader.is_unknown_for_now(group.random, random.reply):
             self._undecided[group.domain] = Wait(WAITS[answer], random.reading.retry_after)
 
@@ -453,7 +453,7 @@ class ResultCollector:
         return self._reply_fact(session, self._hang_up_reply(session))
 
     def _leave_server(self, session: FinishedSession) -> None:
-        """Remember the refusal, and ask this server no more unless all of them would say the same."""
+        """Record the refusal, and drop this server unless all of them would refuse alike."""
         route, refusal = session.plan.route, session.refusal
         route.refusal = self._session_refusal_fact(session) or route.refusal
         if refusal is not None and not _is_worth_another_server(refusal.reply):
@@ -491,7 +491,7 @@ class ResultCollector:
             self._close_after(session)
 
     def _session_refusal_fact(self, session: FinishedSession) -> MailboxFact | None:
-        """Return the fact of a whole session that was refused; hanging up before a banner says nothing."""
+        """Return the fact of a whole session that was refused; hanging up before the banner shows nothing."""
         if session.log.ending is Ending.DROPPED and session.log.stage is not Stage.BANNER:
             return self._reply_fact(session, self._hang_up_reply(session))
         return None if session.refusal is None else self._reply_fact(session, session.refusal)

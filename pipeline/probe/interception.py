@@ -17,7 +17,7 @@ _UNRELATED_IF_NAMELESS: Final = 3
 _HOST_NAME: Final = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z][a-z0-9-]+")
 
 _CLEARED_SECONDS: Final = 300.0
-"""So long nobody looks again at the way because of a name that turned out to be a hoster's."""
+"""For so long the way is not checked again because of a name that turned out to be a hoster's."""
 
 
 class Greeting(NamedTuple):
@@ -55,7 +55,7 @@ class InterceptionDetector:
         self._providers = providers
         self._greetings: defaultdict[str, dict[str, Greeting]] = defaultdict(dict)
         self._cleared_at: dict[tuple[str, str], float] = {}
-        self._shared_names: dict[str, set[str]] = {}  # by source, as long as nothing else is heard there
+        self._shared_names: dict[str, set[str]] = {}  # by source, as long as no other name greets there
         self._operator = lru_cache(maxsize=4096)(self._find_operator)
 
     def is_well_known(self, provider: str) -> bool:
@@ -63,7 +63,7 @@ class InterceptionDetector:
         return self._providers.knows(provider)
 
     def record_greeting(self, source: str, provider: str, greeting: Greeting) -> None:
-        """Remember a greeting; that of a provider outside the table says nothing."""
+        """Record a greeting; those of providers outside the table do not count."""
         if not greeting.name or not self.is_well_known(provider):
             return
         greetings = self._greetings[source]
@@ -101,7 +101,7 @@ class InterceptionDetector:
         return bool(name) and len(set(addresses.values())) > 1 and now >= cleared_at + _CLEARED_SECONDS
 
     def record_clear(self, source: str, name: str, now: float) -> None:
-        """Remember that a look at the way did not find that name for unrelated providers."""
+        """Record that a check of the way did not find this name at unrelated providers."""
         self._cleared_at = {key: at for key, at in self._cleared_at.items() if now < at + _CLEARED_SECONDS}
         self._cleared_at[source, name] = now
 

@@ -23,10 +23,10 @@ KEPT_SECONDS: Final = 300.0
 UNKNOWN_SECONDS: Final = 30.0
 FRESH_SECONDS: Final = 10.0
 CLOSED_SECONDS: Final = 10.0
-"""Between two looks at a way out that is closed: who mends it wants to see it."""
+"""Between two checks of a closed port: whoever opens it wants to see that soon."""
 _DNS_SECONDS: Final = 2.0
 _CONNECT_SECONDS: Final = 5.0
-_GREETING_SECONDS: Final = 2.0  # who greets later says nothing about the way
+_GREETING_SECONDS: Final = 2.0  # a later greeting shows nothing about the way
 _HEAD_START: Final = 0.25  # seconds before the next server is dialled as well
 _SERVERS_A_DOMAIN: Final = 3
 
@@ -69,13 +69,13 @@ class Port25Status:
 
     @property
     def standing(self) -> str:
-        """What was found last: `open`, `closed`, `away` (closed, and open before), "" = nobody has looked."""
+        """What was found last: `open`, `closed`, `away` (closed, and open before), "" = not checked yet."""
         if self._open:
             return "open" if self.has_been_open else ""
         return "away" if self.has_been_open else "closed"
 
     async def look_again(self) -> None:
-        """Look whether a closed way out is open again, unless somebody has just looked."""
+        """Check whether a closed port is open again, unless it was just checked."""
         async with self._lock:
             if not self._open and self._monotonic() >= self._probed_at + CLOSED_SECONDS:
                 self._record_finding(await self._probe())
@@ -124,7 +124,7 @@ class Port25Probe:
     async def probe(self) -> Known:
         """Return YES as soon as one server accepts, NO when some were dialled and none did.
 
-        UNKNOWN when there was nobody to dial: DNS is in trouble, or the throttle says not now.
+        UNKNOWN when no server could be dialled: DNS is in trouble, or the throttle does not allow it now.
         """
         facts = await self.domains.lookup(self.names, patience_s=_DNS_SECONDS)
         candidates = [
@@ -137,7 +137,7 @@ class Port25Probe:
         return Known.NO if found is Known.YES and await self._is_intercepted(candidates) else found
 
     async def _is_intercepted(self, candidates: Sequence[_Candidate]) -> bool:
-        """Hear how a server of each well-known provider greets; tell whether no source has a clear way."""
+        """Read the greeting of a server of each known provider; returns whether no source has a clear way."""
         first = {
             (candidate.source.identity, candidate.ask.provider): candidate
             for candidate in reversed(candidates)
@@ -158,7 +158,7 @@ class Port25Probe:
         return is_everywhere
 
     async def _greeting_name(self, candidate: _Candidate) -> str:
-        """Return the name a server greets by, "" when it says nothing in time or may not be asked now."""
+        """Return the name in a server's greeting, "" when none comes in time or the throttle forbids it."""
         name = ""
         (grant,) = await self.throttle.grant([candidate.ask])
         if not grant.recipients:

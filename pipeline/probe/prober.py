@@ -56,7 +56,7 @@ WAITS_WITHOUT_PROGRESS: Final = 5.0
 class ProbeResult:
     """What a call to the prober found out.
 
-    An address that waits may have a fact beside it: what to judge from when nobody will come back.
+    An address that waits may have a fact beside it: what to judge from when it is not tried again.
 
     Attributes:
         mailboxes: facts by address.
@@ -64,7 +64,7 @@ class ProbeResult:
         waits: addresses that are not finished.
         asked_from: identities of the sources the addresses fell to.
         rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
-        asked: what was heard now about real recipients, by provider and identity.
+        asked: what this call was answered about real recipients, by provider and identity.
     """
 
     mailboxes: dict[str, MailboxFact] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class ProbeResult:
 
 
 class Prober:
-    """Finds out what mail servers say about mailboxes.
+    """Asks mail servers about mailboxes.
 
     Args:
         config: how to ask.
@@ -88,7 +88,7 @@ class Prober:
         token: returns unguessable text, e.g. `secrets.token_hex`; random recipients are made of it.
 
     Attributes:
-        interception: whether it is the servers themselves who answer; a look at port 25 shares it.
+        interception: whether the servers themselves answer; shared with the port 25 check.
 
     Raises:
         MailsiftError: `unsafe_command` or `bad_source` when the configuration cannot be put on the wire.
@@ -154,7 +154,7 @@ class Prober:
                 no answer in that time is unreachable, with less it waits for a more patient try.
             max_age: seconds within which a definite answer, or what is known of random recipients, is used
                 again; 0 = always ask.
-            ends_at: time of the event loop at which every session is over, with what it has heard.
+            ends_at: time of the event loop at which every session ends, with the replies it has.
             list_id: names the list the targets are of: a jump in refusals is a matter within one list.
             owner: who asks; answers about mailboxes are used again for the same owner only.
             closed: identities of sources that are not to be asked from while there are others.
@@ -214,7 +214,7 @@ class Prober:
     async def _retract_intercepted(
         self, collector: ResultCollector, recheck_port25: Callable[[], Awaitable[object]] | None
     ) -> None:
-        """Take back what was not said by the servers that were asked."""
+        """Take back answers that did not come from the servers that were asked."""
         now = asyncio.get_running_loop().time()
         suspect_names = collector.suspect_names(now)
         if suspect_names and recheck_port25 is not None:
@@ -275,7 +275,7 @@ class Prober:
 def _keep_refusals_where_somebody_was_accepted(
     mailboxes: dict[str, MailboxFact], catch_alls: dict[str, CatchAllFact], asked: Mapping[str, ProbeTarget]
 ) -> None:
-    """Where somebody was accepted, refusals are no blanket refusals: they stand."""
+    """Where a recipient was accepted, refusals are no blanket refusals: they count."""
     for domain in {asked[a].domain for a, fact in mailboxes.items() if fact.answer is Answer.ACCEPTED}:
         if domain in catch_alls and catch_alls[domain].blanket:
             catch_alls[domain] = replace(catch_alls[domain], blanket="")
@@ -285,7 +285,7 @@ def _keep_refusals_where_somebody_was_accepted(
 
 
 def _tls_context(policy: StartTls) -> ssl.SSLContext | None:
-    """Return a context that encrypts without asking who the server is: we tell it nothing that is secret."""
+    """Return a TLS context that does not verify the server: what we send is no secret."""
     if policy is StartTls.NEVER:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -298,7 +298,7 @@ class ProbeRun:
     """Works through a queue until it is empty or the time is over.
 
     Args:
-        collector: records the results; its queue says what to ask.
+        collector: records the results; its queue holds what to ask.
         throttle: grants the sessions.
         deadline: after it no session is opened; open ones may finish.
         ends_at: loop time at which open ones end, too.

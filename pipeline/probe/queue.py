@@ -35,8 +35,8 @@ class ProbeTarget:
 
     Attributes:
         address, local, domain: canonical.
-        fact: what DNS said; its state is ROUTED.
-        last_try: nobody will come back for it.
+        fact: the domain's DNS fact; its state is ROUTED.
+        last_try: it is not tried again later.
         known_by: the identity of the source a greylisting server knows us by, "" when none does.
     """
 
@@ -59,7 +59,7 @@ def peers_of(fact: DomainFact, source: Source, allows: Callable[[str], bool]) ->
 
 
 def random_local(token: str) -> str:
-    """Return a local part nobody has, 12 to 20 of [a-z0-9] from a letter on, made of an unguessable token."""
+    """Return a local part that does not exist, 12 to 20 of [a-z0-9] from a letter on, from a secret token."""
     digest = blake2b(token.encode(), digest_size=32).digest()
     letters = "abcdefghijklmnopqrstuvwxyz"
     rest = (letters + "0123456789")[:36]
@@ -77,7 +77,7 @@ class CatchAllState:
         being_asked: domains whose random recipient is being asked right now.
         randoms: the random recipient of a domain; a later try asks for the same, or greylisting never ends.
         unconfirmed: domains known from an earlier call to refuse random recipients.
-        last_tries: domains with mailboxes nobody will come back for.
+        last_tries: domains with mailboxes that are not tried again later.
     """
 
     token: Callable[[], str]
@@ -92,7 +92,7 @@ class CatchAllState:
         return "" if domain in self.known else self._random(domain)
 
     def confirming_recipient(self, domain: str) -> str:
-        """Return the random recipient to ask for when everybody else was accepted, "" when that is known."""
+        """Return the random recipient to ask for when all others were accepted, "" when that is known."""
         if domain not in self.unconfirmed:
             return ""
         self.unconfirmed.discard(domain)
@@ -143,11 +143,11 @@ class RouteQueue:
         untied: sessions in a row whose replies could not be tied to their commands.
         refused: how many were refused so far, random recipients among them.
         unconfirmed_refusals: who was refused since the servers last accepted anybody.
-        witness: somebody the servers have accepted, "" when they have accepted nobody yet.
+        witness: a recipient the servers have accepted, "" when there is none yet.
         running: sessions under way.
         max_sessions, max_recipients: what the servers turned out to take.
         refusal: the latest refusal of a whole session.
-        closed: what everybody gets since the route was given up.
+        closed: the fact for every recipient since the route was given up.
         in_rotation: has a place among its provider's routes.
         has_answered: a server of this route has answered.
     """
@@ -244,7 +244,7 @@ class ProviderQueue:
         busy: the denial was for want of a session: when one of ours ends, asking is of use again.
         denied_since: loop time of the first denial since the last grant; None when there was none.
         queued: has a place in the ProbeQueue.
-        is_crowded: so many addresses have waited here at a time that a server nobody knows needs care.
+        is_crowded: so many addresses have waited here at a time that an unknown server needs care.
     """
 
     def __init__(self, row: Provider, source: str) -> None:
@@ -267,7 +267,7 @@ class ProviderQueue:
             self.is_crowded = sum(map(len, self._routes)) >= MANY_ADDRESSES
 
     def waiting_domains(self) -> Iterator[str]:
-        """Yield some domains that wait here, as many as tell a hoster."""
+        """Yield some domains that wait here, as many as it takes to recognise a hoster."""
         return islice((name for route in self._routes for name in route.domains()), MANY_DOMAINS)
 
     def take_turns(self) -> Iterator[RouteQueue]:
@@ -312,7 +312,7 @@ class SessionPlan:
 
     @property
     def may_need_witness(self) -> bool:
-        """Whether so many may be refused, with somebody accepted, that a witness is to be asked."""
+        """Whether so many may be refused, after one was accepted, that a witness is to be asked."""
         others = self.size if self.route.witness else self.size - 1
         return self.route.refused + others >= MIN_REFUSED
 
@@ -430,7 +430,7 @@ class ProbeQueue:
         return any(self._routes.values()) if max_sessions == 0 else bool(self._turns)
 
     def reopen(self, keys: Collection[tuple[str, str]]) -> bool:
-        """Let providers be asked for again where a session has ended elsewhere; tell whether there were any.
+        """Ask again for providers where a session has ended elsewhere; returns whether there were any.
 
         Args:
             keys: throttle key and identity of the source.

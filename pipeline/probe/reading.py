@@ -1,4 +1,4 @@
-"""From replies to facts: what a finished session says about mailboxes, domains and our own rate; pure."""
+"""From replies to facts: what a finished session shows about mailboxes, domains and our own rate; pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MASKED_ADDRESS: Final = "somebody@recipient.invalid"
 """Stands in for the asked address, so that the same refusal of two mailboxes is read once and is equal."""
 
 CATCH_ALL: Final = {Answer.ACCEPTED: Known.YES, Answer.NOT_FOUND: Known.NO}
-"""What the answer to the random recipient says about the domain; anything else is unknown."""
+"""What the random recipient's answer shows about the domain; any other is unknown."""
 
 NOT_WORTH_ASKING: Final = frozenset(
     {Answer.ACCEPTED, Answer.REFUSED_US, Answer.RATE_LIMITED, Answer.TEMPORARY}
@@ -45,13 +45,13 @@ _ABOUT_US: Final = frozenset({Answer.REFUSED_US, Answer.RATE_LIMITED})
 OFTEN_SERVER_WIDE: Final = frozenset({Answer.RATE_LIMITED, Answer.TEMPORARY})
 
 _BLANKET_ANSWERS: Final = frozenset({Answer.UNCLEAR, Answer.DISABLED, Answer.FULL})
-_BLANKET_CODES: Final = ("5.4.1", "5.7.")  # Exchange Online's "Access denied" for everybody, and policy
+_BLANKET_CODES: Final = ("5.4.1", "5.7.")  # Exchange Online's "Access denied" for every recipient, and policy
 
 
 class ProberRule(StrEnum):
-    """The rules (MailboxFact.rule) of facts that no reply stands behind, or another one than it seems."""
+    """The rules (MailboxFact.rule) of facts that rest on no reply, or on another one than it seems."""
 
-    CATCH_ALL = "catch-all"  # the domain accepts everybody: nobody else is asked
+    CATCH_ALL = "catch-all"  # the domain accepts any recipient: no other is asked
     NO_SMTPUTF8 = "no-smtputf8"  # the server does not take this address
     UNSAFE = "unsafe-in-smtp"  # the address cannot be written in a command
     NOT_ALLOWED = "no-allowed-address"  # the guard lets none of the servers be dialled
@@ -59,7 +59,7 @@ class ProberRule(StrEnum):
     TOO_SLOW = "session-deadline"
     BLOCKED = "provider-refuses-us"  # the throttle leaves the provider alone for a while
     DOUBTED = "refusals-jumped"  # the breaker took the refusal back
-    CONTRADICTED = "witness-refused"  # somebody who had been accepted is refused after it, too
+    CONTRADICTED = "witness-refused"  # a recipient accepted before is refused after it, too
     UNTIED = "replies-not-tied"  # which reply was the one about the mailbox is not certain
     FOREIGN = "not-the-server"  # a machine on the way answered in its name
 
@@ -294,7 +294,7 @@ def ledger_counts(session: FinishedSession) -> LedgerCounts:
 
 
 def asked_counts(session: FinishedSession) -> AskedCounts:
-    """Return what a session says of the list its real recipients are from."""
+    """Return what a session shows of the list its real recipients are from."""
     randoms = {name for group in session.plan.groups for name in (group.random, group.confirm)}
     key = ThrottleKey(session.plan.throttle_key, session.plan.route.source.identity)
     answers = (
@@ -328,7 +328,7 @@ def fact_of(
 def fact_without_reply(
     answer: Answer, rule: ProberRule, stage: Stage, *, now: float, plan: SessionPlan | None = None
 ) -> MailboxFact:
-    """Return a fact that no reply stands behind."""
+    """Return a fact that rests on no reply."""
     return MailboxFact(
         answer=answer,
         rule=rule,
@@ -344,7 +344,7 @@ def fact_without_reply(
 def catch_all_of(
     group: DomainRecipients, random: ClassifiedReply, *, now: float, lifetime: float
 ) -> CatchAllFact:
-    """Return what the answer to the random recipient says about its domain; lifetime in seconds."""
+    """Return what the random recipient's answer shows about its domain; lifetime in seconds."""
     known = CATCH_ALL.get(random.reading.answer, Known.UNKNOWN)
     return CatchAllFact(
         group.domain,

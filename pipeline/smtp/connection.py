@@ -17,7 +17,7 @@ from mailsift.pipeline.smtp.config import Source
 from mailsift.pipeline.smtp.wire import ReplyParser, WireReply
 
 _MAX_UNREAD: Final = 1024
-"""Replies nobody has asked for yet; more is a flood."""
+"""Unrequested replies that are kept; more is a flood."""
 
 _LONGEST_HANDSHAKE: Final = 300.0
 """Seconds by the plain clock; the fair one ends a handshake long before that."""
@@ -81,7 +81,7 @@ class SmtpConnection(asyncio.Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the server has said nothing but the replies that were taken."""
+        """Whether the server has sent nothing but the replies that were read."""
         return self._parser.is_idle and not self._spoke_no_smtp
 
     def send(self, data: bytes) -> None:

@@ -123,7 +123,7 @@ class SessionLog:
         ending: why it ended.
         answered: RCPT commands that something came back for, whether or not it could be believed.
         witness, witness_reply: the mailbox that was asked again at the end, and what came this time.
-        banner: code and text of what the server said first, "" when it said nothing.
+        banner: code and text of the server's greeting, "" when none came.
     """
 
     answers: dict[str, TimedReply] = field(default_factory=dict)
@@ -160,10 +160,10 @@ class ProbeSession:
         tls: context for STARTTLS, None to stay in the clear.
         is_worth_asking: decides by the reply to the random recipient whether the real ones are asked.
         singly: the session has one recipient, and is held with a silence before every command.
-        pick_witness: names the mailbox to ask again at the end, "" for none, by what everybody was answered;
+        pick_witness: names the mailbox to ask again at the end, "" for none, by the answers to all others;
             None where there will be none.
         allowance: how many recipients may be sent at a time; None: all. The rest is left unasked.
-        has_witness: somebody was accepted in an earlier session whom `pick_witness` may name.
+        has_witness: a recipient was accepted in an earlier session, which `pick_witness` may name.
     """
 
     def __init__(  # noqa: PLR0913 - whom to ask, from where, and what decides on the way
@@ -233,7 +233,7 @@ class ProbeSession:
         self.log.answers.clear()
 
     async def _is_tied(self) -> bool:
-        """Say goodbye, and tell whether every reply was certainly the one to its command."""
+        """Send QUIT; returns whether every reply was certainly the one to its command."""
         if self.log.ending is Ending.UNTIED:
             return False
         code = await self._quit() if self.log.ending in _STILL_LISTENS else 0
@@ -319,7 +319,7 @@ class ProbeSession:
         await self._send_last_recipients(groups)
 
     async def _send_last_recipients(self, groups: Sequence[DomainRecipients]) -> None:
-        """Ask a random recipient where all were accepted, and somebody again who had been accepted.
+        """Ask a random recipient where all were accepted, and again a recipient who had been accepted.
 
         Is the domain still no catch-all, and does the server still know its own after so many others? One
         that was refused is asked again where nobody was refused any more after many had been.
@@ -496,7 +496,7 @@ class ProbeSession:
         """Say QUIT and let the server hang up first, so that it never counts us twice; not for long.
 
         Returns:
-            The code of the reply to QUIT, 0 when there was none, -1 when something came before QUIT was said.
+            The code of the reply to QUIT, 0 when there was none, -1 when a reply came before QUIT was sent.
         """
         timeout = max(_QUIT_WAIT, _QUIT_PATIENCE * self._slowest_reply)
         try:

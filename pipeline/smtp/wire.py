@@ -127,7 +127,7 @@ class ReplyParser:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing has come that nobody has taken, not even a part of a reply."""
+        """Whether everything that came has been read, parts of a reply included."""
         return not (self.replies or self._unfinished or self._texts)
 
     def feed(self, data: bytes) -> None:
