@@ -51,7 +51,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class InLine:
+class QueuedAhead:
     """Another job's addresses for the same provider; `first`: a small job's, which never wait behind ours."""
 
     addresses: float
@@ -72,7 +72,7 @@ class ProviderBacklog:
     key: str
     sources: Sequence[SourceRate]
     mine: Sequence[Batch] = ()
-    others: Sequence[InLine] = ()
+    others: Sequence[QueuedAhead] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +122,13 @@ class EtaLine:
     def text(self) -> str:
         """Say it in words."""
         name = {TRIAGE_LINE: "not looked at yet", MIXED_LINE: "many small providers"}.get(self.key, self.key)
-        said = f"{name}: {self.addresses:,} {'address' if self.addresses == 1 else 'addresses'}"
-        said += ", held by an operator" if not self.rate else f" at {_rate(self.rate)}/s"
+        text = f"{name}: {self.addresses:,} {'address' if self.addresses == 1 else 'addresses'}"
+        text += ", held by an operator" if not self.rate else f" at {_rate(self.rate)}/s"
         if self.jobs:
-            said += f", {self.jobs} other {'job' if self.jobs == 1 else 'jobs'} in line"
+            text += f", {self.jobs} other {'job' if self.jobs == 1 else 'jobs'} in line"
         if self.starts_s >= 1:
-            said += f", the last of them not before {math.ceil(self.starts_s / 60)} min"
-        return said
+            text += f", the last of them not before {math.ceil(self.starts_s / 60)} min"
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def time_left(load: JobLoad) -> TimeLeft:
     return TimeLeft(waiting[0].seconds if load.working else None, tuple(waiting))
 
 
-def in_line(mine: float, others: Sequence[InLine]) -> float:
+def addresses_ahead(mine: float, others: Sequence[QueuedAhead]) -> float:
     """Return how many addresses of other jobs are asked before the last of so many of ours.
 
     Jobs take turns at a provider: of one that has more than we have only as many go before our last.
@@ -177,7 +177,7 @@ def _provider_line(queue: ProviderBacklog, arriving: float, arriving_s: float) -
     """Return a provider's line; what arrives from triage does so until `arriving_s`."""
     batches = [*queue.mine, *([Batch(arriving)] if arriving else [])]
     mine = sum(batch.addresses for batch in batches)
-    end = _drain(queue.sources, batches, in_line(mine, queue.others))
+    end = _drain(queue.sources, batches, addresses_ahead(mine, queue.others))
     seconds = max(end, arriving_s if arriving else 0.0)
     return EtaLine(
         queue.key,
@@ -194,12 +194,12 @@ def _drain(sources: Sequence[SourceRate], batches: Sequence[Batch], ahead: float
     credit: float = sum(source.burst for source in sources if math.isfinite(source.opens_s))
     at = 0.0
     for batch in [Batch(ahead), *sorted(batches, key=lambda one: one.ready_s)]:
-        at = _asked(sources, max(at, batch.ready_s), max(0.0, batch.addresses - credit))
+        at = _time_asked(sources, max(at, batch.ready_s), max(0.0, batch.addresses - credit))
         credit = max(0.0, credit - batch.addresses)
     return at
 
 
-def _asked(sources: Sequence[SourceRate], start: float, recipients: float) -> float:
+def _time_asked(sources: Sequence[SourceRate], start: float, recipients: float) -> float:
     """Return when sources that begin at `start`, or when they may be asked, have asked so many."""
     at, rate = start, 0.0
     for source in sorted(sources, key=lambda one: one.opens_s):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-from mailsift.jobs.eta import Batch, InLine, JobLoad, ProviderBacklog, TimeLeft, time_left
+from mailsift.jobs.eta import Batch, JobLoad, ProviderBacklog, QueuedAhead, TimeLeft, time_left
 from mailsift.jobs.rates import ProviderRates
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.facts import Mode
@@ -210,11 +210,11 @@ def _measured(known: dict[str, ProgressRow], keys: Sequence[str]) -> float:
     return sum(row.recent for row in found) / max(1.0, *(row.recent_s for row in found), 1.0)
 
 
-def _others(rows: Iterable[QueueRow], mine: Sequence[QueueRow], key: str) -> list[InLine]:
+def _others(rows: Iterable[QueueRow], mine: Sequence[QueueRow], key: str) -> list[QueuedAhead]:
     """Return the other jobs in line at a provider; a small job has none but small ones before it."""
     job_id, small = mine[0].job_id, mine[0].small
     waiting = Counter[tuple[UUID, bool]]()
     for row in rows:
         if row.job_id != job_id and row.throttle_key == key and (row.small or not small):
             waiting[row.job_id, row.small] += row.addresses
-    return [InLine(addresses, first and not small) for (_, first), addresses in waiting.items()]
+    return [QueuedAhead(addresses, first and not small) for (_, first), addresses in waiting.items()]

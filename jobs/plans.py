@@ -16,9 +16,9 @@ from mailsift.jobs.eta import (
     MIXED_LINE,
     TRIAGE_LINE,
     Batch,
-    InLine,
     JobLoad,
     ProviderBacklog,
+    QueuedAhead,
     TimeLeft,
     time_left,
 )
@@ -218,7 +218,7 @@ def load_of_list(addresses: int, probes: Mapping[str, int], picture: QueuePictur
                 key,
                 picture.rates.at_sources(key, rested=not waiting[key]),
                 [Batch(probes[key])],
-                [InLine(count, first) for (_, first), count in waiting[key].items()],
+                [QueuedAhead(count, first) for (_, first), count in waiting[key].items()],
             )
             for key in providers
         ],

@@ -272,18 +272,18 @@ async def _overview(operations: Operations) -> Overview | None:
 
 
 async def _top_shape(operations: Operations) -> dict[str, Any]:
-    if (seen := await _overview(operations)) is not None:
-        return ops_output.overview_shape(seen)
+    if (overview := await _overview(operations)) is not None:
+        return ops_output.overview_shape(overview)
     return {"alarms": ops_output.alarm_shapes(await operations.console.alarms())}
 
 
 async def _top(operations: Operations) -> RenderableType:
-    seen, now = await _overview(operations), system_clock()
-    if seen is None:
+    overview, now = await _overview(operations), system_clock()
+    if overview is None:
         return ops_output.alarm_list(await operations.console.alarms())
     page = await operations.console.jobs(read_filter({"state": "open"}, now=now), limit=_SHOWN_JOBS)
     sources = await operations.console.sources()
-    return ops_output.top_picture(seen, page.jobs, seen.stats.workers, sources, now=now)
+    return ops_output.top_picture(overview, page.jobs, overview.stats.workers, sources, now=now)
 
 
 async def _drain(operations: Operations, names: list[str], *, drain: bool) -> int:
