@@ -685,7 +685,7 @@ class Container:
 
     async def resolver_is_trusted(self) -> bool:
         """Look at the canaries; returns whether there is a resolver that can be believed."""
-        return await self._domains.look_at_canaries()
+        return await self._domains.check_canaries()
 
     async def throttle(self, *, edited: bool) -> Throttle:
         """Return the throttle; an edited one obeys what operators changed, which it reads in the database.

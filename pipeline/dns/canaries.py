@@ -18,7 +18,7 @@ from mailsift.pipeline.guard import AddressGuard
 from mailsift.pipeline.metrics import RESOLVERS
 from mailsift.pipeline.providers import public_suffixes
 
-LOOK_AGAIN_S: Final = 5.0
+RECHECK_S: Final = 5.0
 """Seconds between two checks of a resolver that is not trusted."""
 
 _PASSES_AT_FIRST: Final = 2  # looks without a fault in a row before a resolver is believed
@@ -90,14 +90,14 @@ class ResolverTrust:
         return bool(self._domains)
 
     @property
-    def holds(self) -> bool:
+    def has_trusted_resolver(self) -> bool:
         """Whether there is a resolver that can be trusted."""
         return not self._closed and any(server.trusted for server in self._client.nameservers)
 
     @property
-    def denials_count(self) -> bool:
+    def denials_believed(self) -> bool:
         """Whether denials may make an address invalid: no trusted resolver denies a well-known domain."""
-        return all(server.denials_count for server in self._client.nameservers if server.trusted)
+        return all(server.denials_believed for server in self._client.nameservers if server.trusted)
 
     @property
     def distrusted(self) -> int:
@@ -112,11 +112,13 @@ class ResolverTrust:
         if self._first_checks is None:
             servers = self._client.nameservers
             self._first_checks = {asyncio.create_task(self._check_first(server)) for server in servers}
-        while not self.holds and (open_checks := [task for task in self._first_checks if not task.done()]):
+        while not self.has_trusted_resolver and (
+            open_checks := [task for task in self._first_checks if not task.done()]
+        ):
             await asyncio.wait(open_checks, return_when=asyncio.FIRST_COMPLETED)
-        return self.holds
+        return self.has_trusted_resolver
 
-    def saw_mail(self, domain: str) -> None:
+    def record_mail_domain(self, domain: str) -> None:
         """Record a domain that takes mail: it is a witness against a resolver that denies it later."""
         self._witnesses.append((asyncio.get_running_loop().time(), domain))
 
@@ -136,9 +138,9 @@ class ResolverTrust:
         servers = self._client.nameservers
         used = [server for server in servers if server.answered or (failures and server.trusted)]
         trusted = await asyncio.gather(*(self._check(server, witnesses=denials) for server in used))
-        return self.holds and all(trusted)
+        return self.has_trusted_resolver and all(trusted)
 
-    def contradicted(self, label: str) -> None:
+    def record_contradiction(self, label: str) -> None:
         """Take note that a resolver denied something which a second question did not confirm."""
         self._states[label].contradictions += 1
 
@@ -207,7 +209,7 @@ class ResolverTrust:
     async def _recheck_distrusted(self) -> None:
         """Look at distrusted resolvers until there is none, and at those a new network brings."""
         while not all(server.trusted for server in self._client.nameservers):
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(RECHECK_S)
             for server in self._client.refresh():
                 server.trusted = False
             distrusted = [server for server in self._client.nameservers if not server.trusted]
@@ -232,9 +234,9 @@ class ResolverTrust:
         examination.faults += [
             examination.broken[domain] for domain in broken if self._others_know(server, domain)
         ]
-        is_known_broken = broken == state.broken and server.denials_count
+        is_known_broken = broken == state.broken and server.denials_believed
         state.broken = broken
-        server.denials_count = not broken or is_known_broken or await self._knows_reserves(server)
+        server.denials_believed = not broken or is_known_broken or await self._knows_reserves(server)
         return examination
 
     async def _examine(self, server: Nameserver) -> Examination:

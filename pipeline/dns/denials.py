@@ -29,15 +29,15 @@ class DenialChecker:
     Args:
         client: asks.
         guard: decides which addresses are public.
-        contradicted: called with "host:port" of a resolver whose denial another question did not confirm.
+        on_contradiction: called with "host:port" of a resolver whose denial another question did not confirm.
     """
 
     def __init__(
-        self, client: DnsClient, *, guard: AddressGuard, contradicted: Callable[[str], None]
+        self, client: DnsClient, *, guard: AddressGuard, on_contradiction: Callable[[str], None]
     ) -> None:
         self._client = client
         self._guard = guard
-        self._contradicted = contradicted
+        self._on_contradiction = on_contradiction
 
     def ask(self, name: str, record_type: RecordType, done: Done) -> None:
         """Ask for a name's records; as DnsClient.ask."""
@@ -64,7 +64,7 @@ class DenialChecker:
         if second.outcome is DnsOutcome.FAILED:
             done(DnsAnswer(DnsOutcome.FAILED, detail=second.detail))
             return
-        self._contradicted(first.server)
+        self._on_contradiction(first.server)
         done(DnsAnswer(DnsOutcome.FAILED, detail=_CONTRADICTED))
 
     def _other_type(self, record_type: RecordType, answer: DnsAnswer) -> RecordType:

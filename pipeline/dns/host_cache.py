@@ -8,7 +8,7 @@ from functools import partial
 
 from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.dns.denials import DenialChecker
-from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, HostAddresses, RecordType, rule_on_addresses
+from mailsift.pipeline.dns.rules import DnsAnswer, DnsOutcome, HostAddresses, RecordType, interpret_addresses
 from mailsift.pipeline.guard import AddressGuard
 
 Lifetime = Callable[[DnsOutcome, float], float]
@@ -65,7 +65,7 @@ class HostCache:
     def _take_answer(self, host: str, before: DnsAnswer | None, answer: DnsAnswer) -> None:
         """Settle the host by its A answer, or ask for AAAA and settle by both."""
         a, aaaa = (answer, None) if before is None else (before, answer)
-        addresses = rule_on_addresses(a, aaaa, self._guard)
+        addresses = interpret_addresses(a, aaaa, self._guard)
         if addresses is None:
             self._checker.ask(host, RecordType.AAAA, partial(self._take_answer, host, a))
             return

@@ -74,14 +74,14 @@ def encode_question(name: str, record_type: RecordType) -> bytes:
         raise ValueError("a label is too long") from None
 
 
-def mix_case(question: bytes, noise: bytes) -> bytes:
-    """Return the question with the case of its letters as the noise says: bits a forger has to guess as well.
+def mix_case(question: bytes, entropy: bytes) -> bytes:
+    """Return the question with its letters in random case: bits a forger has to guess as well.
 
     Args:
         question: from `encode_question`.
-        noise: random octets, as many as the question has.
+        entropy: random octets, as many as the question has.
     """
-    flips = int.from_bytes(question.translate(_CASE_BITS), "big") & int.from_bytes(noise, "big")
+    flips = int.from_bytes(question.translate(_CASE_BITS), "big") & int.from_bytes(entropy, "big")
     return (int.from_bytes(question, "big") ^ flips).to_bytes(len(question), "big")
 
 
@@ -97,7 +97,7 @@ def is_truncated(reply: bytes) -> bool:
     return bool(reply[2] & 0x02)
 
 
-def dislikes_edns(reply: bytes) -> bool:
+def refuses_edns(reply: bytes) -> bool:
     """Tell whether a server did not understand the question, perhaps for its EDNS (RFC 6891 section 7)."""
     return reply[3] & 0x0F in {1, 4}
 

@@ -127,7 +127,7 @@ class _Connection(asyncio.Protocol):
             end := 2 + int.from_bytes(self._buffer[:2], "big")
         ):
             reply, self._buffer = self._buffer[2:end], self._buffer[end:]
-            self._take_reply(reply)
+            self._match_reply(reply)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -142,7 +142,7 @@ class _Connection(asyncio.Protocol):
             self._transport.write(b"".join(self._outbox))
             self._outbox.clear()
 
-    def _take_reply(self, reply: bytes) -> None:
+    def _match_reply(self, reply: bytes) -> None:
         pending = self._pending.pop(int.from_bytes(reply[:2], "big"), None)
         if pending is None:
             return

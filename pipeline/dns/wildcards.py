@@ -11,26 +11,26 @@ from mailsift.pipeline.dns.client import DnsClient
 from mailsift.pipeline.dns.rules import DnsAnswer, RecordType
 from mailsift.pipeline.providers import public_suffixes
 
-_SECONDS: Final = 300.0  # that nobody gets anything is believed
-_WILDCARD_SECONDS: Final = 30.0  # and that somebody does, which may be a resolver's passing fault
+_SECONDS: Final = 300.0  # to believe that such a name gets nothing
+_WILDCARD_SECONDS: Final = 30.0  # and that it gets something, which may be a resolver's passing fault
 _OWN_NAME: Final = "@"  # stands for the name itself in the names of its servers
 
 WildcardCallback = Callable[[frozenset[str]], None]
-"""Is told the names of the servers, or the addresses, that a name nobody has gets."""
+"""Called with the names of the servers, or the addresses, that a name which does not exist gets."""
 
 
 class SuffixWildcards:
-    """Asks for a name nobody has under the suffix of a domain, once in five minutes and type.
+    """Asks for a name that does not exist under the suffix of a domain, once in five minutes and type.
 
     Args:
         client: asks.
-        nobody: a label nobody has.
+        absent_label: a label that does not exist.
         clock: epoch seconds.
     """
 
-    def __init__(self, client: DnsClient, *, nobody: str, clock: Clock) -> None:
+    def __init__(self, client: DnsClient, *, absent_label: str, clock: Clock) -> None:
         self._client = client
-        self._nobody = nobody
+        self._absent_label = absent_label
         self._clock = clock
         self._known: dict[tuple[str, RecordType], tuple[float, frozenset[str]]] = {}
         self._callbacks: dict[tuple[str, RecordType], list[WildcardCallback]] = {}
@@ -46,7 +46,7 @@ class SuffixWildcards:
             self._callbacks[key].append(callback)
         else:
             self._callbacks[key] = [callback]
-            name = f"{self._nobody}.{suffix}".rstrip(".")
+            name = f"{self._absent_label}.{suffix}".rstrip(".")
             self._client.ask(name, record_type, partial(self._take_answer, key, name), soon=True)
 
     def clear(self) -> None:
@@ -54,7 +54,7 @@ class SuffixWildcards:
         self._known.clear()
 
     def _take_answer(self, key: tuple[str, RecordType], name: str, answer: DnsAnswer) -> None:
-        hosts = relative(name, (host for _, host in answer.exchangers))
+        hosts = relative_names(name, (host for _, host in answer.exchangers))
         wildcard = hosts | frozenset(answer.addresses)
         seconds = _WILDCARD_SECONDS if wildcard else _SECONDS
         self._known[key] = self._clock() + seconds, wildcard
@@ -64,10 +64,10 @@ class SuffixWildcards:
 
 def is_wildcard(domain: str, wildcard: Collection[str], hosts: Iterable[str]) -> bool:
     """Tell whether a domain's servers, by name, are those that any name beside it gets."""
-    return bool(wildcard) and relative(domain, hosts) <= set(wildcard)
+    return bool(wildcard) and relative_names(domain, hosts) <= set(wildcard)
 
 
-def relative(domain: str, hosts: Iterable[str]) -> frozenset[str]:
+def relative_names(domain: str, hosts: Iterable[str]) -> frozenset[str]:
     """Return the names of servers, with what a domain of its own would have in place of its name."""
     return frozenset(
         host.lower().removesuffix(domain) + _OWN_NAME if host.lower().endswith(domain) else host.lower()

@@ -193,7 +193,7 @@ def _loopback(state: str) -> None:
 
 @pytest.mark.needs("root", "ip")
 def test_without_a_route_everybody_waits_and_then_all_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canaries, "LOOK_AGAIN_S", 0.05)
+    monkeypatch.setattr(canaries, "RECHECK_S", 0.05)
 
     def alone() -> None:
         if ctypes.CDLL(None, use_errno=True).unshare(_NEW_NETWORK):
