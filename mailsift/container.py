@@ -611,9 +611,9 @@ class Container:
                 "ledger": self._purge_ledger,
                 "listing": self._listing_watch.sweep,
                 "attempts": self.deliverer.purge,
-                "health": self._health.look_again,
+                "health": self._health.recheck,
             },
-            health=self._health.seen,
+            health=self._health.current,
         )
 
     @cached_property

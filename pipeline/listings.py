@@ -58,7 +58,7 @@ def read_listing(answer: DnsAnswer) -> ListingState:
     return ListingState.LISTED
 
 
-async def look(identity: str, zone: str, ask: Lookup) -> ListingState:
+async def check_listing(identity: str, zone: str, ask: Lookup) -> ListingState:
     """Ask a zone about a source, and its test entries before and after.
 
     A zone that does not list what every zone lists, or lists what none does, is gone, sold or does not talk

@@ -51,13 +51,13 @@ class InstallationReader:
             today: when the day began whose verdicts are counted; None = in UTC.
         """
         snapshot, (throttles, broker), _ = await asyncio.gather(
-            self._snapshot(today), self._read_redis(), self._health.look_again()
+            self._snapshot(today), self._read_redis(), self._health.recheck()
         )
         return Installation(
             stats=snapshot,
             throttles=throttles,
             broker=broker,
-            own=self._health.seen(),
+            own=self._health.current(),
             version=self._version,
         )
 

@@ -1,4 +1,4 @@
-"""A worker process reports itself with every heartbeat and hears whether it may claim."""
+"""A worker process reports itself with every heartbeat and learns whether it may claim."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ class Heartbeat:
         self.lag_s = 0.0
         self.draining = False
 
-    def claimed(self) -> None:
-        """Remember that something was claimed just now."""
+    def note_claim(self) -> None:
+        """Record that something was claimed just now."""
         self._claimed_at = time.monotonic()
 
-    def swept(self) -> None:
-        """Remember that the dead's leases were looked for just now."""
+    def note_sweep(self) -> None:
+        """Record that expired leases were looked for just now."""
         self._swept_at = time.monotonic()
         SWEPT.set(system_clock())
 
-    async def rest(self) -> None:
+    async def wait_until_due(self) -> None:
         """Sleep until the next heartbeat is due and measure how late the loop comes."""
         worst, until = 0.0, time.monotonic() + self._every
         while (left := until - time.monotonic()) > 0:
@@ -83,7 +83,7 @@ class Heartbeat:
         self.lag_s = worst
 
     async def send(self, connection: Connection, *, in_hand: int) -> None:
-        """Tell of this process and hear whether it may claim; now and then forget those long gone."""
+        """Report this process and learn whether it may claim; now and then delete those long gone."""
         report = ProcessReport(
             owner=self._owner,
             worker_id=self._worker_id,
@@ -109,7 +109,7 @@ class Heartbeat:
             await sources.purge(connection)
 
     async def stop(self, database: Database) -> None:
-        """Say that this process ends; a database that is away will find it gone."""
+        """Report that this process ends; a database that is away will find it gone."""
         try:
             async with database.begin() as connection:
                 await workers.say_goodbye(connection, self._owner)

@@ -60,7 +60,7 @@ class Maintenance:
         self._deliverer = deliverer
         self._periodic = periodic
         self._sending: dict[UUID, asyncio.Task[None]] = {}
-        self._doing: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
 
     @property
     def in_flight(self) -> set[asyncio.Task[None]]:
@@ -72,7 +72,7 @@ class Maintenance:
         free = _SENDING_SLOTS - len(self._sending)
         claimed = await self._deliverer.claim(free) if free > 0 else []
         for one in claimed:
-            task = asyncio.create_task(_watched(self._send(one), "webhook"))
+            task = asyncio.create_task(_log_failure(self._send(one), "webhook"))
             self._sending[one.lease_token] = task
             task.add_done_callback(partial(self._forget, one.lease_token))
             IN_FLIGHT.labels("delivery").set(len(self._sending))
@@ -93,12 +93,12 @@ class Maintenance:
             LEASES_EXPIRED.labels("delivery").inc(freed)
             _log.warning("sweep.deliveries_freed", deliveries=freed)
         for name, task in self._periodic.items():
-            if name not in self._doing or self._doing[name].done():
-                self._doing[name] = asyncio.create_task(_watched(task(), name))
+            if name not in self._running or self._running[name].done():
+                self._running[name] = asyncio.create_task(_log_failure(task(), name))
 
     async def aclose(self, grace_s: float) -> None:
         """Give what is under way a moment, and give back the deliveries that are left."""
-        tasks = self.in_flight.union(self._doing.values())
+        tasks = self.in_flight.union(self._running.values())
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
         left = list(self._sending)
@@ -198,7 +198,7 @@ class Sweeper:
             await self._maintenance.start()
 
     async def _sweep(self) -> None:
-        self._heartbeat.swept()
+        self._heartbeat.note_sweep()
         if not self._heartbeat.draining:
             await self._maintenance.sweep()
         await free_expired_leases(self._database)
@@ -218,7 +218,7 @@ async def free_expired_leases(database: Database) -> int:
     return freed
 
 
-async def _watched(work: Awaitable[object], task: str) -> None:
+async def _log_failure(work: Awaitable[object], task: str) -> None:
     """Wait for the work; whatever goes wrong, its lease runs out and it is done again."""
     try:
         await work

@@ -68,13 +68,13 @@ class Port25Status:
         return self._open
 
     @property
-    def standing(self) -> str:
+    def state(self) -> str:
         """What was found last: `open`, `closed`, `away` (closed, and open before), "" = not checked yet."""
         if self._open:
             return "open" if self.has_been_open else ""
         return "away" if self.has_been_open else "closed"
 
-    async def look_again(self) -> None:
+    async def recheck(self) -> None:
         """Check whether a closed port is open again, unless it was just checked."""
         async with self._lock:
             if not self._open and self._monotonic() >= self._probed_at + CLOSED_SECONDS:

@@ -200,7 +200,7 @@ class Blobs:
         self.trouble = ""
         self._looked_at = float("-inf")
 
-    async def look_again(self) -> None:
+    async def recheck(self) -> None:
         """See whether the store is there, at most once in ten seconds, and takes a blob where it failed."""
         with suppress(MailsiftError, OSError):
             if not self.trouble:
