@@ -40,7 +40,7 @@ def main() -> None:
 def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
     sizes = BatchSizes(**request["limits"].pop("batches"))
     limits = IntakeLimits(**request["limits"], batches=sizes)
-    _bound(limits)
+    _set_limits(limits)
     try:
         return _WORK[request["work"]](request, limits)
     except BaseException as error:  # noqa: BLE001 - a panic in Rust, too
@@ -90,7 +90,7 @@ _WORK: Final[Mapping[str, Callable[[Mapping[str, Any], IntakeLimits], dict[str, 
 }
 
 
-def _bound(limits: IntakeLimits) -> None:
+def _set_limits(limits: IntakeLimits) -> None:
     """Bound memory and, for this request, time; should its parent die, this process ends by itself.
 
     What it writes is for this user alone, whoever has started it.
