@@ -696,11 +696,11 @@ class Container:
         from mailsift.storage.redis.throttle import RedisThrottle, ThrottleConfig
         from mailsift.storage.repeating import repeating
         from mailsift.storage.sql.ledger import LedgerBook, kept_written
-        from mailsift.storage.sql.throttle_edits import EditBook, kept_fresh
+        from mailsift.storage.sql.throttle_edits import EditBook, keep_refreshed
 
         settings, edits, ledger = self.settings, EditBook(), LedgerBook(self.providers.knows)
         if edited:
-            await self._closing.enter_async_context(kept_fresh(self.database, edits))
+            await self._closing.enter_async_context(keep_refreshed(self.database, edits))
             await self._closing.enter_async_context(kept_written(self.database, ledger))
         config = ThrottleConfig(
             lease_seconds=settings.lease_seconds,
@@ -780,11 +780,11 @@ class Container:
     async def _opt_outs(self, *, learning: bool) -> OptOuts:
         """Return the domains that do not want to be asked: those of the file, and what operators add."""
         from mailsift.pipeline.opt_outs import OptOuts, read_opt_outs
-        from mailsift.storage.sql.opt_outs import kept_known
+        from mailsift.storage.sql.opt_outs import keep_refreshed_opt_outs
 
         known = OptOuts(read_opt_outs(self.settings.opt_outs) if self.settings.opt_outs else ())
         if learning:
-            await self._closing.enter_async_context(kept_known(self.database, known))
+            await self._closing.enter_async_context(keep_refreshed_opt_outs(self.database, known))
         return known
 
     @property

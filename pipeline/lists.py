@@ -208,9 +208,9 @@ class Lists:
     def _describe_local_part(self, parsed: ParsedAddress) -> tuple[bool, str]:
         """Return whether the local part looks like another one, and the addresses that were meant."""
         if parsed.rule:
-            return False, " or ".join(self.meant(parsed.address))
+            return False, " or ".join(self.repair_candidates(parsed.address))
         plain = read_as_plain(parsed.local) if mixes_scripts(parsed.local) else ""
-        local = plain or self._meant_local(parsed)
+        local = plain or self._repaired_local(parsed)
         if local == parsed.local:
             return False, ""
         known = self._describe_domain_cached(parsed.domain)
@@ -219,24 +219,24 @@ class Lists:
         domain = (known.suggested_domain if is_sure else "") or parsed.domain
         return bool(plain), f"{local}@{domain}"
 
-    def _meant_local(self, parsed: ParsedAddress) -> str:
+    def _repaired_local(self, parsed: ParsedAddress) -> str:
         """Return the local part without what a label, wide letters, ornaments and escapes have left in it."""
-        candidates = self.meant(parsed.address)
+        candidates = self.repair_candidates(parsed.address)
         return candidates[0].rpartition("@")[0] if len(candidates) == 1 else parsed.local
 
-    def meant(self, text: str) -> tuple[str, ...]:
+    def repair_candidates(self, text: str) -> tuple[str, ...]:
         """Return the addresses that a text which is none probably means (syntax.repair)."""
-        from mailsift.pipeline.syntax.repair import meant_addresses  # noqa: PLC0415 - many patterns to compile
+        from mailsift.pipeline.syntax.repair import repair_candidates  # noqa: PLC0415 - many patterns to compile
 
-        return meant_addresses(text, domain_of=self._meant_domain)
+        return repair_candidates(text, domain_of=self._repaired_domain)
 
     def repaired(self, cell: str) -> str:
         """Return the address a cell that is none clearly means; "" where it is one, or may mean others."""
         parsed = parse_cell(cell)
-        candidates = self.meant(parsed.address) if parsed.rule else ()
+        candidates = self.repair_candidates(parsed.address) if parsed.rule else ()
         return candidates[0] if len(candidates) == 1 else ""
 
-    def _meant_domain(self, typed: str) -> str:
+    def _repaired_domain(self, typed: str) -> str:
         suggested = self.suggested(typed)
         if suggested:
             return suggested

@@ -668,7 +668,7 @@ MEANT: Final = r"^Did you mean (\S+@\S+)\?"
 """How a suggestion begins that names an address."""
 
 
-def meant_address(verdict: Mapping[str, Any]) -> str:
+def suggested_address(verdict: Mapping[str, Any]) -> str:
     """Return the address that was probably meant, "" where the suggestion names none."""
     found = re.match(MEANT, verdict["suggestion"])
     return found[1] if found else ""

@@ -91,7 +91,7 @@ class ValidationRequest:
 WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "Float64"})
 """What a waiting address carries beside frames.WAITING: its throttle key, why it waits and how long."""
 
-_DNS_AGAIN_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0, WaitReason.DEFERRED: 6.0}
+_DNS_RETRY_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0, WaitReason.DEFERRED: 6.0}
 """From its answer. A failure is forgotten before the deferred come back (pipeline.dns.domains.DnsConfig)."""
 _DENIED = frozenset(
     {DomainState.NOT_FOUND, DomainState.NO_MAIL_SERVER, DomainState.NULL_MX, DomainState.UNROUTABLE}
@@ -412,7 +412,7 @@ def _slow_domains(frame: pl.DataFrame, mode: Mode, reason: WaitReason, since_s: 
     if mode is Mode.FAST:
         return {}
     unanswered = (pl.col("rule") == "") & (pl.col("domain_state") == DomainState.NOT_ASKED.value)
-    wait = ("", reason.value, _dns_again(reason, since_s))
+    wait = ("", reason.value, _dns_retry_s(reason, since_s))
     return dict.fromkeys(frame.filter(unanswered)["address"], wait)
 
 
@@ -421,13 +421,13 @@ def _silent_domains(frame: pl.DataFrame, request: ValidationRequest, since_s: fl
     if request.mode is not Mode.DEEP or request.is_last_try(0):
         return {}
     first_try = (pl.col("domain_state") == DomainState.UNAVAILABLE.value) & (pl.col("tries") == 0)
-    wait = ("", WaitReason.DEFERRED.value, _dns_again(WaitReason.DEFERRED, since_s))
+    wait = ("", WaitReason.DEFERRED.value, _dns_retry_s(WaitReason.DEFERRED, since_s))
     return dict.fromkeys(frame.filter(first_try)["address"], wait)
 
 
-def _dns_again(reason: WaitReason, since_s: float) -> float:
+def _dns_retry_s(reason: WaitReason, since_s: float) -> float:
     """Return the seconds until DNS is asked again, of which mail servers have taken some already."""
-    return max(0.0, _DNS_AGAIN_SECONDS[reason] - since_s)
+    return max(0.0, _DNS_RETRY_SECONDS[reason] - since_s)
 
 
 def _deferred(askable: pl.DataFrame, waits: Mapping[str, Wait], request: ValidationRequest) -> _Deferred:

@@ -112,7 +112,7 @@ class Heartbeat:
         """Report that this process ends; a database that is away will find it gone."""
         try:
             async with database.begin() as connection:
-                await workers.say_goodbye(connection, self._owner)
+                await workers.report_exit(connection, self._owner)
         except Exception as error:  # noqa: BLE001 - then it is shown as gone
             _log.warning("goodbye.error", **error_fields(error))
 

@@ -188,7 +188,7 @@ async def write(
         if isinstance(out, Path):
             _write_file(found, out)
         else:
-            await out.take(found, account, job_id)  # noqa: ASYNC240 - no path
+            await out.write(found, account, job_id)  # noqa: ASYNC240 - no path
         return rows_by_result(found.results)
 
 

@@ -41,9 +41,9 @@ class DenialChecker:
 
     def ask(self, name: str, record_type: RecordType, done: Done) -> None:
         """Ask for a name's records; as DnsClient.ask."""
-        self._client.ask(name, record_type, partial(self._take_answer, name, record_type, done))
+        self._client.ask(name, record_type, partial(self._on_answer, name, record_type, done))
 
-    def _take_answer(self, name: str, record_type: RecordType, done: Done, answer: DnsAnswer) -> None:
+    def _on_answer(self, name: str, record_type: RecordType, done: Done, answer: DnsAnswer) -> None:
         """Let through what is no denial, ask again about what is one."""
         if answer.outcome not in DENIALS and not self._is_unusable(answer):
             done(answer)

@@ -56,18 +56,18 @@ class HostCache:
             self._callbacks[host].append(callback)
         else:
             self._callbacks[host] = [callback]
-            self._checker.ask(host, RecordType.A, partial(self._take_answer, host, None))
+            self._checker.ask(host, RecordType.A, partial(self._on_answer, host, None))
 
     def clear(self) -> None:
         """Forget all addresses; who waits for some goes on waiting."""
         self._known.clear()
 
-    def _take_answer(self, host: str, before: DnsAnswer | None, answer: DnsAnswer) -> None:
+    def _on_answer(self, host: str, before: DnsAnswer | None, answer: DnsAnswer) -> None:
         """Settle the host by its A answer, or ask for AAAA and settle by both."""
         a, aaaa = (answer, None) if before is None else (before, answer)
         addresses = interpret_addresses(a, aaaa, self._guard)
         if addresses is None:
-            self._checker.ask(host, RecordType.AAAA, partial(self._take_answer, host, a))
+            self._checker.ask(host, RecordType.AAAA, partial(self._on_answer, host, a))
             return
         expires_at = self._clock() + self._lifetime(addresses.outcome, addresses.ttl)
         self._known[host] = (expires_at, addresses)

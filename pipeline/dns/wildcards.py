@@ -47,13 +47,13 @@ class SuffixWildcards:
         else:
             self._callbacks[key] = [callback]
             name = f"{self._absent_label}.{suffix}".rstrip(".")
-            self._client.ask(name, record_type, partial(self._take_answer, key, name), soon=True)
+            self._client.ask(name, record_type, partial(self._on_answer, key, name), soon=True)
 
     def clear(self) -> None:
         """Forget all answers; who waits goes on waiting."""
         self._known.clear()
 
-    def _take_answer(self, key: tuple[str, RecordType], name: str, answer: DnsAnswer) -> None:
+    def _on_answer(self, key: tuple[str, RecordType], name: str, answer: DnsAnswer) -> None:
         hosts = relative_names(name, (host for _, host in answer.exchangers))
         wildcard = hosts | frozenset(answer.addresses)
         seconds = _WILDCARD_SECONDS if wildcard else _SECONDS

@@ -72,7 +72,7 @@ class ZoneLimiter:
         self._waiting[domain] = zone
         if not zone.asked:
             zone.asked = True
-            self._checker.ask(zone.name, RecordType.MX, partial(self._take_answer, zone))
+            self._checker.ask(zone.name, RecordType.MX, partial(self._on_answer, zone))
 
     def leave(self, domain: str, *, exists: bool) -> None:
         """Take note that a name has been answered, and whether it exists."""
@@ -99,7 +99,7 @@ class ZoneLimiter:
         self._in_flight[domain] = zone
         self._start(domain)
 
-    def _take_answer(self, zone: _Zone, answer: DnsAnswer) -> None:
+    def _on_answer(self, zone: _Zone, answer: DnsAnswer) -> None:
         if answer.outcome is DnsOutcome.NO_NAME and not zone.has_names:
             zone.denied = answer
             self._start_waiting(zone)

@@ -265,7 +265,7 @@ async def of_endpoint(
     return (await connection.execute(statement)).mappings().all()
 
 
-async def again(connection: Connection, delivery_id: UUID, *, now: datetime) -> bool:
+async def redeliver(connection: Connection, delivery_id: UUID, *, now: datetime) -> bool:
     """Make a delivery due now, from the first of its attempts on; False while one is being made."""
     statement = update(delivery).where(
         delivery.c.id == delivery_id, delivery.c.state != "delivering", delivery.c.trigger != "test"
@@ -273,7 +273,9 @@ async def again(connection: Connection, delivery_id: UUID, *, now: datetime) -> 
     return (await connection.execute(statement.values(next_attempt_at=now, **_AGAIN))).rowcount == 1
 
 
-async def failed_again(connection: Connection, endpoint_id: UUID, *, since: datetime, now: datetime) -> int:
+async def redeliver_failed(
+    connection: Connection, endpoint_id: UUID, *, since: datetime, now: datetime
+) -> int:
     """Make due what was given up or skipped of the events since then; returns how many."""
     statement = update(delivery).where(
         delivery.c.endpoint_id == endpoint_id,

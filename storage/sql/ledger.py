@@ -53,22 +53,22 @@ class LedgerBook:
                 provider = report.ask.provider if self._knows(report.ask.provider) else OTHERS
                 self._add((provider, report.ask.source), report.ledger)
 
-    def take(self) -> dict[Place, LedgerCounts]:
+    def drain(self) -> dict[Place, LedgerCounts]:
         """Return what was counted since the last time, and begin anew."""
-        taken, self._counts = self._counts, {}
-        return taken
+        drained, self._counts = self._counts, {}
+        return drained
 
     async def flush(self, database: Database) -> None:
         """Write down what was counted; it never raises, and what could not be written comes the next time."""
-        taken = self.take()
-        if not taken:
+        drained = self.drain()
+        if not drained:
             return
         try:
             async with database.begin() as connection:
-                await write(connection, taken)
+                await write(connection, drained)
         except (MailsiftError, DatabaseError, OSError) as error:
             log.warning("The ledger cannot be written: %s", type(error).__name__)
-            for key, counts in taken.items():
+            for key, counts in drained.items():
                 self._add(key, counts)
 
     def _add(self, key: Place, counts: LedgerCounts) -> None:

@@ -29,7 +29,7 @@ class ClaimedMail:
     tries: int
 
 
-def taken_from(table: MailTable) -> str:
+def claim_cte(table: MailTable) -> str:
     """Return the head of the statement that claims: `WITH taken AS (…)`, the mail that is due first.
 
     A try is counted when it begins, and the next one is set then: whoever dies leaves nothing to clean up.

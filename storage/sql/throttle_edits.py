@@ -200,18 +200,18 @@ async def let_go(connection: Connection, *, provider: str, source: str, edited_b
 
 
 @asynccontextmanager
-async def kept_fresh(database: Database, book: EditBook) -> AsyncIterator[None]:
+async def keep_refreshed(database: Database, book: EditBook) -> AsyncIterator[None]:
     """Keep the book as the database has it, until the block ends.
 
     While the database does not answer, what is known holds on.
     """
     known = await _refresh(database, book, known=True)
 
-    async def again() -> None:
+    async def refresh() -> None:
         nonlocal known
         known = await _refresh(database, book, known=known)
 
-    async with repeating(again, every=REFRESH_SECONDS):
+    async with repeating(refresh, every=REFRESH_SECONDS):
         yield
 
 

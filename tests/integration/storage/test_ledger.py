@@ -12,7 +12,7 @@ from mailsift.pipeline.standing import GROW_PROBES, LedgerCounts, LedgerKind
 from mailsift.storage.database import Database
 from mailsift.storage.sql import ledger
 from mailsift.storage.sql.ledger import LedgerBook
-from mailsift.storage.sql.throttle_edits import EditBook, kept_fresh
+from mailsift.storage.sql.throttle_edits import EditBook, keep_refreshed
 
 PROVIDERS = Providers()
 GOOGLE = Ask("google", "192.0.2.1", "203.0.113.1", 10)
@@ -77,7 +77,7 @@ async def test_an_earned_pace_reaches_the_throttle_and_hours_are_forgotten(datab
         book.count([report(GOOGLE, probes=GROW_PROBES)])
         await book.flush(database)
         edits = EditBook()
-        async with kept_fresh(database, edits):
+        async with keep_refreshed(database, edits):
             assert edits.row(PROVIDERS.row("google"), GOOGLE).rate == 4.0
             assert edits.row(PROVIDERS.row("outlook"), GOOGLE).rate == 1.0
         async with database.begin() as connection:
