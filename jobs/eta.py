@@ -15,7 +15,7 @@ from typing import Final
 
 TRIAGE_LINE: Final = "triage"
 MIXED_LINE: Final = "mixed"
-"""Keys of the lines that are no provider's: addresses nobody has looked at, and those at many small hosts."""
+"""Keys of the lines that are no provider's: addresses still to be triaged, and those at many small hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class SourceRate:
     Attributes:
         rate: recipients a second, as edited and as learned.
         opens_s: seconds until it may be asked at all; infinite while an operator holds it without an end.
-        burst: recipients that may go at once, beyond the rate, because nobody asked for a while.
+        burst: recipients that may go at once, beyond the rate, because none were asked for a while.
         held: an operator holds it.
-        lost_s: seconds lost for every recipient, because nobody is there at the moment the rate allows more.
+        lost_s: seconds lost for every recipient, because no worker is ready when the rate allows more.
     """
 
     rate: float
@@ -81,12 +81,12 @@ class JobLoad:
 
     Attributes:
         providers: what waits for each, and those that what nobody has looked at may fall to.
-        triage: addresses nobody has looked at yet.
+        triage: addresses still to be triaged.
         triage_rate: how many of them a second are looked at.
         arriving: how many of them will fall to a provider, by key; the rest need none.
         mixed: what waits for many small providers.
         mixed_rate: how many of these a second get their verdict.
-        working: somebody is there to work.
+        working: a worker is there.
     """
 
     providers: Sequence[ProviderBacklog] = ()
@@ -106,7 +106,7 @@ class EtaLine:
         key: a provider's throttle key, TRIAGE_LINE or MIXED_LINE.
         addresses: of this job.
         rate: addresses a second there, all sources and jobs together; 0 = held.
-        seconds: until the last of them has its verdict; None = nobody can say.
+        seconds: until the last of them has its verdict; None = unknown.
         jobs: other jobs in line.
         starts_s: seconds until the last of them may be asked, 0 = at once.
     """
@@ -120,7 +120,7 @@ class EtaLine:
 
     @property
     def text(self) -> str:
-        """Say it in words."""
+        """Return the line in words."""
         name = {TRIAGE_LINE: "not looked at yet", MIXED_LINE: "many small providers"}.get(self.key, self.key)
         text = f"{name}: {self.addresses:,} {'address' if self.addresses == 1 else 'addresses'}"
         text += ", held by an operator" if not self.rate else f" at {_rate(self.rate)}/s"
@@ -133,7 +133,7 @@ class EtaLine:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """When a job ends: in so many seconds (None = nobody can say), and what decides, the slowest first."""
+    """When a job ends: in so many seconds (None = unknown), and what decides, the slowest first."""
 
     seconds: float | None
     lines: tuple[EtaLine, ...] = ()

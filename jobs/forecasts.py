@@ -49,7 +49,7 @@ class Forecasts:
         database: where the jobs are.
         redis: where the throttle is; without it nothing is known to have been learned.
         providers: the table with the overrides file.
-        sources: the identities of our own, for as long as no worker has told its.
+        sources: our own identities, until a worker has reported its.
         clock: seconds since the epoch.
     """
 
@@ -87,7 +87,7 @@ class Forecasts:
             return {row["id"]: await _of_job(connection, row, picture) for row in active}
 
     async def of_all(self) -> TimeLeft:
-        """Return when everything that waits now is done, whoever's it is; lists that nobody read included."""
+        """Return when everything that waits now is done, of all accounts; lists not read yet included."""
         picture = await self._read_picture(time.monotonic())
         size = Counter[UUID]()
         for row in picture.queues.rows:

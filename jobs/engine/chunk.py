@@ -120,7 +120,7 @@ class WorkPlan:
     stop: StopRule = NO_STOP
 
     def request(self, chunk: ClaimedChunk, options: JobOptions) -> ValidationRequest:
-        """Return what the pipeline is told of a chunk's addresses."""
+        """Return the pipeline's request for a chunk's addresses."""
         return ValidationRequest(
             mode=options.mode,
             evidence=options.evidence,
@@ -175,7 +175,7 @@ class ChunkWorker:
 
         Args:
             chunk: as claimed.
-            watch: is told where the time went.
+            watch: measures where the time goes.
             in_hand: the list, where the chunk holds all of it and this worker has just read it.
 
         Returns:
@@ -228,7 +228,7 @@ class ChunkWorker:
         return await validator.validate(frame, request)
 
     async def _stop_state(self, chunk: ClaimedChunk) -> ListStop:
-        """Return where the job is to be stopped, and what the database knows of that."""
+        """Return the job's stop rule, and the counts it needs from the database."""
         rule = self._plan.stop
         if load_options(chunk.options).mode is not Mode.DEEP or not rule.share:
             return NEVER_STOPS

@@ -42,7 +42,7 @@ class Engine:
     """Lives as long as its process; `drain` is called by every wake-up, what is in flight lives on.
 
     Args:
-        is_unhurried: tells by throttle key whether only sessions limit us at the provider.
+        is_unhurried: whether only sessions limit us at the provider of a throttle key.
 
     Attributes:
         due_at: when, by the monotonic clock, the next chunk is due that waited when the last `drain` ended.

@@ -23,11 +23,11 @@ class EngineConfig:
         owner: names this process in its leases; unique.
         worker_id: names the worker whose pool this process is in; "" = it is on its own.
         slots: chunks and steps in flight at once; one more is kept for small jobs.
-        triage_slots: how many of them may be chunks of big jobs that nobody has looked at yet: those are
+        triage_slots: how many of them may be chunks of big jobs that are still to be triaged: those are
             large, and cost computing rather than waiting.
         sources: the identities the process asks mail servers from.
         job_cap: chunks of one job that may be leased at once, everywhere.
-        lease_s, heartbeat_s: how long a lease lasts, and how often it is renewed and operators are heard.
+        lease_s, heartbeat_s: how long a lease lasts, and how often it is renewed and orders are read.
         sweep_s: how often what the dead left behind is mended.
         run_s: how long one wake-up keeps claiming.
         linger_s: how long an idle process keeps looking before it goes back to sleep.
@@ -62,7 +62,7 @@ class ClaimCapacity:
         reading: whether that may be an intake.
         chunks: whether a chunk.
         small_steps, small_chunks: only those of small jobs.
-        triage: whether a big job's chunk that nobody has looked at yet.
+        triage: whether a big job's chunk that is still to be triaged.
         out_of_turn: whether a step of an account that is ahead of others, when nothing else can be claimed.
     """
 
@@ -127,7 +127,7 @@ class Claimer:
     Args:
         database: the truth.
         config: how the process works.
-        is_unhurried: tells by throttle key whether only sessions limit us there.
+        is_unhurried: whether only sessions limit us at the provider of a throttle key.
     """
 
     def __init__(self, database: Database, config: EngineConfig, is_unhurried: Callable[[str], bool]) -> None:
@@ -138,11 +138,11 @@ class Claimer:
     async def claim(
         self, held: Collection[ClaimedChunk | ClaimedStep], watch: Stopwatch
     ) -> ClaimedChunk | ClaimedStep | None:
-        """Lease what is next, if a slot is free for it; the watch is told how long a chunk's claim took.
+        """Lease what is next, if a slot is free for it; the watch measures a chunk's claim.
 
         Whose account is furthest behind comes first, be it a step or a chunk. A step that has to let others
         go first is taken all the same when there is nothing to claim for them, unless this process is busy
-        computing for a big job: then whoever is ahead would go further ahead at its cost.
+        computing for a big job: then an account that is ahead would get further ahead at its cost.
         """
         capacity = claim_capacity(held, self._config)
         found = await self._step(capacity, in_turn=True)

@@ -25,7 +25,7 @@ _log = structlog.get_logger()
 
 
 class LeaseLostError(Exception):
-    """Somebody else holds the work now, or its job has ended: what was done is thrown away."""
+    """Another process holds the work now, or its job has ended: what was done is thrown away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ async def close_chunk(  # noqa: PLR0913 - what one commit writes
         rests: seconds until asking a provider from a source makes sense again, by throttle key and identity.
         terms: on which the caller takes the finish of a small job at once, under the lease's token; None: it
             does not.
-        asked: what was heard about real recipients, by provider and source.
+        asked: what servers answered about real recipients, by provider and source.
         stop: when the job leaves a provider alone, and what it had asked when the chunk was claimed.
 
     Returns:
@@ -137,13 +137,13 @@ async def _apply_stop_rule(
 
 
 _BOUND_TO_SOURCE: Final = frozenset({WaitReason.THROTTLED.value, WaitReason.BLOCKED.value})
-"""What is the matter between a provider and one source of ours: another one may go on."""
+"""Waits between a provider and one source of ours: another source may go on."""
 
 
 async def _hold_sources(
     connection: Connection, rests: Mapping[tuple[str, str], float], deferred: Sequence[NewChunk]
 ) -> dict[str, float]:
-    """Let sources rest at the providers that have chunks of their own.
+    """Hold sources at the providers that have chunks of their own.
 
     Returns:
         In how many seconds the first source of the fleet may ask these, by throttle key.
@@ -164,7 +164,7 @@ def _with_earliest_start(new: NewChunk, opens: Mapping[str, float]) -> NewChunk:
 def _longest_waits(deferred: Sequence[NewChunk]) -> Iterable[NewChunk]:
     """Return one chunk for each provider and reason for which others wait as well: that which waits longest.
 
-    Nobody waits for those who are greylisted: for everybody else that time has yet to begin.
+    Greylisted addresses hold up no others: for those the wait has yet to begin.
     """
     found = {(new.throttle_key, new.waits_for): new for new in sorted(deferred, key=lambda new: new.delay)}
     return [
@@ -251,7 +251,7 @@ _MAIL_OF: Final = {
     JobTransition.COMPLETE: JobMailKind.ENDED,
     JobTransition.FAIL: JobMailKind.FAILED,
 }
-"""What members hear of an end; who cancels a job knows."""
+"""The mail members get about an end; whoever cancels a job knows already."""
 
 
 async def end_job(
@@ -262,7 +262,7 @@ async def end_job(
     token: UUID | None = None,
     error: tuple[str, str] = ("", ""),
 ) -> bool:
-    """Move a job to its terminal state and remember the one event that tells of it.
+    """Move a job to its terminal state and store the one event that reports it.
 
     Args:
         connection: an open transaction.
@@ -308,7 +308,7 @@ async def end_job(
 
 
 async def _count_run(connection: Connection, schedule_id: UUID | None, transition: JobTransition) -> None:
-    """Let a schedule know how its run ended; one that was cancelled tells nothing."""
+    """Count how a schedule's run ended; a cancelled one does not count."""
     if schedule_id is not None and transition is not JobTransition.CANCEL:
         paused = await schedules.count_end(connection, schedule_id, failed=transition is JobTransition.FAIL)
         if paused:

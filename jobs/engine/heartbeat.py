@@ -30,14 +30,14 @@ _STATM: Final = Path("/proc/self/statm")
 
 
 class Heartbeat:
-    """The heartbeat of one process; `draining` is what operators said at the last heartbeat.
+    """The heartbeat of one process; `draining` is what operators ordered, as of the last heartbeat.
 
     Args:
         owner: names the process in its leases.
         worker_id: names the worker whose pool it is in; "" = it is on its own.
         slots: chunks and steps it takes at a time; a sweeper takes none.
         every: seconds between heartbeats.
-        health: says what the process sees of network, disk and store.
+        health: returns the state of network, disk and store.
         sources: the identities it asks mail servers from.
     """
 
@@ -123,7 +123,7 @@ def process_name() -> str:
 
 
 def resident_bytes() -> int:
-    """Return the memory this process holds; where no /proc tells it, the most it has ever held."""
+    """Return the memory this process holds; without /proc, the most it has ever held."""
     try:
         pages = int(_STATM.read_text(encoding="ascii").split()[1])
     except (OSError, IndexError, ValueError):

@@ -27,7 +27,7 @@ from mailsift.storage.sql.stats import claimable
 from mailsift.storage.sql.workers import ProcessHealth
 
 KEPT_SECONDS = 86_400.0
-"""How long a file that nobody touches stays; whatever is being worked on is touched."""
+"""How long an untouched file stays; files in use are touched."""
 MOST_WAKE_UPS = 32
 """Wake-ups that lie ready at most: a worker's processes wake one another once a few of them are up."""
 _TIDY_SECONDS = 3_600.0
@@ -46,7 +46,7 @@ class Maintenance:
         periodic: tasks that every sweep starts, each once at a time, by name (jobs.metrics.UPKEEP_TASKS).
 
     Attributes:
-        health: says what the process sees of network, disk and store.
+        health: returns the state of network, disk and store.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Maintenance:
         return set(self._sending.values())
 
     async def start(self) -> bool:
-        """Claim what is due and begin to send it; says whether there was anything."""
+        """Claim what is due and begin to send it; returns whether there was anything."""
         free = _SENDING_SLOTS - len(self._sending)
         claimed = await self._deliverer.claim(free) if free > 0 else []
         for one in claimed:
@@ -112,7 +112,7 @@ class Maintenance:
 class Tidier:
     """Deletes old files of one machine; every process with files of its own has one.
 
-    What dead processes left goes at the first look, what is old from the second on: the age of a file says
+    What dead processes left goes at the first turn, what is old from the second on: the age of a file means
     something only where the clock went as fast as time did in between.
 
     Args:
@@ -151,7 +151,7 @@ class Sweeper:
         database: where the leases are.
         maintenance: webhooks, schedules and retention.
         top_up: sees to it that so many wake-ups lie ready; never raises.
-        heartbeat: tells operators that it is up, and what they say to it.
+        heartbeat: reports the process to operators, and reads their orders.
         sweep_s: seconds between two turns.
     """
 
@@ -172,7 +172,7 @@ class Sweeper:
         self._swept_at = float("-inf")
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look again and again until told to stop; what cannot be done now is done at the next look."""
+        """Run turn after turn until `stop` is set; what fails is done at the next turn."""
         stopped = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
@@ -219,7 +219,7 @@ async def free_expired_leases(database: Database) -> int:
 
 
 async def _log_failure(work: Awaitable[object], task: str) -> None:
-    """Wait for the work; whatever goes wrong, its lease runs out and it is done again."""
+    """Await the work and log its failure: its lease runs out and it is done again."""
     try:
         await work
     except Exception as error:  # noqa: BLE001 - see above

@@ -120,7 +120,7 @@ class StepWorker:
             What is to be done next.
 
         Raises:
-            LeaseLostError: somebody else does the step now, or the job has been cancelled.
+            LeaseLostError: another process has the step now, or the job has been cancelled.
         """
         if step.attempt > _MAX_ATTEMPTS:
             await self._fail(
@@ -204,7 +204,7 @@ class StepWorker:
         lookup.add_done_callback(self._lookups.discard)
 
     async def _fetch_list(self, step: ClaimedStep, options: JobOptions) -> Path:
-        """Return the job's list, fetched from its place when nobody has done that."""
+        """Return the job's list, fetched from its place unless that was done before."""
         key, account = JobBlobs(step.job_id).source, AccountId(step.account_id)
         source = self._places.unseal(account, options.places).source
         if source is not None and not await self._blobs.exists(key):
@@ -244,7 +244,7 @@ class StepWorker:
         return StepDone()
 
     async def _write_to_sink(self, step: ClaimedStep) -> None:
-        """Put the results where the customer wants them; done again, it comes to the same."""
+        """Write the results to the customer's place; idempotent."""
         account = AccountId(step.account_id)
         options = load_options(step.options)
         sink = self._places.unseal(account, options.places).sink

@@ -24,7 +24,7 @@ class DomainsAhead:
     """Writes down the domains of a list while it is read.
 
     Args:
-        folder: for the files; whoever looks them up takes its end for the end of the list.
+        folder: for the files; its removal marks the end of the list.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -25,14 +25,14 @@ _GRACE_S = 5
 
 
 def main() -> None:
-    """Do what is asked inside its limits, say what came of it or which rule the file broke, and end."""
+    """Serve requests within their limits; answer with what was found or the rule the file broke."""
     gc.disable()  # this process ends too soon, or waits too often, for rubbish to be sought while it reads
     for number, line in enumerate(iter(sys.stdin.readline, "")):
         sys.stdout.write(json.dumps(_answer(json.loads(line))) + "\n")
         sys.stdout.flush()
         signal.alarm(0)
         if number:
-            gc.collect()  # what the list has left, while nobody waits
+            gc.collect()  # what the list has left, while no request waits
         gc.freeze()  # what is loaded by now stays, and need not be looked at again
     os._exit(0)  # to take every module apart would take half as long as to load them
 

@@ -43,7 +43,7 @@ _ORDINARY_ERRORS = frozenset(
         "bad_encoding",
     }
 )
-"""What customers' mistakes are called; whatever else was found, a fresh process is the better one."""
+"""Errors that are customers' mistakes; after any other a fresh process is safer."""
 _ORDINARY_ROWS = 50_000  # a small file may unpack to a big one
 
 

@@ -79,7 +79,7 @@ def read_list(source: Path, workdir: Path, *, options: IntakeOptions, limits: In
 def _as_file_faults(table: SourceTable, workdir: Path) -> Iterator[None]:
     """Take what goes wrong in polars for the file's fault, unless the disk is full.
 
-    What it says may quote the file; of a full disk it may say no more than that writing failed.
+    Its messages may quote the file; on a full disk they may say no more than that writing failed.
     """
     try:
         yield
@@ -118,7 +118,7 @@ def open_table(source: Path, workdir: Path, limits: IntakeLimits) -> SourceTable
 
 
 def _read_parquet(path: Path, limits: IntakeLimits) -> SourceTable:
-    """Read a Parquet file; columns keep their types, and moments in a zone nobody knows are told in UTC.
+    """Read a Parquet file; columns keep their types, and times in an unknown zone become UTC.
 
     Raises:
         MailsiftError: `bad_parquet` among those of `take_in`.
@@ -303,7 +303,7 @@ def _free_mail(domains: pl.LazyFrame) -> Mapping[tuple[int, bool], Mapping[str, 
 
 
 def _repairs(options: IntakeOptions) -> Callable[[str], str]:
-    """Return what says which address a cell clearly means."""
+    """Return the function that finds the address a cell clearly means."""
     from mailsift.pipeline.lists import Lists  # noqa: PLC0415 - nobody else here needs them, and they take time
 
     return Lists.load(Path(options.overrides) if options.overrides else None).repaired
