@@ -20,6 +20,10 @@ from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
 
 LINES = (Path(__file__).parent / "outcome_reports.jsonl").read_text("utf-8").splitlines()
 REPORTS = sorted((json.loads(line) for line in LINES), key=lambda report: report["from"])
+EXPORTS = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "outcome_exports.jsonl").read_text("utf-8").splitlines()
+]
 SHOWS = {Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED}
 
 
@@ -50,6 +54,59 @@ def test_a_report_is_read_as_it_was_meant(reports: list[dict[str, Any]], tmp_pat
     read = {report["name"]: _read(report, tmp_path) for report in reports}
 
     assert read == {report["name"]: report["told"] for report in reports}
+
+
+@pytest.mark.parametrize("export", EXPORTS, ids=lambda export: export["name"])
+def test_an_export_says_what_happened_when_and_to_which_message(
+    export: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "export"
+    path.write_text(export["raw"], "utf-8", newline="")
+
+    try:
+        told: list[Any] = [
+            [*_told(one), _shown_time(one.happened_at), one.message_id] for one in read_outcomes(path) if one
+        ]
+    except MailsiftError as error:
+        told = [error.code]
+
+    assert told == export["told"]
+
+
+def _shown_time(at: float) -> str:
+    return f"{datetime.fromtimestamp(int(at), UTC):%Y-%m-%d %H:%M:%S}" if at else ""
+
+
+def test_a_list_that_a_spreadsheet_of_the_west_wrote_is_read_with_its_letters(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_bytes(
+        "Empf\xe4nger;Ergebnis\nann@a.example;Ge\xf6ffnet\nbob@a.example;R\xfcckl\xe4ufer\n".encode("cp1252")
+    )
+
+    told = [_told(one) for one in read_outcomes(path) if one]
+
+    assert told == [["ann@a.example", "delivered", "accepted"], ["bob@a.example", "bounced", "nothing"]]
+
+
+def test_events_after_a_damaged_line_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    line = '{"email": "%s@a.example", "event": "delivered"}'
+    path.write_text(f"{line % 'ann'}\n{{broken\n{line % 'bob'}{line % 'cy'}\n")
+
+    told = list(read_outcomes(path))
+
+    assert [one and one.address for one in told] == ["ann@a.example", None, "bob@a.example", "cy@a.example"]
+
+
+def test_a_record_of_countless_fields_in_fields_is_read_no_deeper_than_anybody_writes(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    deep = '{"a": ' * 90_000 + "1" + "}" * 90_000
+    wide = json.dumps({"email": "ann@a.example", "event": "bounced", **{f"f{n}": n for n in range(50_000)}})
+    path.write_text(f"{wide}\n{deep}\n")
+
+    told = list(read_outcomes(path))
+
+    assert [one and one.address for one in told] == ["ann@a.example", None]
 
 
 def test_a_time_is_found_by_what_its_column_holds_and_its_days_by_the_whole_column(tmp_path: Path) -> None:
