@@ -56,7 +56,20 @@ class OutcomePolicy:
         return days * DAY
 
 
-def mailbox_fact(outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float) -> MailboxFact | None:
+@dataclass(frozen=True, slots=True)
+class SentFact(MailboxFact):
+    """What a message that was really sent shows about a mailbox.
+
+    Attributes:
+        policy: by which it counts, and for how long.
+    """
+
+    stage: str = STAGE
+    cached: bool = True
+    policy: OutcomePolicy = field(default_factory=OutcomePolicy)
+
+
+def mailbox_fact(outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float) -> SentFact | None:
     """Return what the outcomes of one address show about its mailbox; None where they show nothing.
 
     The newest that decides does. A message that arrived (and one that was complained about or unsubscribed
@@ -77,17 +90,16 @@ def mailbox_fact(outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float)
         if answer is Answer.UNCLEAR or expires <= now:
             return None
         said = outcome.diagnosis
-        return MailboxFact(
+        return SentFact(
             answer=answer,
             smtp_code=said.smtp_code,
             enhanced=said.enhanced,
             text=said.text,
-            stage=STAGE,
             rule=said.rule or outcome.kind.value,
             host=outcome.origin,
             asked_at=outcome.happened_at,
             expires_at=expires,
-            cached=True,
+            policy=policy,
         )
     return None
 

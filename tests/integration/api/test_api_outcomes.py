@@ -156,6 +156,10 @@ async def test_a_list_uses_outcomes_too(client: httpx.AsyncClient) -> None:
         "bob@example.com": "mailbox_not_found",
         "carl@example.com": "passed",
     }
+    mailboxes = {email: json.loads(row["mailsift_evidence"])["mailbox"] for email, row in found.items()}
+    policies = [mailboxes[email]["policy"] for email in ("ann@example.com", "bob@example.com")]
+    assert policies == 2 * [{"delivered_days": 90, "bounced_days": 365}]
+    assert mailboxes["carl@example.com"] is None
 
 
 async def test_bounces_come_as_messages(client: httpx.AsyncClient) -> None:
