@@ -109,8 +109,17 @@ class OutcomeService:
             total += await self.record(account_id, batch)
         return total
 
-    async def remembered(self, account_id: UUID, addresses: Iterable[str]) -> Remembered:
-        """Return what the account's own messages showed of addresses, by the account's policy."""
+    async def remembered(
+        self, account_id: UUID, addresses: Iterable[str], max_age: float | None = None
+    ) -> Remembered:
+        """Return what the account's own messages showed of addresses, by the account's policy.
+
+        Args:
+            account_id: whose.
+            addresses: canonical ones.
+            max_age: seconds; outcomes that are older show nothing to somebody who has said so. Whom the
+                account may not send to is told all the same: a wish has no age.
+        """
         async with self._database.begin() as connection:
             if not await outcomes.exist(connection, account_id):
                 return Remembered()
@@ -123,16 +132,20 @@ class OutcomeService:
         for row in rows:
             histories[by_digest[bytes(row.address)]].append(read_row(row, by_digest[bytes(row.address)]))
         now = self._clock()
-        shown = {address: mailbox_fact(found, policy, now) for address, found in histories.items()}
+        shown = {
+            address: mailbox_fact(found, policy, now, within=max_age) for address, found in histories.items()
+        }
         return Remembered(
             sent={address: fact for address, fact in shown.items() if fact is not None},
             unwanted={by_digest[digest]: unwanted_by(reason) for digest, reason in suppressed},
         )
 
-    async def remembered_or_nothing(self, owner: str, addresses: Sequence[str]) -> Remembered:
+    async def remembered_or_nothing(
+        self, owner: str, addresses: Sequence[str], max_age: float | None
+    ) -> Remembered:
         """Do what `remembered` does for somebody who waits: while the database is away nothing is known."""
         try:
-            return await self.remembered(UUID(owner), addresses)
+            return await self.remembered(UUID(owner), addresses, max_age)
         except (MailsiftError, DatabaseError) as error:
             _log.warning("outcomes.unknown", **error_fields(error))
             return Remembered()

@@ -69,7 +69,9 @@ class SentFact(MailboxFact):
     policy: OutcomePolicy = field(default_factory=OutcomePolicy)
 
 
-def mailbox_fact(outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float) -> SentFact | None:
+def mailbox_fact(
+    outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float, *, within: float | None = None
+) -> SentFact | None:
     """Return what the outcomes of one address show about its mailbox; None where they show nothing.
 
     The newest that decides does. A message that arrived (and one that was complained about or unsubscribed
@@ -81,13 +83,15 @@ def mailbox_fact(outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float)
         outcomes: of one address, in any order.
         policy: how long they are believed.
         now: epoch seconds.
+        within: seconds; what is older shows nothing, whatever the policy says; None = the policy decides.
     """
+    youngest = 0.0 if within is None else now - within
     for outcome in sorted(outcomes, key=told_at, reverse=True):
         answer = _shown_by(outcome)
         if answer is None:
             continue
         expires = outcome.happened_at + policy.seconds(outcome)
-        if answer is Answer.UNCLEAR or expires <= now:
+        if answer is Answer.UNCLEAR or expires <= now or outcome.happened_at <= youngest:
             return None
         said = outcome.diagnosis
         return SentFact(

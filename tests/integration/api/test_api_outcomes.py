@@ -36,8 +36,8 @@ def settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"requests_per_minute": 1_000})
 
 
-async def verdict(client: httpx.AsyncClient, email: str, mode: str = "fast") -> dict[str, Any]:
-    answer = await client.post(SINGLE, json={"email": email, "mode": mode, "deadline_ms": 3_000})
+async def verdict(client: httpx.AsyncClient, email: str, mode: str = "fast", **more: Any) -> dict[str, Any]:
+    answer = await client.post(SINGLE, json={"email": email, "mode": mode, "deadline_ms": 3_000, **more})
     found: dict[str, Any] = answer.json()["data"]
     return found
 
@@ -160,6 +160,43 @@ async def test_a_list_uses_outcomes_too(client: httpx.AsyncClient) -> None:
     policies = [mailboxes[email]["policy"] for email in ("ann@example.com", "bob@example.com")]
     assert policies == 2 * [{"delivered_days": 90, "bounced_days": 365}]
     assert mailboxes["carl@example.com"] is None
+
+
+async def test_whoever_says_how_old_an_answer_may_be_gets_no_outcome_that_is_older(
+    client: httpx.AsyncClient,
+) -> None:
+    csv = (
+        f"email,event,timestamp\nann@example.com,delivered,{ago(20)}\nbob@example.com,complained,{ago(20)}\n"
+    )
+    await send(client, csv.encode(), "text/csv")
+    month = 30 * 86_400
+    for age, result in ((None, "deliverable"), (month, "deliverable"), (86_400, "passed"), (0, "passed")):
+        given: dict[str, Any] = {} if age is None else {"max_age": age}
+        assert (await verdict(client, "ann@example.com", **given))["result"] == result, age
+    batch = {"emails": ["ann@example.com"], "mode": "fast", "max_age": 0}
+    many = await client.post("/v1/email/batch-validate", json=batch)
+    assert many.json()["data"]["results"][0]["result"] == "passed"
+    bob = await verdict(client, "bob@example.com", max_age=0, tier=True)
+    assert (bob["tier"], bob["tier_reason"]) == ("remove", "complained")  # a wish has no age
+    refused = await client.post(SINGLE, json={"email": "ann@example.com", "max_age": -1})
+    assert refused.status_code == 422
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_list_whose_max_age_is_given_gets_no_outcome_that_is_older(client: httpx.AsyncClient) -> None:
+    csv = (
+        f"email,event,timestamp\nann@example.com,delivered,{ago(20)}\nbob@example.com,complained,{ago(20)}\n"
+    )
+    await send(client, csv.encode(), "text/csv")
+    emails = ["ann@example.com", "bob@example.com"]
+    for given, result in (({}, "deliverable"), ({"max_age": 86_400}, "passed")):
+        body = {"emails": emails, "mode": "fast", **given}
+        job = (await client.post("/v1/bulk/jobs", json=body)).json()["data"]["job_id"]
+        assert (await client.get(f"/v1/bulk/jobs/{job}?wait=60")).json()["data"]["status"] == "completed"
+        page = (await client.get(f"/v1/bulk/jobs/{job}/results", params={"format": "jsonl"})).text
+        ann, bob = map(json.loads, page.splitlines())
+        assert ann["mailsift_result"] == result, given
+        assert bob["mailsift_tier"] == "remove"
 
 
 async def test_bounces_come_as_messages(client: httpx.AsyncClient) -> None:
