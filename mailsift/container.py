@@ -945,7 +945,8 @@ class Container:
         await self._learn_time()
 
         change = self._other.validator or (lambda usual: usual)
-        validator = change((await self._validator_maker(edited=True))())
+        usual = (await self._validator_maker(edited=True))()
+        validator = change(usual)
         work_plan = WorkPlan(
             delays=self.settings.greylist_delays,
             sources=frozenset(self._own_identities),
@@ -974,6 +975,7 @@ class Container:
                 terms=terms,
                 places=self.places,
                 refuse_harvested=self.settings.refuse_harvested,
+                look_up=usual.look_ahead,
             ),
             maintenance=self.maintenance,
             waker=self.waker,

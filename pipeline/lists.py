@@ -133,11 +133,12 @@ class Lists:
         disposable = replace(changes.disposable, add=changes.disposable.add | {domain})
         return cls(replace(changes, disposable=disposable))
 
-    def describe(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def describe(self, frame: pl.DataFrame, *, routed: Collection[str] = frozenset()) -> pl.DataFrame:
         """Add what the lists know.
 
         Args:
             frame: has the columns `address`, `local`, `domain` and `rule` as pipeline.syntax gives them.
+            routed: domains that take mail, so that a suggestion would annoy; not for traps and look-alikes.
 
         Returns:
             The frame, rows in order, with the columns `role`, `free`, `disposable`, `unknown_suffix`,
@@ -152,18 +153,18 @@ class Lists:
         good = pl.col("domain") != ""
         alike = pl.col("domain_looks_alike") | pl.col("local_looks_alike").fill_null(value=False)
         return (
-            frame.join(self._domains_of(frame), on="typed", how="left", maintain_order="left")
+            frame.join(self._domains_of(frame, routed), on="typed", how="left", maintain_order="left")
             .with_columns(*(pl.col(name) & good for name in ("free", "disposable", "unknown_suffix")))
             .join(self._odd_ones(frame), on="address", how="left", maintain_order="left")
             .with_columns(pl.col("meant").fill_null(""), alike.alias("look_alike"))
             .drop("typed", "domain_looks_alike", "local_looks_alike")
         )
 
-    def _domains_of(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def _domains_of(self, frame: pl.DataFrame, routed: Collection[str]) -> pl.DataFrame:
         """Return what is known of each distinct typed domain."""
         import polars as pl  # noqa: PLC0415 - see describe
 
-        rows = [(typed, *self._look_up(typed)) for typed in frame["typed"].unique()]
+        rows = [(typed, *self._look_up(typed, routed=typed in routed)) for typed in frame["typed"].unique()]
         schema = {
             "typed": pl.String,
             "free": pl.Boolean,
@@ -252,12 +253,13 @@ class Lists:
             return ""
         return suggest(domain, takes_no_mail=takes_no_mail)
 
-    def _look_up(self, domain: str) -> DomainKnowledge:
+    def _look_up(self, domain: str, *, routed: bool = False) -> DomainKnowledge:
         looks_like = self._looks_like(domain)
+        annoys = routed and domain not in TYPO_TRAPS
         return DomainKnowledge(
             domain in self._free,
             self.is_disposable(domain),
-            looks_like or self.suggested(domain),
+            looks_like or ("" if annoys else self.suggested(domain)),
             bool(domain) and not suffix_exists(domain),
             bool(looks_like),
         )

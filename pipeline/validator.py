@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 import polars as pl
 
@@ -34,7 +34,6 @@ from mailsift.pipeline.probe.queue import ProbeTarget
 from mailsift.pipeline.probe.reading import OwnRule
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.stop import NEVER_STOPS, AskedCounts, ListStop, StopPolicy, ThrottleKey
-from mailsift.pipeline.suggest import TYPO_TRAPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +116,7 @@ class ValidationResult:
     asked: Mapping[ThrottleKey, AskedCounts] = field(default_factory=dict)
 
 
+_AHEAD_PATIENCE_S: Final = 0.1
 _Deferred = dict[str, tuple[str, str, float]]
 """Who has to come back: address -> WAIT_COLUMNS."""
 
@@ -217,10 +217,9 @@ class Validator:
         Returns:
             The verdicts and the addresses that have to come back; nothing is lost between them.
         """
-        frame = _with_unwanted(self._lists.describe(_with_history(frame)), request.unwanted)
         domains = await self._domain_facts(frame, request)
         request.domains_found.update(domains)
-        frame = self._with_domains(frame, domains)
+        frame = self._described(frame, domains, request.unwanted)
         probed, deferred = await self._mailbox_facts(frame, domains, request)
         probed = replace(probed, mailboxes={**probed.mailboxes, **_sent_to(frame, request.sent)})
         frame = _with_mailboxes(frame, probed, request.sent)
@@ -232,6 +231,10 @@ class Validator:
         asked = (fact for fact in probed.mailboxes.values() if fact.smtp_code and not fact.cached)
         return replace(result, probes=sum(1 for _ in asked))
 
+    async def look_ahead(self, domains: Sequence[str]) -> None:
+        """Look up domains whose addresses come later; what DNS is slow about goes on without this call."""
+        await self._domains.lookup(domains, patience_s=_AHEAD_PATIENCE_S, final=False)
+
     def give_up(
         self,
         frame: pl.DataFrame,
@@ -241,11 +244,10 @@ class Validator:
         unwanted: Mapping[str, str] | None = None,
     ) -> ValidationResult:
         """Judge the frame by what is known, without asking anybody; DNS counts as unavailable otherwise."""
-        frame = _with_unwanted(self._lists.describe(_with_history(frame)), unwanted or {})
         unknown = {name: DomainFact(name, DomainState.UNAVAILABLE) for name in _distinct_domains(frame)}
         facts = {**unknown, **(domains_found or {})}
         probed = ProbeResult(_sent_to(frame, sent or {}))
-        frame = _with_mailboxes(self._with_domains(frame, facts), probed, sent or {})
+        frame = _with_mailboxes(self._described(frame, facts, unwanted or {}), probed, sent or {})
         findings = Findings(mode, facts, probed.mailboxes, {}, self._policy)
         return _judge(frame, {}, findings, ValidationRequest(mode), ProbeResult())
 
@@ -259,8 +261,16 @@ class Validator:
             _distinct_domains(frame), patience_s=patience_s, final=request.final
         )
 
+    def _described(
+        self, frame: pl.DataFrame, facts: Mapping[str, DomainFact], unwanted: Mapping[str, str]
+    ) -> pl.DataFrame:
+        """Add what the lists, the account and DNS know of each address."""
+        routed = {name for name, fact in facts.items() if fact.state is DomainState.ROUTED}
+        listed = self._lists.describe(_with_history(frame), routed=routed)
+        return self._with_domains(_with_unwanted(listed, unwanted), facts)
+
     def _with_domains(self, frame: pl.DataFrame, facts: Mapping[str, DomainFact]) -> pl.DataFrame:
-        """Add domain_state, throttle_key, unverifiable and edge; drop suggestions that would only annoy."""
+        """Add domain_state, throttle_key, unverifiable and edge, and what was meant where DNS denies it."""
         known = pl.DataFrame(
             {
                 "domain": list(facts),
@@ -277,15 +287,12 @@ class Validator:
             pl.col("domain_state").fill_null(DomainState.NOT_ASKED.value),
             pl.col("throttle_key").fill_null(""),
         )
-        no_route = pl.col("domain_state") != DomainState.ROUTED.value
-        welcome = no_route | pl.col("look_alike") | pl.col("domain").is_in(sorted(TYPO_TRAPS))
-        suggested = pl.when(welcome).then("suggested_domain").otherwise(pl.lit(""))
         return joined.with_columns(
             pl.col("throttle_key").is_in(silent).alias("unverifiable"),
             pl.col("throttle_key").is_in(edges).alias("edge"),
-            pl.when(suggested == "")
+            pl.when(pl.col("suggested_domain") == "")
             .then(pl.col("denied_slip").fill_null(""))
-            .otherwise(suggested)
+            .otherwise("suggested_domain")
             .alias("suggested_domain"),
         ).drop("denied_slip")
 

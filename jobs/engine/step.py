@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +19,7 @@ from mailsift.jobs.disk import check_room
 from mailsift.jobs.engine.commit import LeaseLostError, end_job, plan_job
 from mailsift.jobs.engine.redo import redo, sound_segments
 from mailsift.jobs.engine.small_list import SMALL_ROWS, SmallList, store_small
+from mailsift.jobs.intake.ahead import look_ahead
 from mailsift.jobs.intake.models import IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.process import StandingReader, take_in
 from mailsift.jobs.metrics import JOBS_ENDED
@@ -73,6 +74,7 @@ class StepWorker:
         places: where lists are fetched from and results put.
         terms: on which it takes the chunk of a small list with its intake; None: others take it.
         refuse_harvested: whether a list that looks made up is refused a deep run.
+        look_up: makes domains known; None: they are not looked up before the list has been read.
     """
 
     def __init__(  # noqa: PLR0913 - what a step stands on
@@ -86,6 +88,7 @@ class StepWorker:
         places: Places,
         terms: LeaseTerms | None = None,
         refuse_harvested: bool = False,
+        look_up: Callable[[Sequence[str]], Awaitable[None]] | None = None,
     ) -> None:
         self._refuse_harvested = refuse_harvested
         self._places = places
@@ -96,10 +99,15 @@ class StepWorker:
         self._scratch = scratch
         self._terms = terms
         self._reader = StandingReader()
+        self._look_up = look_up
+        self._looking: set[asyncio.Task[None]] = set()
 
     async def aclose(self) -> None:
-        """End the process that reads small lists."""
+        """End the process that reads small lists, and what is looked up meanwhile."""
         await self._reader.aclose()
+        for task in self._looking:
+            task.cancel()
+        await asyncio.gather(*self._looking, return_exceptions=True)
 
     async def work(self, step: ClaimedStep, in_hand: SmallList | None = None) -> StepDone:
         """Do the step; a list that cannot be taken in fails its job with a stable code.
@@ -138,7 +146,12 @@ class StepWorker:
             await self._reader.rest()
         # what judges the list loads while another process reads it
         Thread(target=import_module, args=("polars.dataframe",), daemon=True).start()
+        asks = options.mode is not Mode.FAST and not (small or step.test or options.preview)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="intake-") as scratch:
+            if asks and self._look_up is not None:
+                looking = asyncio.create_task(look_ahead(Path(scratch), self._look_up))
+                self._looking.add(looking)
+                looking.add_done_callback(self._looking.discard)
             taken = await take_in(
                 source,
                 Path(scratch),
@@ -149,6 +162,7 @@ class StepWorker:
                     overrides=self._overrides,
                     refuse_harvested=self._refuse_harvested and options.mode is Mode.DEEP,
                     forecast=options.mode is Mode.DEEP and not small,
+                    look_ahead=asks,
                 ),
                 limits=self._limits,
                 reader=self._reader if small else None,

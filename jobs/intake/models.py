@@ -41,6 +41,7 @@ class IntakeOptions:
         refuse_harvested: refuse a list whose addresses at a domain look made up.
         forecast: prepare for telling the time left early: begin with samples from all over the list, and
             count the addresses at free-mail domains in every chunk.
+        look_ahead: write down the domains as they come (mailsift.jobs.intake.ahead).
     """
 
     column: str = ""
@@ -49,6 +50,7 @@ class IntakeOptions:
     overrides: str = ""
     refuse_harvested: bool = False
     forecast: bool = False
+    look_ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

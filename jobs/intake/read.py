@@ -14,6 +14,7 @@ from polars.datatypes import DataTypeClass
 
 from mailsift.jobs.columns import ADDRESS, ADDRESS_N, REPAIRED, cell_text, column_id, names_metadata
 from mailsift.jobs.disk import check_room
+from mailsift.jobs.intake.ahead import DomainsAhead
 from mailsift.jobs.intake.harvest import find_harvest, refusal
 from mailsift.jobs.intake.models import ChunkSlice, Intake, IntakeLimits, IntakeOptions
 from mailsift.jobs.intake.numbering import AddressBook, Spool
@@ -180,7 +181,8 @@ def _split(table: SourceTable, workdir: Path, *, options: IntakeOptions, limits:
     if first is None or not first.height:
         raise _no_rows()
     spool = Spool(workdir if second is not None else None, room=limits.batches.kept)
-    column = _AddressColumn(AddressBook(spool, together=limits.batches.addresses), spool, options)
+    ahead = DomainsAhead(workdir) if options.look_ahead else None
+    column = _AddressColumn(AddressBook(spool, together=limits.batches.addresses), spool, options, ahead)
     for batch in chain((first,), () if second is None else (second,), batches):
         column.take(batch["cell"])
         if column.rows > limits.rows:
@@ -211,7 +213,10 @@ class _AddressColumn:
         book: their addresses.
     """
 
-    def __init__(self, book: AddressBook, spool: Spool, options: IntakeOptions) -> None:
+    def __init__(
+        self, book: AddressBook, spool: Spool, options: IntakeOptions, ahead: DomainsAhead | None
+    ) -> None:
+        self._ahead = ahead
         self.rows = 0
         self.book = book
         self._spool = spool
@@ -226,6 +231,8 @@ class _AddressColumn:
             cells = cells.zip_with(repaired == "", repaired)
             ours.append((repaired != "").alias(REPAIRED))
         parsed = parse_column(cells)
+        if self._ahead is not None:
+            self._ahead.take(parsed)
         judged = pl.when(pl.col("rule") == "").then("address").otherwise(pl.lit("")).alias(ADDRESS)
         entries = self.book.take(parsed).alias("entry")
         self._judged.append(self._spool.keep(pl.DataFrame([entries, *parsed.select(judged), *ours])))

@@ -7,12 +7,13 @@ import csv
 import hashlib
 import io
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 import structlog
@@ -30,12 +31,15 @@ from mailsift.pipeline.outcomes.history import Remembered, mailbox_fact
 from mailsift.pipeline.outcomes.outcome import Diagnosis, Outcome, OutcomeKind, Read
 from mailsift.pipeline.syntax.address import parse_cell
 from mailsift.storage.database import Connection, Database, DatabaseError
+from mailsift.storage.shared_calls import SharedCalls
 from mailsift.storage.sql import accuracy, outcomes, suppressions
 from mailsift.storage.sql.outcomes import OutcomeRow
 
 _AT_ONCE: Final = 1_000
 """So few that to hide, store or open them keeps others of this process waiting for a moment only."""
 _log = structlog.get_logger()
+_Question: TypeAlias = tuple[UUID, float | None, Sequence[str]]
+"""An account, how old an outcome may be for it (as for `OutcomeService.remembered`), and addresses."""
 _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 
 
@@ -85,6 +89,7 @@ class OutcomeService:
         self._vault = vault
         self._clock = clock
         self._token = token
+        self._lookups = SharedCalls(self._look_up, most=_AT_ONCE)
 
     async def record(self, account_id: UUID, found: Sequence[Read]) -> ImportCounts:
         """Store what happened; the same report a second time changes nothing.
@@ -121,7 +126,7 @@ class OutcomeService:
                 account may not send to is told all the same: a wish has no age.
         """
         async with self._database.begin() as connection:
-            if not await outcomes.exist(connection, account_id):
+            if not await outcomes.accounts_with_any(connection, [account_id]):
                 return Remembered()
             policy = (await policy_of(connection, account_id)).outcomes
             hider = await self._hider(connection, account_id)
@@ -144,11 +149,24 @@ class OutcomeService:
         self, owner: str, addresses: Sequence[str], max_age: float | None
     ) -> Remembered:
         """Do what `remembered` does for somebody who waits: while the database is away nothing is known."""
-        try:
-            return await self.remembered(UUID(owner), addresses, max_age)
-        except (MailsiftError, DatabaseError) as error:
-            _log.warning("outcomes.unknown", **error_fields(error))
-            return Remembered()
+        known = await self._lookups.ask((UUID(owner), max_age, addresses))
+        return known.only(addresses)
+
+    async def _look_up(self, asked: Sequence[_Question]) -> Sequence[Remembered]:
+        """Return for each of these questions what is known of what its account asks about."""
+        wanted: defaultdict[tuple[UUID, float | None], set[str]] = defaultdict(set)
+        for account_id, max_age, addresses in asked:
+            wanted[account_id, max_age].update(addresses)
+        found: Collection[UUID] = ()
+        with _unknown_in_outages():
+            async with self._database.begin() as connection:
+                found = await outcomes.accounts_with_any(connection, {account_id for account_id, _ in wanted})
+        known: dict[tuple[UUID, float | None], Remembered] = {}
+        for (account_id, max_age), theirs in wanted.items():
+            if account_id in found:
+                with _unknown_in_outages():
+                    known[account_id, max_age] = await self.remembered(account_id, theirs, max_age)
+        return [known.get((account_id, max_age), Remembered()) for account_id, max_age, _ in asked]
 
     async def written(self, account_id: UUID) -> AsyncIterator[bytes]:
         """Yield all outcomes of the account as CSV, with their addresses.
@@ -210,6 +228,15 @@ class OutcomeService:
 
     async def _hider(self, connection: Connection, account_id: UUID) -> AddressHider:
         return await hider_of(connection, account_id, self._vault, self._token)
+
+
+@contextmanager
+def _unknown_in_outages() -> Iterator[None]:
+    """End the block where the database does not answer, or an account's key cannot be opened."""
+    try:
+        yield
+    except (MailsiftError, DatabaseError) as error:
+        _log.warning("outcomes.unknown", **error_fields(error))
 
 
 _EXPORTED: Final = ("email", "event", "timestamp", "reason", "shows", "origin")

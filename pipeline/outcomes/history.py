@@ -139,3 +139,11 @@ class Remembered:
 
     sent: Mapping[str, MailboxFact] = field(default_factory=dict)
     unwanted: Mapping[str, str] = field(default_factory=dict)
+
+    def only(self, addresses: Iterable[str]) -> Remembered:
+        """Return what is known of these addresses."""
+        asked = frozenset(addresses)
+        return Remembered(
+            {address: fact for address, fact in self.sent.items() if address in asked},
+            {address: reason for address, reason in self.unwanted.items() if address in asked},
+        )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import NamedTuple
 
 from redis.asyncio import Redis
 
 from mailsift.storage.redis.connection import PREFIX, Lifeline
+from mailsift.storage.shared_calls import SharedCalls
 
 _TOGETHER = 200
 _MARK_SECONDS = 300
@@ -45,11 +46,11 @@ class Ruling:
     marked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Ask:
+class _Ask(NamedTuple):
+    """The keys of a quota and a mark, "" for none; milliseconds of a unit and of the window; units."""
+
     keys: tuple[str, str]
     terms: tuple[float, int, int]
-    answer: asyncio.Future[Ruling | None]
 
 
 class RateLimit:
@@ -66,8 +67,7 @@ class RateLimit:
             files("mailsift.storage").joinpath("lua", "limit.lua").read_text(encoding="utf-8")
         )
         self._lifeline = Lifeline("The rate limit")
-        self._waiting: list[_Ask] = []
-        self._calling: asyncio.Task[None] | None = None
+        self._calls = SharedCalls(self._rulings, most=_TOGETHER)
 
     async def take(self, zone: Zone, holder: str, *, units: int = 1, mark: str = "") -> Ruling | None:
         """Take units from the holder's quota and look for a mark.
@@ -77,33 +77,7 @@ class RateLimit:
         """
         keys = (f"{PREFIX}limit:{zone.name}:{holder}", _mark_key(mark) if mark else "")
         window = zone.window * 1000
-        ask = _Ask(keys, (window / zone.quota, window, units), asyncio.get_running_loop().create_future())
-        self._waiting.append(ask)
-        if self._calling is None:
-            self._calling = asyncio.create_task(self._call())
-        return await ask.answer
-
-    async def _call(self) -> None:
-        """Call until nobody waits."""
-        try:
-            while batch := self._waiting[:_TOGETHER]:
-                del self._waiting[: len(batch)]
-                await self._answer(batch)
-        finally:
-            self._calling = None
-
-    async def _answer(self, batch: Sequence[_Ask]) -> None:
-        waiting = [ask.answer for ask in batch]
-        try:
-            rulings = await self._rulings(batch)
-        except Exception as error:  # noqa: BLE001 - whoever waits is told, or waits for ever
-            for answer in waiting:
-                if not answer.done():
-                    answer.set_exception(error)
-            return
-        for answer, ruling in zip(waiting, rulings, strict=True):
-            if not answer.done():  # who asked may have gone
-                answer.set_result(ruling)
+        return await self._calls.ask(_Ask(keys, (window / zone.quota, window, units)))
 
     async def _rulings(self, batch: Sequence[_Ask]) -> Sequence[Ruling | None]:
         places: dict[str, int] = {}

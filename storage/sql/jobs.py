@@ -84,6 +84,7 @@ class ClaimedStep:
     options: dict[str, Any]
     source_name: str
     source_bytes: int
+    test: bool
 
     @property
     def small(self) -> bool:
@@ -211,7 +212,7 @@ CLAIM_STEP = statement("""
         FROM claimed WHERE account.id = claimed.account_id
     )
     SELECT EXISTS (SELECT FROM due) AS is_due, id AS job_id, account_id, parent_id, state,
-           step_attempt AS attempt, step_token AS token, options, source_name, source_bytes
+           step_attempt AS attempt, step_token AS token, options, source_name, source_bytes, test
     FROM (VALUES (1)) AS one LEFT JOIN claimed ON true
 """)
 
@@ -223,7 +224,7 @@ _LEASE_FINISH = statement("""
         step_until = clock_timestamp() + make_interval(secs => :lease)
     WHERE id = :job_id AND state IN {finish_due} AND step_token IS NULL
     RETURNING id AS job_id, account_id, parent_id, state, step_attempt AS attempt, step_token AS token,
-        options, source_name, source_bytes
+        options, source_name, source_bytes, test
 """)
 
 _RENEW_STEPS = statement("""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from uuid import UUID
@@ -75,9 +75,10 @@ _ALL_OF_ADDRESSES = text(f"""
     SELECT {_COLUMNS} FROM outcome WHERE account_id = :account_id AND address = ANY(:addresses)
 """)  # noqa: S608 - names of our own columns
 
-_ANY = text("""
-    SELECT EXISTS (SELECT FROM outcome WHERE account_id = :account_id)
-        OR EXISTS (SELECT FROM suppression WHERE account_id = :account_id)
+_WITH_ANY = text("""
+    SELECT id FROM unnest(CAST(:accounts AS uuid[])) AS asked (id)
+    WHERE EXISTS (SELECT FROM outcome WHERE account_id = id)
+       OR EXISTS (SELECT FROM suppression WHERE account_id = id)
 """)
 
 _PAGE = text(f"""
@@ -132,9 +133,9 @@ async def page(
     return [OutcomeRow(*row) for row in found]
 
 
-async def exist(connection: Connection, account_id: UUID) -> bool:
-    """Say whether the account has any, or addresses it may not send to."""
-    return bool((await connection.execute(_ANY, {"account_id": account_id})).scalar_one())
+async def accounts_with_any(connection: Connection, accounts: Collection[UUID]) -> Collection[UUID]:
+    """Return those of these accounts that have any, or addresses they may not send to."""
+    return (await connection.execute(_WITH_ANY, {"accounts": list(accounts)})).scalars().all()
 
 
 async def purge(connection: Connection, *, days: int) -> None:

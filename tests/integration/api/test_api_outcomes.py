@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -102,6 +103,38 @@ async def test_what_an_account_learned_stays_its_own_and_no_address_in_the_clear
     for row in rows:
         assert all(b"zelda" not in bytes(str(value), "utf-8") for value in row.values())
         assert all(b"zelda" not in bytes(row[name]) for name in ("report", "address", "sealed"))
+
+
+async def test_who_asks_at_the_same_time_is_told_of_its_own_addresses_by_its_own_account(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    names = [f"gone{n}@example.com" for n in range(20)]
+    async with api.client(await api.key("bob")) as bob, api.client(await api.key("carol")) as carol:
+        for who, some in ((client, names[:10]), (bob, names[10:])):
+            rows = "".join(f"{name},bounce,{GONE.format(name)}\n" for name in some)
+            await send(who, f"email,event,reason\n{rows}".encode(), "text/csv")
+
+        async def found() -> list[list[str]]:
+            asked = [[verdict(who, name) for name in names] for who in (client, bob, carol)]
+            return [
+                [one["result"] for one in some]
+                for some in await asyncio.gather(*(asyncio.gather(*row) for row in asked))
+            ]
+
+        gone, fine = ["mailbox_not_found"] * 10, ["passed"] * 10
+        assert await found() == [gone + fine, fine + gone, fine + fine]
+        database = open_database(api.settings)
+        async with (
+            database.begin() as connection
+        ):  # a key that nobody can open any more is its account's trouble
+            await connection.execute(
+                text(
+                    r"UPDATE account_secret SET sealed = '\x00'"
+                    " WHERE account_id = (SELECT id FROM account WHERE name = 'alice')"
+                )
+            )
+        await database.aclose()
+        assert await found() == [fine + fine, fine + gone, fine + fine]
 
 
 async def test_an_export_opens_safely_in_a_spreadsheet_and_brings_nothing_new_when_it_comes_back(

@@ -163,7 +163,7 @@ async def test_work_that_has_just_committed_has_lost_no_lease(
 
 
 async def test_a_step_counts_how_it_ended() -> None:
-    step = ClaimedStep(JOB, JOB, None, "intake", 1, JOB, {}, "list.csv", 10)
+    step = ClaimedStep(JOB, JOB, None, "intake", 1, JOB, {}, "list.csv", 10, test=False)
     counts = Counted(*COUNTED)
     for error in (MailsiftError("x", "y"), LeaseLostError(), asyncio.CancelledError()):
         with pytest.raises(type(error)), attempt_at_step(step):
