@@ -10,6 +10,7 @@ import io
 import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import httpx
 import polars as pl
@@ -391,6 +392,23 @@ async def test_a_flood_of_forgeries_is_refused_unread_and_hurts_nobody_else(
     counted = {one["receiver_id"]: one["refused"] for one in seen}
     assert counted[flooded["receiver_id"]] < 300
     assert counted[other["receiver_id"]] == 0
+
+
+async def test_a_flood_for_receivers_that_do_not_exist_is_told_to_wait_and_blocks_none_that_does(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    made = await make(client, sender="brevo")
+    folder = made["path"].rpartition("/")[0]
+    async with httpx.AsyncClient(base_url=api.url, verify=NO_TLS) as http:
+        asked = 0
+        while (answer := await http.post(f"{folder}/{uuid4()}", json={})).status_code == 404 and asked < 300:
+            asked += 1
+        assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
+        assert int(answer.headers["retry-after"]) >= 1
+        assert asked >= 50
+        for _ in range(3):
+            real = await http.post(made["path"], json={}, auth=("any", made["password"]))
+            assert real.status_code == 200
 
 
 async def test_outcomes_are_kept_for_as_many_days_as_the_operator_says(
