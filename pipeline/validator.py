@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
@@ -91,7 +92,7 @@ WAIT_COLUMNS = Schema({"throttle_key": "String", "reason": "String", "delay": "F
 """What a waiting address carries beside frames.WAITING: its throttle key, why it waits and how long."""
 
 _DNS_AGAIN_SECONDS = {WaitReason.SLOW: 4.5, WaitReason.RESOLVER: 15.0, WaitReason.DEFERRED: 6.0}
-"""A failure is forgotten before the deferred come back (mailsift.pipeline.dns.domains.DnsConfig)."""
+"""From its answer. A failure is forgotten before the deferred come back (pipeline.dns.domains.DnsConfig)."""
 _DENIED = frozenset(
     {DomainState.NOT_FOUND, DomainState.NO_MAIL_SERVER, DomainState.NULL_MX, DomainState.UNROUTABLE}
 )
@@ -186,6 +187,7 @@ class Validator:
         port25: whether this machine can reach mail servers; where it cannot, deep answers say so at once.
         policy: what the operator decides.
         opt_outs: domains that do not want to be asked.
+        monotonic: seconds.
     """
 
     def __init__(  # noqa: PLR0913 - the stages, one argument each
@@ -198,6 +200,7 @@ class Validator:
         port25: NetworkWitness,
         policy: VerdictPolicy,
         opt_outs: OptOuts = NOBODY,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._lists = lists
         self._providers = providers
@@ -206,6 +209,7 @@ class Validator:
         self._port25 = port25
         self._policy = policy
         self._opt_outs = opt_outs
+        self._monotonic = monotonic
 
     async def validate(self, frame: pl.DataFrame, request: ValidationRequest) -> ValidationResult:
         """Judge every address of the frame, or say what it waits for.
@@ -218,6 +222,7 @@ class Validator:
             The verdicts and the addresses that have to come back; nothing is lost between them.
         """
         domains = await self._domain_facts(frame, request)
+        answered_at = self._monotonic()
         request.domains_found.update(domains)
         frame = self._described(frame, domains, request.unwanted)
         probed, deferred = await self._mailbox_facts(frame, domains, request)
@@ -226,7 +231,9 @@ class Validator:
         findings = Findings(request.mode, domains, probed.mailboxes, probed.catch_alls, self._policy)
         believed = request.mode is Mode.FAST or self._domains.has_trusted_resolver
         reason = WaitReason.SLOW if believed else WaitReason.RESOLVER
-        waits = deferred | _slow_domains(frame, request.mode, reason) | _silent_domains(frame, request)
+        since_s = self._monotonic() - answered_at
+        waits = deferred | _slow_domains(frame, request.mode, reason, since_s)
+        waits |= _silent_domains(frame, request, since_s)
         result = _judge(frame, waits, findings, request, probed)
         asked = (fact for fact in probed.mailboxes.values() if fact.smtp_code and not fact.cached)
         return replace(result, probes=sum(1 for _ in asked))
@@ -398,22 +405,27 @@ def _askable(frame: pl.DataFrame) -> pl.DataFrame:
     ).select("address", "local", "domain", "throttle_key", "tries", "known_by")
 
 
-def _slow_domains(frame: pl.DataFrame, mode: Mode, reason: WaitReason) -> _Deferred:
+def _slow_domains(frame: pl.DataFrame, mode: Mode, reason: WaitReason, since_s: float) -> _Deferred:
     """Let the addresses whose domain has no answer yet come back; by then it is remembered."""
     if mode is Mode.FAST:
         return {}
     unanswered = (pl.col("rule") == "") & (pl.col("domain_state") == DomainState.NOT_ASKED.value)
-    wait = ("", reason.value, _DNS_AGAIN_SECONDS[reason])
+    wait = ("", reason.value, _dns_again(reason, since_s))
     return dict.fromkeys(frame.filter(unanswered)["address"], wait)
 
 
-def _silent_domains(frame: pl.DataFrame, request: ValidationRequest) -> _Deferred:
+def _silent_domains(frame: pl.DataFrame, request: ValidationRequest, since_s: float) -> _Deferred:
     """Let the addresses come back once whose domain DNS failed for, as those whose mail server is silent."""
     if request.mode is not Mode.DEEP or request.is_last_try(0):
         return {}
     first_try = (pl.col("domain_state") == DomainState.UNAVAILABLE.value) & (pl.col("tries") == 0)
-    wait = ("", WaitReason.DEFERRED.value, _DNS_AGAIN_SECONDS[WaitReason.DEFERRED])
+    wait = ("", WaitReason.DEFERRED.value, _dns_again(WaitReason.DEFERRED, since_s))
     return dict.fromkeys(frame.filter(first_try)["address"], wait)
+
+
+def _dns_again(reason: WaitReason, since_s: float) -> float:
+    """Return the seconds until DNS is asked again, of which mail servers have taken some already."""
+    return max(0.0, _DNS_AGAIN_SECONDS[reason] - since_s)
 
 
 def _deferred(askable: pl.DataFrame, waits: Mapping[str, Wait], request: ValidationRequest) -> _Deferred:

@@ -58,7 +58,7 @@ def process_folder(parent: Path) -> Iterator[Path]:
         folder = parent / f"process-{os.getpid()}-{uuid4().hex[:8]}"
         folder.mkdir(parents=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        if guard(descriptor):
+        if _guard(descriptor):
             break
         os.close(descriptor)  # a sweep came in between
     try:
@@ -68,7 +68,31 @@ def process_folder(parent: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def guard(descriptor: int) -> bool:
+@contextmanager
+def guarded_file(folder: Path, kind: str) -> Iterator[IO[bytes]]:
+    """Give a new file below the folder that no sweep takes while it is open; it is deleted at the end.
+
+    What it holds may have another place by then.
+
+    Args:
+        folder: made when it is not there.
+        kind: `incoming` or `download`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    while True:
+        path = folder / f"{kind}-{uuid4()}"
+        file = path.open("x+b")
+        if _guard(file.fileno()):
+            break
+        file.close()  # a sweep came in between
+    try:
+        with file:
+            yield file
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _guard(descriptor: int) -> bool:
     """Lock a new file or folder until it is closed; False when a sweep has deleted it before that."""
     with suppress(OSError):  # a file system without locks: then nothing is swept, either
         fcntl.flock(descriptor, fcntl.LOCK_EX)

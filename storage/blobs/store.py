@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
@@ -25,7 +24,7 @@ from mailsift.storage.blobs.local_files import (
     Incoming,
     clear_abandoned,
     clear_old,
-    guard,
+    guarded_file,
     link_in,
     move_in,
     prune,
@@ -253,22 +252,15 @@ class Blobs:
     async def stream_in(self, key: str) -> AsyncIterator[Incoming]:
         """Store what is written inside the block; an exception inside it leaves nothing behind."""
         _checked_key(key)
-        self._cache.mkdir(parents=True, exist_ok=True)
-        path = self._cache / f"incoming-{uuid4()}"
         try:
-            with path.open("xb") as file:
-                if not guard(file.fileno()):
-                    raise MailsiftError(
-                        "blob_store_failed", "The upload was cleaned up before it finished.", retryable=True
-                    )
+            with guarded_file(self._cache, "incoming") as file:
                 yield Incoming(file)
                 file.flush()  # stored before it is closed: until then no sweep takes it away
+                path = Path(file.name)
                 if self._root is None or not await asyncio.to_thread(self._move_in, self._root, path, key):
                     await self._put(key, path)
         except OSError as error:
             raise self._note(_store_error(error)) from error
-        finally:
-            path.unlink(missing_ok=True)
 
     async def fetch(self, key: str) -> Path:
         """Return a local file with the blob's content, for reading only: the blob itself or a download."""
@@ -434,10 +426,8 @@ class Blobs:
         return error
 
     async def _download(self, key: str, path: Path) -> None:
-        self._cache.mkdir(parents=True, exist_ok=True)
         got = await obstore.get_async(self._store, key)
-        with NamedTemporaryFile(dir=self._cache, prefix="download-") as file:
-            guard(file.fileno())
+        with guarded_file(self._cache, "download") as file:
             async for piece in got.stream(min_chunk_size=_DOWNLOAD_CHUNK):
                 await asyncio.to_thread(file.write, piece)
             await asyncio.to_thread(publish, file, path)

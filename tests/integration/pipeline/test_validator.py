@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 import pytest
+from typing_extensions import override
 
 from mailsift.pipeline.dns.domains import DnsConfig
 from mailsift.pipeline.facts import Known, Mode, Wait, WaitReason
@@ -16,6 +17,7 @@ from mailsift.pipeline.frames import ADDRESSES, SEGMENT, VERDICTS, WAITING
 from mailsift.pipeline.judge.table import VerdictPolicy
 from mailsift.pipeline.lists import Lists
 from mailsift.pipeline.outcomes.history import Remembered
+from mailsift.pipeline.ports import Ask, Grant
 from mailsift.pipeline.probe.port25 import Port25Status
 from mailsift.pipeline.providers import Providers
 from mailsift.pipeline.single import SingleOptions, SingleValidator
@@ -101,6 +103,7 @@ async def stage(
             prober=Bench(port or listening, throttle=throttle or OpenDoors(), providers=providers).prober,
             port25=Port25Status(look, monotonic=monotonic),
             policy=VerdictPolicy(),
+            monotonic=monotonic,
         )
         yield Stage(validator, stub, mailer)
 
@@ -380,6 +383,27 @@ async def test_a_domain_that_dns_fails_for_is_asked_about_again_before_that_is_f
         shallow = await seen.validate(replace(LATER, mode=Mode.MEDIUM), ["ann@broken.test"])
     assert first.waiting.select("reason", "delay", "tries").rows() == [("deferred", 6.0, 1)]
     assert second.finished["result"].to_list() == shallow.finished["result"].to_list() == ["dns_unavailable"]
+
+
+async def test_what_mail_servers_take_is_not_waited_for_once_more_where_dns_fails() -> None:
+    now = 0.0
+
+    class Long(OpenDoors):
+        """Lets everybody in after four seconds."""
+
+        @override
+        async def grant(self, asks: Sequence[Ask]) -> Sequence[Grant]:
+            nonlocal now
+            now += 4.0
+            return await super().grant(asks)
+
+    async with stage(Long(), monotonic=lambda: now) as seen:
+        alone = await seen.validate(LATER, ["ann@broken.test"])
+        beside = await seen.validate(LATER, ["ann@broken.test", "ann@a.test"])
+    assert alone.waiting["delay"].to_list() == [6.0]
+    assert beside.waiting["delay"].to_list() == [max(0.0, 6.0 - now)]
+    assert now >= 4.0
+    assert beside.finished["result"].to_list() == ["deliverable"]
 
 
 async def test_where_servers_are_silent_the_network_is_looked_at_afresh_and_they_wait_for_it() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -173,6 +174,24 @@ async def test_a_sweep_between_an_uploads_last_byte_and_its_place_takes_nothing(
     async with blobs.stream_in("jobs/a/source") as incoming:
         await incoming.write(b"ann@example.org")
     assert (await blobs.fetch("jobs/a/source")).read_bytes() == b"ann@example.org"
+
+
+async def test_a_sweep_that_takes_a_new_file_before_it_is_locked_costs_another_file_and_no_upload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs, sweeps = Blobs((tmp_path / "store").as_uri(), tmp_path / "cache"), iter([True, True, False])
+
+    def sweep_first(descriptor: int, operation: int) -> None:
+        if not operation & fcntl.LOCK_NB and next(sweeps, False):
+            assert clear_abandoned(tmp_path / "cache") == 1
+        lock(descriptor, operation)
+
+    lock = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", sweep_first)
+    async with blobs.stream_in("jobs/a/source") as incoming:
+        await incoming.write(b"ann@example.org")
+    assert (await blobs.fetch("jobs/a/source")).read_bytes() == b"ann@example.org"
+    assert files_below(tmp_path / "cache") == []
 
 
 def files_below(folder: Path) -> list[Path]:
