@@ -23,7 +23,15 @@ from mailsift.jobs.outcomes.words import (
     letters,
 )
 from mailsift.pipeline.errors import MailsiftError
-from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, Read, asked_before, diagnose
+from mailsift.pipeline.outcomes.outcome import (
+    ACCEPTED,
+    NOTHING_SAID,
+    Outcome,
+    OutcomeKind,
+    Read,
+    asked_before,
+    diagnose,
+)
 from mailsift.pipeline.outcomes.times import day_first_in, epoch
 
 Row: TypeAlias = Sequence[str]
@@ -54,13 +62,17 @@ _SAYS_WHEN: Final = re.compile(
     r"date|time|(?:at|on|ts|when|since|moment)$|zeit|datum|fecha|data|heure|quand|event", re.IGNORECASE
 )
 _IS_NO_TIME: Final = re.compile(
-    r"opt-?in|confirm|sign.?(?:ed.?)?up|(?<!un)subscribed|join|birth|regist|import|queued|expire|next|added"
-    r"|(?:\b|_|[a-z])I[Dd]$|^id$|code|size|phone|zip|score|count|rating|duration|attempt|member",
+    r"opt-?in|confirm|sign.?(?:ed.?)?up|(?<!un)subscribed|join|birth|dob|regist|import|queued|expire|next|added"
+    r"|(?:\b|_|[a-z])I[Dd]$|^id$|code|size|phone|mobile|zip|score|count|rating|duration|attempt|member",
     re.IGNORECASE,
 )
 """Names of times at which something else happened, and of numbers that look like times."""
+_OF_SENDING: Final = re.compile(r"sen[dt]|launch|schedul", re.IGNORECASE)
+"""When a message went out, which is before anything happened to it."""
 _OF_THE_ROW: Final = re.compile(r"creat", re.IGNORECASE)
 """When a row came to be: of one that stands for a reader, not for a message, that tells nothing."""
+_SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
+"""Columns that say what happened, even where most of it is nothing of ours; a "status" may be of a sale."""
 _IS_NO_KIND: Final = re.compile(
     r"note|tag|subject|title|name$|campaign|list$|segment|template", re.IGNORECASE
 )
@@ -265,7 +277,8 @@ def _kind_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | N
     for place, column in enumerate(cells):
         filled = [cell for cell in column if cell.strip()]
         known = sum(map(is_kind, filled))
-        believed = place in named or (share(filled, is_state) >= 0.5 and not _IS_NO_KIND.search(full[place]))
+        sure = place in named and bool(_SAYS_WHAT.search(full[place]))
+        believed = sure or (share(filled, is_state) >= 0.5 and not _IS_NO_KIND.search(full[place]))
         of_some = place not in named or kind_in_name(full[place])
         if known and believed and not (of_some and len(filled) * 2 <= len(column)):
             counted[place] = known
@@ -302,7 +315,12 @@ def _times(
     ]
     return sorted(
         found,
-        key=lambda place: (named.get(place, len(full)), not _SAYS_WHEN.search(letters(full[place])), place),
+        key=lambda place: (
+            named.get(place, len(full)),
+            not _SAYS_WHEN.search(letters(full[place])),
+            bool(_OF_SENDING.search(full[place])),
+            place,
+        ),
     )
 
 
@@ -333,6 +351,8 @@ def _read_row(columns: _Columns, row: Row) -> Read:
     permanent = kind is OutcomeKind.BOUNCED
     beside = " ".join(cell for cell in told if cell != words)
     diagnosis = diagnose(words, status=status, permanent=permanent, beside=beside) if failed else ACCEPTED
+    if failed and not kind_of(word) and _may_have_arrived_since(signs):
+        diagnosis = NOTHING_SAID
     return Outcome(address, kind, at, diagnosis, "file", cell_at(row, columns.message_id)[:255])
 
 
@@ -356,6 +376,12 @@ def _signs(row: Row, columns: _Columns) -> Iterator[_Sign]:
             yield _Sign(kind_of(cell) or tell.kind, words=cell)
         elif _YES.fullmatch(cell) or _COUNT.fullmatch(cell):
             yield _Sign(tell.kind)
+
+
+def _may_have_arrived_since(signs: Sequence[_Sign]) -> bool:
+    """Say whether a message arrived, too, and nobody knows whether that was before one came back."""
+    arrived = any(sign.kind is OutcomeKind.DELIVERED for sign in signs)
+    return arrived and not any(sign.at for sign in signs if sign.kind is OutcomeKind.BOUNCED)
 
 
 def _kind_of_row(

@@ -158,7 +158,8 @@ _Record: TypeAlias = Mapping[str, Any]
 _T = TypeVar("_T")
 _DEEPEST: Final = 5
 """Objects in objects that are looked into."""
-_MOST_FIELDS: Final = 500
+_MOST_FIELDS: Final = 1_000
+"""Columns that are looked at: each costs time, and a line of a few kilobytes may have thousands."""
 
 
 def _rows(path: Path, head: bytes) -> tuple[tuple[str, ...] | None, Iterator[Row]]:
@@ -215,7 +216,8 @@ def _csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[Row]:
     with path.open(encoding=encoding, errors="replace", newline="") as file:
         lines = (line.replace("\0", "") for line in file)
         try:
-            yield from (row for row in csv.reader(lines, delimiter=delimiter) if any(row))
+            rows = (row[:_MOST_FIELDS] for row in csv.reader(lines, delimiter=delimiter))
+            yield from filter(any, rows)
         except csv.Error as error:
             raise MailsiftError("bad_csv", "A cell in the file is too long to be read.") from error
 

@@ -47,12 +47,13 @@ _PHRASES: Final = (
     (re.compile(r"\b(?:spam|abuse|complain\w*|junk)\b"), OutcomeKind.COMPLAINED),
     (re.compile(r"\b(?:un-? ?subscri\w+|opt(?:ed)?[ -]?out)\b"), OutcomeKind.UNSUBSCRIBED),
     (
-        re.compile(r"\b(?:soft|suave|deferred|delayed|temporar\w+|temporaire|transient)\b"),
+        re.compile(r"\b(?:soft|suave|deferred|delayed|temporar\w+|temporaire|temporane\w+|transient)\b"),
         OutcomeKind.DEFERRED,
     ),
     (
         re.compile(
-            r"\b(?:(?:hard|block)?[ -]?bounce[ds]?|un-?deliver\w+|not delivered|deliver\w+ fail\w+)\b"
+            r"\b(?:permanente?|(?:hard|block)?[ -]?bounce[ds]?|un-?deliver\w+|not delivered"
+            r"|deliver\w+ fail\w+)\b"
         ),
         OutcomeKind.BOUNCED,
     ),
@@ -84,13 +85,14 @@ _NAME_WORDS: Final = {
 }
 """Words in the name of a column that say no more about what happened; and that its cells are words, too."""
 _NAME_WORD: Final = {word: use for use, words in _NAME_WORDS.items() for word in words.split()}
-_NAME_ONLY: Final = {"clean": OutcomeKind.BOUNCED}
 _CELL_ONLY: Final = re.compile(
     r"ok|success(?:ful)?|hard|soft|permanent|temporary|transient|feedback|returned|junk"
 )
 _JOINED: Final = (
     (
-        re.compile(r"bounced?(?:category|reason|class|type|description|detail)|cleaned(?:reason|time|at)"),
+        re.compile(
+            r"bounced?(?:category|reason|class|type|description|detail)|clean(?:ed)?(?:reason|time|at|campaign)"
+        ),
         OutcomeKind.BOUNCED,
     ),
     (
@@ -132,7 +134,7 @@ def kind_in_name(name: str) -> tuple[OutcomeKind, bool] | None:
     words = _apart(name.replace("-", " ")).split()
     uses = [_NAME_WORD.get(word, "") for word in words]
     rest = "".join(word for word, use in zip(words, uses, strict=True) if not use)
-    kind = _NAME_ONLY.get(rest) or (None if _CELL_ONLY.fullmatch(rest) else _KIND_OF.get(rest))
+    kind = None if _CELL_ONLY.fullmatch(rest) else _KIND_OF.get(rest)
     textual = "textual" in uses
     if kind and not (textual and (kind is OutcomeKind.DELIVERED or rest == "spam")):
         return kind, textual

@@ -88,6 +88,66 @@ def test_a_list_that_a_spreadsheet_of_the_west_wrote_is_read_with_its_letters(tm
     assert told == [["ann@a.example", "delivered", "accepted"], ["bob@a.example", "bounced", "nothing"]]
 
 
+_GONE = "550 5.1.1 User unknown"
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        # who bounced and opened, nobody knows in what order, may be there
+        (
+            ["Email,Bounce reason,Last opened", f"ann@a.example,{_GONE},2026-11-03 10:12"],
+            [["ann@a.example", "bounced", "nothing"]],
+        ),
+        (
+            [
+                "Email,Bounce reason,Bounced at,Last opened",
+                f"ann@a.example,{_GONE},2026-11-04 10:12,2026-11-03 10:12",
+                f"bob@a.example,{_GONE},2026-11-03 10:12,2026-11-04 10:12",
+            ],
+            [["ann@a.example", "bounced", "not_found"], ["bob@a.example", "delivered", "accepted"]],
+        ),
+        # Oklahoma is no delivery, and a list that was found clean no bounce
+        (
+            [
+                "Email,State,Unsubscribed,Is clean",
+                "ann@a.example,OK,no,yes",
+                "bob@a.example,TX,yes,yes",
+                "cy@a.example,CA,no,yes",
+            ],
+            [["bob@a.example", "unsubscribed", "accepted"]],
+        ),
+        # a customer whose matter is open has opened nothing
+        (
+            ["Email,Status,Notes", "ann@a.example,Open,failed", "bob@a.example,Closed,", "cy@a.example,New,"],
+            "no_outcome_column",
+        ),
+        (["Email,Spam score,Delivery type", "ann@a.example,4,bulk"], "no_outcome_column"),
+        (
+            ["Email,Phone,Unsubscribed", "ann@a.example,1793700733,x"],
+            [["ann@a.example", "unsubscribed", "accepted"]],
+        ),
+    ],
+)
+def test_a_table_of_readers_shows_no_more_than_it_says(rows: list[str], told: Any, tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_text("\n".join(rows))
+
+    try:
+        found: Any = [_told(one) for one in read_outcomes(path) if one]
+    except MailsiftError as error:
+        found = error.code
+
+    assert found == told
+
+
+def test_a_table_with_columns_without_end_is_read_as_far_as_anybody_writes(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text("email,event" + ",x" * 200_000 + "\nann@a.example,delivered" + ",1" * 200_000 + "\n")
+
+    assert [_told(one) for one in read_outcomes(path) if one] == [["ann@a.example", "delivered", "accepted"]]
+
+
 def test_events_after_a_damaged_line_are_read(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     line = '{"email": "%s@a.example", "event": "delivered"}'
