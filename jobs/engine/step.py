@@ -72,9 +72,9 @@ class StepWorker:
         overrides: the file with the operator's lists, "" for none.
         scratch: for files that live as long as a step.
         places: where lists are fetched from and results put.
+        look_up: makes the domains of a list known that is still being read.
         terms: on which it takes the chunk of a small list with its intake; None: others take it.
         refuse_harvested: whether a list that looks made up is refused a deep run.
-        look_up: makes domains known; None: they are not looked up before the list has been read.
     """
 
     def __init__(  # noqa: PLR0913 - what a step stands on
@@ -86,9 +86,9 @@ class StepWorker:
         overrides: str,
         scratch: Path,
         places: Places,
+        look_up: Callable[[Sequence[str]], Awaitable[None]],
         terms: LeaseTerms | None = None,
         refuse_harvested: bool = False,
-        look_up: Callable[[Sequence[str]], Awaitable[None]] | None = None,
     ) -> None:
         self._refuse_harvested = refuse_harvested
         self._places = places
@@ -146,12 +146,10 @@ class StepWorker:
             await self._reader.rest()
         # what judges the list loads while another process reads it
         Thread(target=import_module, args=("polars.dataframe",), daemon=True).start()
-        asks = options.mode is not Mode.FAST and not (small or step.test or options.preview)
+        looks_ahead = options.mode is not Mode.FAST and not (small or step.test or options.preview)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="intake-") as scratch:
-            if asks and self._look_up is not None:
-                looking = asyncio.create_task(look_ahead(Path(scratch), self._look_up))
-                self._looking.add(looking)
-                looking.add_done_callback(self._looking.discard)
+            if looks_ahead:
+                self._start_looking(Path(scratch))
             taken = await take_in(
                 source,
                 Path(scratch),
@@ -162,7 +160,7 @@ class StepWorker:
                     overrides=self._overrides,
                     refuse_harvested=self._refuse_harvested and options.mode is Mode.DEEP,
                     forecast=options.mode is Mode.DEEP and not small,
-                    look_ahead=asks,
+                    look_ahead=looks_ahead,
                 ),
                 limits=self._limits,
                 reader=self._reader if small else None,
@@ -198,6 +196,12 @@ class StepWorker:
             )
         )
         return StepDone(opened=len(new) - (first is not None), chunk=first, in_hand=in_hand)
+
+    def _start_looking(self, folder: Path) -> None:
+        """Look up the domains that are written into this folder, until it is gone."""
+        looking = asyncio.create_task(look_ahead(folder, self._look_up))
+        self._looking.add(looking)
+        looking.add_done_callback(self._looking.discard)
 
     async def _list_of(self, step: ClaimedStep, options: JobOptions) -> Path:
         """Return the job's list, fetched from its place when nobody has done that."""
