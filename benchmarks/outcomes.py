@@ -38,9 +38,9 @@ from mailsift.sandbox.client import SandboxProcess
 from mailsift.sandbox.delivery import Destiny, destiny
 from mailsift.sandbox.listing import write_list
 from mailsift.sandbox.population import Mailbox
-from mailsift.sandbox.sender import Campaign, SandboxSender
 from mailsift.sandbox.world import SandboxWorld
 from mailsift.settings import Settings
+from tests.support.sandbox_sender import Campaign, SandboxSender
 
 FEWER_BOUNCES: Final = 0.8
 GREATEST_ERROR: Final = 0.03

@@ -39,6 +39,8 @@ class JobOptions:
         evidence: write the evidence beside every verdict.
         repair: judge the address that a cell clearly means which is none; its row says so.
         max_age: seconds a mailbox verdict may be reused; 0 = always ask again.
+        outcome_age: seconds that an outcome of the account's may be old, the `max_age` that the caller has
+            given; None = as long as the account's policy says.
         deadline_s: seconds after which waiting ends with `deferred`; 0 = never.
         priority: whose chunks go first among the account's own jobs.
         retention_s: seconds after which the job and everything of it is deleted; 0 = as the account says.
@@ -55,6 +57,7 @@ class JobOptions:
     evidence: bool = False
     repair: bool = False
     max_age: float = 86_400.0
+    outcome_age: float | None = None
     deadline_s: float = 0.0
     priority: Priority = Priority.NORMAL
     retention_s: float = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Final, NamedTuple, Protocol
 
 from mailsift.pipeline.standing import NO_COUNTS, LedgerCounts
@@ -101,6 +102,7 @@ class Ask:
         tally: counts what the list asks there; None: nothing stops it.
         domains: some of those that wait for the provider, to tell a company from a hoster; () where
             too few addresses wait for care.
+        seconds: for so long the session may run, while we do; 0 = not known.
     """
 
     provider: str
@@ -110,6 +112,7 @@ class Ask:
     least: int = 1
     tally: ListTally | None = None
     domains: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,8 @@ class Grant:
         refill_s: seconds in which the rate allows a full session again; 0 = as the provider's row says.
         stopped: denied because too many of the list's recipients are unknown there.
         allowance: what the session may send at a time; None: all of it.
+        seconds: from asking for the grant on, by any clock: where unknown recipients count, the session's
+            room is given away then, and it may ask for nobody any more.
     """
 
     recipients: int
@@ -135,6 +140,7 @@ class Grant:
     refill_s: float = 0.0
     stopped: bool = False
     allowance: Allowance | None = None
+    seconds: float = inf
 
 
 @dataclass(frozen=True, slots=True)

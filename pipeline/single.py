@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from mailsift.pipeline.validator import Validator
 
 _RESERVE: Final = 0.25  # seconds kept of a deadline, to judge what was found
-_MAX_AGE: Final = 86_400.0  # seconds a mail server's answer is used again, as for lists
+_MAX_AGE: Final = (
+    86_400.0  # seconds a mail server's answer is used again unless the caller says, as for lists
+)
 _FIELDS: Final = tuple(field.name for field in fields(Verdict))
 
 
@@ -38,6 +40,8 @@ class SingleOptions:
         owner: who asks; answers about mailboxes are used again for the same owner only.
         evidence: give the facts behind the verdict too.
         repair: where the text is no address and clearly means one, validate that one and say so.
+        max_age: seconds that a mail server's answer, and what the owner's own messages showed, may be old;
+            None: a day, and as long as the owner's policy says.
         outcomes: let count what messages to the address came to; not where a stranger reads the verdict.
     """
 
@@ -46,6 +50,7 @@ class SingleOptions:
     owner: str
     evidence: bool = False
     repair: bool = False
+    max_age: float | None = None
     outcomes: bool = True
 
 
@@ -58,7 +63,8 @@ class SingleValidator:
         count: told the status and the result of every verdict.
         used: told after every call how it was to look, and how many addresses were given, how many of them
             are distinct, and about how many a mail server was asked and answered.
-        remembered: returns what an owner knows of addresses from messages of its own.
+        remembered: returns what an owner knows of addresses from messages of its own, no older than so many
+            seconds where the caller says so.
     """
 
     def __init__(
@@ -69,7 +75,7 @@ class SingleValidator:
         open_validator: Callable[[], Validator],
         count: Callable[[str, str], None],
         used: Callable[[SingleOptions, int, int, int], None],
-        remembered: Callable[[str, Sequence[str]], Awaitable[Remembered]],
+        remembered: Callable[[str, Sequence[str], float | None], Awaitable[Remembered]],
     ) -> None:
         self._lists = lists
         self._policy = policy
@@ -97,7 +103,7 @@ class SingleValidator:
         addresses = [parsed.address for text in texts if not (parsed := parse_cell(text)).rule]
         known = Remembered()
         if options.outcomes:
-            known = await self._remembered(options.owner, addresses)
+            known = await self._remembered(options.owner, addresses, options.max_age)
         if options.mode is Mode.FAST and not options.evidence and not known.sent:
             fast = {text: validate_fast(text, self._lists, self._policy) for text in texts}
             found = _Validated(fast, len(texts), 0)
@@ -196,7 +202,7 @@ async def _validate_texts(
     request = ValidationRequest(
         options.mode,
         evidence=options.evidence,
-        max_age=_MAX_AGE,
+        max_age=_MAX_AGE if options.max_age is None else options.max_age,
         session_s=seconds,
         budget_s=seconds,
         ends_at=asyncio.get_running_loop().time() + seconds,

@@ -15,7 +15,7 @@ from mailsift.storage.redis.rate_limit import RateLimit, Zone
 
 _FORGERIES: Final = Zone("forgeries", quota=60, window=60)  # posted to one receiver from one address
 _POSTS: Final = Zone("posts", quota=12_000, window=60)  # that one receiver believes
-_UNPROVEN: Final = frozenset({"receiver_refused", "receiver_not_found", "fetch_failed"})
+_UNPROVEN: Final = frozenset({"receiver_refused", "fetch_failed"})
 """What becomes of a forgery; the last where it names a certificate that SNS does not have."""
 
 
@@ -23,7 +23,8 @@ class FloodGuard:
     """Counts what is posted to receivers; while Redis is away everybody comes in, and signatures decide.
 
     Forgeries count for the receiver and the address they come from: mail senders post for many accounts from
-    the same addresses, and one receiver with a wrong key closes none of the others.
+    the same addresses, and one receiver with a wrong key closes none of the others. What is posted to
+    receivers that do not exist counts for the address alone, and only such posts hear that it was too much.
     """
 
     def __init__(self, limit: RateLimit) -> None:
@@ -36,7 +37,8 @@ class FloodGuard:
         Raises:
             MailsiftError: `rate_limited`.
         """
-        forger = f"{receiver_id}:{request.client.host if request.client else ''}"
+        host = request.client.host if request.client else ""
+        forger = f"{receiver_id}:{host}"
         forgeries, posts = (_FORGERIES, forger), (_POSTS, str(receiver_id))
         for zone, holder in (forgeries, posts):
             left = await self._limit.take(zone, holder, units=0)
@@ -46,7 +48,13 @@ class FloodGuard:
         try:
             yield
         except MailsiftError as error:
-            counted = forgeries if error.code in _UNPROVEN else posts
+            if error.code == "receiver_not_found":
+                counted = (_FORGERIES, f"unknown:{host}")
+                left = await self._limit.take(*counted, units=0)
+                if left is not None and left.remaining < 1:
+                    raise quota_error(left, limit_headers(_FORGERIES, left)) from error
+            else:
+                counted = forgeries if error.code in _UNPROVEN else posts
             raise
         finally:
             await self._limit.take(*counted)

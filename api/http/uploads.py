@@ -31,7 +31,11 @@ from mailsift.pipeline.facts import Mode
 JSON_BYTES: Final = 16 * 1024**2
 """What a list as JSON may have; longer ones come as a file."""
 JSON_EMAILS: Final = 100_000
-_YEAR: Final = 366 * 86_400.0
+YEAR: Final = 366 * 86_400.0
+MAX_AGE: Final = (
+    "seconds a mail server's answer may be old to be used again, a day when left out; where it is given, an"
+    " outcome that is older counts no more either"
+)
 _PIECE: Final = 1 << 20
 _FORM: Final = "multipart/form-data"
 _JSON: Final = "application/json"
@@ -91,15 +95,15 @@ class ListOptions(BaseModel):
     metadata: Metadata = Field(
         default_factory=dict, description="up to 20 texts by name, given back with the job"
     )
-    max_age: Amount = Field(default=86_400.0, ge=0, le=_YEAR, description="seconds a verdict may be reused")
+    max_age: Amount = Field(default=86_400.0, ge=0, le=YEAR, description=MAX_AGE)
     priority: Priority = Field(default=Priority.NORMAL, description="among the jobs of the account")
     deadline: Amount = Field(
-        default=0.0, ge=0, le=_YEAR, description="seconds; then what waits is risky; 0 = none"
+        default=0.0, ge=0, le=YEAR, description="seconds; then what waits is risky; 0 = none"
     )
     retention: Amount = Field(
         default=0.0,
         ge=0,
-        le=10 * _YEAR,
+        le=10 * YEAR,
         description="seconds until everything is deleted; 0 = as the account says",
     )
     evidence: Switch = Field(default=False, description="write the facts behind every verdict")
@@ -118,7 +122,10 @@ class ListOptions(BaseModel):
         """Return what the engine takes."""
         same = self.model_dump(include={field.name for field in fields(JobOptions)} - {"policy"})
         policy = self.policy.policy() if self.policy else None
-        return JobOptions(**same, policy=policy, deadline_s=self.deadline, retention_s=self.retention)
+        given = self.max_age if "max_age" in self.model_fields_set else None
+        return JobOptions(
+            **same, policy=policy, outcome_age=given, deadline_s=self.deadline, retention_s=self.retention
+        )
 
 
 class NamedEmail(BaseModel):

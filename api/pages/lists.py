@@ -194,13 +194,15 @@ async def _find_draft(parts: ApiParts, visitor: Visitor, draft_id: UUID) -> Draf
 
 
 def _options(form: FormData) -> JobOptions:
+    again = form.get("again") == "on"
     return JobOptions(
         mode=Mode(choice(form, "mode", {mode.value: mode for mode in Mode})),
         column=text(form, "column", most=500),
         name=text(form, "name"),
         evidence=form.get("evidence") == "on",
         repair=form.get("repair") == "on",
-        max_age=0.0 if form.get("again") == "on" else _DAY,
+        max_age=0.0 if again else _DAY,
+        outcome_age=0.0 if again else None,
         deadline_s=_number(form, "hours", most=1_000) * _HOUR,
         priority=_PRIORITIES[choice(form, "priority", _PRIORITIES)],
         preview=int(_number(form, "sample", most=_MOST)) if form.get("what") == "sample" else 0,

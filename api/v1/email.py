@@ -17,9 +17,10 @@ from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.chances import ASKED, ChanceFields, cell_of, chance_fields, provider_in
 from mailsift.api.http.idempotency import Handler, OnceRoute
-from mailsift.api.http.inputs import Email, Whole, read_json
+from mailsift.api.http.inputs import Amount, Email, Whole, read_json
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.responses import Envelope, answer
+from mailsift.api.http.uploads import MAX_AGE, YEAR
 from mailsift.api.parts import parts_of
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.facts import Mode
@@ -50,6 +51,7 @@ _DEADLINE: Any = Field(
     le=LONGEST_MS,
     description="if time runs out, the verdict is risky, not an error",
 )
+_MAX_AGE: Any = Field(default=None, ge=0, le=YEAR, description=MAX_AGE)
 _REPAIR: Any = Field(
     default=False,
     description="if the text is not an address but clearly means one (`Jane <jane@example.com>`), validate"
@@ -73,6 +75,7 @@ class SingleRequest(BaseModel):
     email: Email = Field(examples=["jane@example.com"])
     mode: Mode = _MODE
     deadline_ms: Whole = _DEADLINE
+    max_age: Amount | None = _MAX_AGE
     repair: StrictBool = _REPAIR
     probability: StrictBool = _PROBABILITY
     tier: StrictBool = _TIER
@@ -120,6 +123,7 @@ class BatchRequest(BaseModel):
     emails: list[Email] = Field(min_length=1, max_length=MOST, examples=[["jane@example.com", "joe@example"]])
     mode: Mode = _MODE
     deadline_ms: Whole = _DEADLINE
+    max_age: Amount | None = _MAX_AGE
     repair: StrictBool = _REPAIR
     probability: StrictBool = _PROBABILITY
     tier: StrictBool = _TIER
@@ -278,6 +282,7 @@ def _options(wanted: SingleRequest | BatchRequest, caller: Caller) -> SingleOpti
         # it says who runs the mail server, and who is not to be sent to
         evidence=wanted.tier or (wanted.probability and wanted.mode is not Mode.FAST),
         repair=wanted.repair,
+        max_age=wanted.max_age,
     )
 
 

@@ -25,6 +25,7 @@ from mailsift.pipeline.clock import Clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SENDER_NAMES, SenderKind, read_webhook
 from mailsift.storage.database import Connection, Database
+from mailsift.storage.shared_calls import SharedCalls
 from mailsift.storage.sql import receivers
 from mailsift.storage.sql.receivers import NewReceiver, ReceiverRow
 
@@ -32,6 +33,8 @@ _MOST = 50
 _PASSWORD_BYTES = 24
 _CERTIFICATES = 20
 """So many certificates are remembered: SNS signs with few, and with a new one under a new URL."""
+_LOOKED_UP = 1_000
+"""Receivers that are looked up with one question."""
 _log = structlog.get_logger()
 
 
@@ -63,6 +66,7 @@ class ReceiverService:
         self._fetch = fetch
         self._clock = clock
         self._token = token
+        self._lookups = SharedCalls(self._look_up, most=_LOOKED_UP)
         self._certificates: dict[str, bytes] = {}
 
     async def create(
@@ -158,8 +162,7 @@ class ReceiverService:
             MailsiftError: `receiver_not_found`, `receiver_refused` for forgeries and replays,
                 `malformed_outcome` for what is no webhook of this sender.
         """
-        async with self._database.begin() as connection:
-            row = await receivers.by_id(connection, receiver_id)
+        row = await self._lookups.ask(receiver_id)
         if row is None:
             raise _not_found()
         try:
@@ -173,6 +176,12 @@ class ReceiverService:
         async with self._database.begin() as connection:
             await receivers.count(connection, row.id, taken=taken.taken, malformed=taken.malformed)
         return taken
+
+    async def _look_up(self, asked: Sequence[UUID]) -> Sequence[ReceiverRow | None]:
+        """Return these receivers; a flood of posts costs one question at a time, whatever it names."""
+        async with self._database.begin() as connection:
+            found = await receivers.by_ids(connection, set(asked))
+        return [found.get(receiver_id) for receiver_id in asked]
 
     async def _take(self, row: ReceiverRow, posted: ReceivedPost) -> ImportCounts:
         sender = SenderKind(row.sender)
@@ -212,7 +221,7 @@ async def _record(connection: Connection, row: ReceiverRow, action: str) -> None
 
 
 async def _owned(connection: Connection, account_id: UUID, receiver_id: UUID) -> ReceiverRow:
-    row = await receivers.by_id(connection, receiver_id)
+    row = (await receivers.by_ids(connection, [receiver_id])).get(receiver_id)
     if row is None or row.account_id != account_id:
         raise _not_found()
     return row

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 import structlog
@@ -38,6 +38,8 @@ from mailsift.storage.sql.outcomes import OutcomeRow
 _AT_ONCE: Final = 1_000
 """So few that to hide, store or open them keeps others of this process waiting for a moment only."""
 _log = structlog.get_logger()
+_Question: TypeAlias = tuple[UUID, float | None, Sequence[str]]
+"""An account, how old an outcome may be for it (as for `OutcomeService.remembered`), and addresses."""
 _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 
 
@@ -112,8 +114,17 @@ class OutcomeService:
             total += await self.record(account_id, batch)
         return total
 
-    async def remembered(self, account_id: UUID, addresses: Iterable[str]) -> Remembered:
-        """Return what the account's own messages showed of addresses, by the account's policy."""
+    async def remembered(
+        self, account_id: UUID, addresses: Iterable[str], max_age: float | None = None
+    ) -> Remembered:
+        """Return what the account's own messages showed of addresses, by the account's policy.
+
+        Args:
+            account_id: whose.
+            addresses: canonical ones.
+            max_age: seconds; outcomes that are older show nothing to somebody who has said so. Whom the
+                account may not send to is told all the same: a wish has no age.
+        """
         async with self._database.begin() as connection:
             if not await outcomes.accounts_with_any(connection, [account_id]):
                 return Remembered()
@@ -126,31 +137,36 @@ class OutcomeService:
         for row in rows:
             histories[by_digest[bytes(row.address)]].append(read_row(row, by_digest[bytes(row.address)]))
         now = self._clock()
-        shown = {address: mailbox_fact(found, policy, now) for address, found in histories.items()}
+        shown = {
+            address: mailbox_fact(found, policy, now, within=max_age) for address, found in histories.items()
+        }
         return Remembered(
             sent={address: fact for address, fact in shown.items() if fact is not None},
             unwanted={by_digest[digest]: unwanted_by(reason) for digest, reason in suppressed},
         )
 
-    async def remembered_or_nothing(self, owner: str, addresses: Sequence[str]) -> Remembered:
+    async def remembered_or_nothing(
+        self, owner: str, addresses: Sequence[str], max_age: float | None
+    ) -> Remembered:
         """Do what `remembered` does for somebody who waits: while the database is away nothing is known."""
-        known = await self._lookups.ask((UUID(owner), addresses))
+        known = await self._lookups.ask((UUID(owner), max_age, addresses))
         return known.only(addresses)
 
-    async def _look_up(self, asked: Sequence[tuple[UUID, Sequence[str]]]) -> Sequence[Remembered]:
+    async def _look_up(self, asked: Sequence[_Question]) -> Sequence[Remembered]:
         """Return for each of these questions what is known of what its account asks about."""
-        wanted: defaultdict[UUID, set[str]] = defaultdict(set)
-        for account_id, addresses in asked:
-            wanted[account_id].update(addresses)
+        wanted: defaultdict[tuple[UUID, float | None], set[str]] = defaultdict(set)
+        for account_id, max_age, addresses in asked:
+            wanted[account_id, max_age].update(addresses)
         found: Collection[UUID] = ()
         with _unknown_in_outages():
             async with self._database.begin() as connection:
-                found = await outcomes.accounts_with_any(connection, wanted)
-        known: dict[UUID, Remembered] = {}
-        for account_id in found:
-            with _unknown_in_outages():
-                known[account_id] = await self.remembered(account_id, wanted[account_id])
-        return [known.get(account_id, Remembered()) for account_id, _ in asked]
+                found = await outcomes.accounts_with_any(connection, {account_id for account_id, _ in wanted})
+        known: dict[tuple[UUID, float | None], Remembered] = {}
+        for (account_id, max_age), theirs in wanted.items():
+            if account_id in found:
+                with _unknown_in_outages():
+                    known[account_id, max_age] = await self.remembered(account_id, theirs, max_age)
+        return [known.get((account_id, max_age), Remembered()) for account_id, max_age, _ in asked]
 
     async def written(self, account_id: UUID) -> AsyncIterator[bytes]:
         """Yield all outcomes of the account as CSV, with their addresses.

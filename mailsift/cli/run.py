@@ -57,7 +57,8 @@ def run(  # noqa: PLR0913 - one argument an option
             "--max-age",
             min=0,
             metavar="SECONDS",
-            help="Reuse mailbox verdicts younger than this; 0: always ask. [default: MAILSIFT_MAX_AGE]",
+            help="Reuse mailbox verdicts and outcomes younger than this; 0: always ask."
+            " [default: MAILSIFT_MAX_AGE, and outcomes as the account's policy says]",
         ),
     ] = None,
     deadline: Annotated[
@@ -113,6 +114,7 @@ def run(  # noqa: PLR0913 - one argument an option
                 evidence=evidence,
                 repair=repair,
                 max_age=settings.max_age if max_age is None else max_age,
+                outcome_age=max_age,
                 deadline_s=deadline,
                 policy=lists.policy_of(policy),
             )

@@ -56,7 +56,22 @@ class OutcomePolicy:
         return days * DAY
 
 
-def mailbox_fact(outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float) -> MailboxFact | None:
+@dataclass(frozen=True, slots=True)
+class SentFact(MailboxFact):
+    """What a message that was really sent shows about a mailbox.
+
+    Attributes:
+        policy: by which it counts, and for how long.
+    """
+
+    stage: str = STAGE
+    cached: bool = True
+    policy: OutcomePolicy = field(default_factory=OutcomePolicy)
+
+
+def mailbox_fact(
+    outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float, *, within: float | None = None
+) -> SentFact | None:
     """Return what the outcomes of one address show about its mailbox; None where they show nothing.
 
     The newest that decides does. A message that arrived (and one that was complained about or unsubscribed
@@ -68,26 +83,27 @@ def mailbox_fact(outcomes: Iterable[Outcome], policy: OutcomePolicy, now: float)
         outcomes: of one address, in any order.
         policy: how long they are believed.
         now: epoch seconds.
+        within: seconds; what is older shows nothing, whatever the policy says; None = the policy decides.
     """
+    youngest = 0.0 if within is None else now - within
     for outcome in sorted(outcomes, key=counts_from, reverse=True):
         answer = _answer_of(outcome)
         if answer is None:
             continue
         expires = outcome.happened_at + policy.seconds(outcome)
-        if answer is Answer.UNCLEAR or expires <= now:
+        if answer is Answer.UNCLEAR or expires <= now or outcome.happened_at <= youngest:
             return None
         diagnosis = outcome.diagnosis
-        return MailboxFact(
+        return SentFact(
             answer=answer,
             smtp_code=diagnosis.smtp_code,
             enhanced=diagnosis.enhanced,
             text=diagnosis.text,
-            stage=STAGE,
             rule=diagnosis.rule or outcome.kind.value,
             host=outcome.origin,
             asked_at=outcome.happened_at,
             expires_at=expires,
-            cached=True,
+            policy=policy,
         )
     return None
 

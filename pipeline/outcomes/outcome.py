@@ -81,7 +81,7 @@ _CODE = re.compile(r"(?<![\d.\w])(?:SMTP;?\s?)?([245]\d\d)(?=[\s\-;:,.)]|\Z)(?!\
 _ENHANCED = re.compile(r"(?<![\w.])([245]\.\d{1,3}\.\d{1,3})(?![\w.]*\d)")
 _OWN_LIST = re.compile(
     r"suppress(?:ed|ion)|not delivering to (?:an? )?(?:previously|unsubscribed|user who)|drop(?:ped|list)"
-    r"|(?:previously|pre-?) ?(?:bounced|blocked|unsubscribed)"
+    r"|(?:previously|pre-?)[ _]?(?:bounced|blocked|unsubscribed)"
     r"|bounced address|(?:address|recipient|it) is on (?:the|our|your) (?:global )?(?:block|bounce) ?list"
     r"|recent history of (?:bouncing|hard bounces)|recipient has unsubscribed|unsubscribed address",
     re.IGNORECASE,
@@ -105,7 +105,30 @@ _NO_ROUTE = re.compile(r"unrout(?:e)?able address", re.IGNORECASE)
 """Exim's words: of a mailbox where it was the server that was asked, else of a domain it found no way to."""
 
 
-def diagnose(text: str, *, status: str = "", permanent: bool = True) -> Diagnosis:
+_ASKED_BEFORE = {
+    OutcomeKind.COMPLAINED: re.compile(
+        r"suppress-complaint|^dropped: .*(?:spam report|complain)|(?:previously|has|who) complained"
+        r"|suppressed .{0,60}complain",
+        re.IGNORECASE,
+    ),
+    OutcomeKind.UNSUBSCRIBED: re.compile(
+        r"suppress-unsubscribe|^dropped: .*(?:unsubscri|opt(?:ed)?[ -]?out)"
+        r"|(?:previously|has|who) unsubscribed|suppressed .{0,60}unsubscri",
+        re.IGNORECASE,
+    ),
+}
+
+
+def asked_before(words: str) -> OutcomeKind | None:
+    """Say why a sender kept a message back itself, if its recipient has said before that he wants none.
+
+    Args:
+        words: its reason, after "dropped: " where the sender's word says that it kept the message back.
+    """
+    return next((asked for asked, told in _ASKED_BEFORE.items() if told.search(words)), None)
+
+
+def diagnose(text: str, *, status: str = "", permanent: bool = True, beside: str = "") -> Diagnosis:
     """Read a diagnostic.
 
     A list of the sender's own ("suppressed") never asked the mailbox, silence until a time was up is no
@@ -115,6 +138,7 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True) -> Diagnosi
         text: the server's words with whatever stands around them; may be hostile and of any length.
         status: RFC 3463 code that was reported beside it, or "".
         permanent: the sender has given up; decides where neither words nor status hold a code.
+        beside: what else is said of the failure, by the sender; it may take the blame off the mailbox.
     """
     from mailsift.pipeline.replies.classifier import SmtpReply, classify  # noqa: PLC0415 - many patterns
 
@@ -127,8 +151,9 @@ def diagnose(text: str, *, status: str = "", permanent: bool = True) -> Diagnosi
     reading = classify(SmtpReply(Stage.RCPT, code, enhanced, words))
     answer = reading.answer
     named_code = _CODE.search(words)
-    is_domain_trouble = _DOMAIN_TROUBLE.search(words) or (not named_code and _NO_ROUTE.search(words))
-    if _OWN_LIST.search(words) or is_domain_trouble or answer is Answer.ACCEPTED:
+    around = f"{words}\n{beside[:2_000]}"
+    is_domain_trouble = _DOMAIN_TROUBLE.search(around) or (not named_code and _NO_ROUTE.search(words))
+    if _OWN_LIST.search(around) or is_domain_trouble or answer is Answer.ACCEPTED:
         answer = Answer.UNCLEAR
     elif answer in {Answer.NOT_FOUND, Answer.DISABLED} and _GAVE_UP_WAITING.search(words):
         answer = Answer.TEMPORARY

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.history import GONE
-from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, Read, diagnose
+from mailsift.pipeline.outcomes.outcome import ACCEPTED, Outcome, OutcomeKind, Read, asked_before, diagnose
 from mailsift.pipeline.outcomes.times import epoch
 
 Json: TypeAlias = Mapping[str, Any]
@@ -61,11 +61,27 @@ def read_webhook(sender: SenderKind, body: bytes) -> tuple[Read, ...]:
         events = posted if isinstance(posted, list) else _events_in(posted)
     except _MALFORMED as error:
         raise _not_a_webhook(sender) from error
-    results = [_read_event(sender, event) for event in events[:_MOST_EVENTS]]
+    results = [read_event(sender, event) for event in events[:_MOST_EVENTS]]
     if results and all(outcomes == _UNREADABLE for outcomes in results):
         raise _not_a_webhook(sender)
     return tuple(chain.from_iterable(results))
 
+
+def sender_of(record: Json) -> SenderKind | None:
+    """Return whose event a record of a file is, where nobody else's looks like it."""
+    names = record.keys()
+    return next((sender for sender, marks in _MARKS if any(mark <= names for mark in marks)), None)
+
+
+_MARKS: Final = (
+    (SenderKind.SES, ({"eventType", "mail"}, {"notificationType", "mail"})),
+    (SenderKind.SPARKPOST, ({"msys"},)),
+    (SenderKind.MAILGUN, ({"event-data"}, {"event", "recipient", "log-level"})),
+    (SenderKind.POSTMARK, ({"RecordType"}, {"Type", "TypeCode", "Email"})),
+    (SenderKind.SENDGRID, ({"event", "sg_event_id"}, {"event", "sg_message_id"})),
+    (SenderKind.LISTMONK, ({"type", "email", "subscriber_uuid", "meta"},)),
+)
+"""The fields that an event of a sender has, any set of them."""
 
 _MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 _UNREADABLE: Final[tuple[Read, ...]] = (None,)
@@ -75,7 +91,8 @@ def _not_a_webhook(sender: SenderKind) -> MailsiftError:
     return MailsiftError("malformed_outcome", f"This isn’t a {sender.value} webhook.")
 
 
-def _read_event(sender: SenderKind, event: Any) -> tuple[Read, ...]:
+def read_event(sender: SenderKind, event: Any) -> tuple[Read, ...]:
+    """Return the outcomes that one event of a sender tells of; () for others, (None,) for a damaged one."""
     try:
         return tuple(_READERS[sender](_as_object(event)))
     except _MALFORMED:
@@ -131,27 +148,12 @@ def _outcome(  # noqa: PLR0913 - the fields of what is made
     if "@" not in plain:
         yield None
         return
-    kind = next((earlier for earlier, pattern in _EARLIER_REQUESTS.items() if pattern.search(words)), kind)
+    kind = asked_before(words) or kind
     failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
     diagnosis = diagnose(words, status=status, permanent=kind is OutcomeKind.BOUNCED) if failed else ACCEPTED
     if diagnosis.smtp_code >= _PERMANENT_CODE and diagnosis.answer in GONE:
         kind = OutcomeKind.BOUNCED  # a "soft" bounce by its sender: what the server said counts
     yield Outcome(plain, kind, epoch(when), diagnosis, sender.value, message_id.strip("<> ")[:255])
-
-
-_EARLIER_REQUESTS: Final = {
-    OutcomeKind.COMPLAINED: re.compile(
-        r"suppress-complaint|^dropped: .*(?:spam report|complain)|(?:previously|has|who) complained"
-        r"|suppressed .{0,60}complain",
-        re.IGNORECASE,
-    ),
-    OutcomeKind.UNSUBSCRIBED: re.compile(
-        r"suppress-unsubscribe|^dropped: .*(?:unsubscri|opt(?:ed)?[ -]?out)"
-        r"|(?:previously|has|who) unsubscribed|suppressed .{0,60}unsubscri",
-        re.IGNORECASE,
-    ),
-}
-"""Why senders drop a message themselves: its recipient has said before that he wants none."""
 
 
 # Amazon SES, by event publishing and by identity notifications (its developer guide, "Event publishing").

@@ -357,27 +357,33 @@ class ProbeRun:
     async def _ask_throttle(self, plans: Sequence[SessionPlan]) -> None:
         """Ask the throttle for all these sessions at once and start what it grants."""
         await self._send_reports()
-        asks = [self._ask_of(plan) for plan in plans]
+        asked_at = self._loop.time()
+        asks = [self._ask_of(plan, asked_at) for plan in plans]
         grants = await self._throttle.grant(asks)
         count_grants([ask.provider for ask in asks], grants)
         for plan, ask, grant in zip(plans, asks, grants, strict=True):
             if grant.recipients and plan.is_current:
-                self._start(plan, ask, grant)
+                self._start(plan, ask, grant, asked_at + grant.seconds)
             else:
                 self._requeue_session(plan, ask, grant)
 
-    def _ask_of(self, plan: SessionPlan) -> Ask:
+    def _ask_of(self, plan: SessionPlan, now: float) -> Ask:
         ask = plan.ask
-        return replace(ask, tally=self._stop.tally(ThrottleKey(ask.provider, ask.source)))
+        tally = self._stop.tally(ThrottleKey(ask.provider, ask.source))
+        return replace(ask, tally=tally, seconds=self._session_seconds(now))
 
-    def _start(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
+    def _session_seconds(self, now: float) -> float:
+        """Return how long a session may take that begins now."""
+        return min(self._collector.session_s, max(0.0, self._ends_at - now))
+
+    def _start(self, plan: SessionPlan, ask: Ask, grant: Grant, until: float) -> None:
         provider, recipients = plan.route.provider, grant.recipients
         provider.denied_since = None
         if provider.row.harvest:
             recipients = max(1, recipients - plan.may_need_witness)
         self._collector.requeue(plan.route, self._queue.trim(plan, recipients), singly=plan.singly)
         self._context.open_sessions += 1
-        session = self._loop.create_task(self._hold_session(plan, ask, grant))
+        session = self._loop.create_task(self._hold_session(plan, ask, grant, until))
         self._sessions.add(session)
         session.add_done_callback(self._session_ended)
         if grant.busy:
@@ -420,8 +426,8 @@ class ProbeRun:
         """Remember that asking the provider from this source is no use for so long."""
         self._collector.rests[provider.row.key, provider.source] = delay
 
-    async def _hold_session(self, plan: SessionPlan, ask: Ask, grant: Grant) -> None:
-        """Hold one session; whatever happens, its lease is given back."""
+    async def _hold_session(self, plan: SessionPlan, ask: Ask, grant: Grant, until: float) -> None:
+        """Hold one session that asks for nobody after a time; whatever happens, its lease is given back."""
         context, route, started = self._context, plan.route, self._loop.time()
         end, granted = DISCARDED_SESSION, min(ask.recipients, grant.recipients)
         session = ProbeSession(
@@ -434,12 +440,12 @@ class ProbeRun:
             pick_witness=partial(self._collector.pick_witness, plan) if plan.may_need_witness else None,
             allowance=grant.allowance,
             has_witness=bool(route.witness),
+            until=until,
         )
         try:
             one_each = context.learned.one_domain(plan.throttle_key)
             transactions = [[group] for group in plan.groups] if one_each else [plan.groups]
-            within = min(self._collector.session_s, max(0.0, self._ends_at - started))
-            log = await session.run(transactions, within=within)
+            log = await session.run(transactions, within=self._session_seconds(started))
             self._queue.finish(plan)
             end = self._collector.record_session(plan, log, elapsed=self._loop.time() - started)
         finally:

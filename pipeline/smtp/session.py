@@ -14,6 +14,7 @@ import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final
 
 from mailsift.pipeline.fair_clock import FairTimeout
@@ -164,6 +165,7 @@ class ProbeSession:
             None where there will be none.
         allowance: how many recipients may be sent at a time; None: all. The rest is left unasked.
         has_witness: a recipient was accepted in an earlier session, which `pick_witness` may name.
+        until: time of the event loop from which on no recipient is asked for any more, whatever held us up.
     """
 
     def __init__(  # noqa: PLR0913 - whom to ask, from where, and what decides on the way
@@ -178,6 +180,7 @@ class ProbeSession:
         pick_witness: PickWitness | None = None,
         allowance: Allowance | None = None,
         has_witness: bool = False,
+        until: float = inf,
     ) -> None:
         self.log = SessionLog()
         self._config = config
@@ -199,6 +202,7 @@ class ProbeSession:
         self._randoms: frozenset[str] = frozenset()
         self._allowance = allowance
         self._has_witness = has_witness
+        self._until = until
         self._allowance_until = self._loop.time() + _ALLOWANCE_SECONDS
 
     async def run(self, transactions: Sequence[Sequence[DomainRecipients]], *, within: float) -> SessionLog:
@@ -471,6 +475,8 @@ class ProbeSession:
                 await asyncio.sleep(self._config.settle_seconds)
             if not self._connection.is_quiet:  # a reply to nothing would pass for the reply to this
                 raise SessionError(Ending.UNTIED)
+            if recipients and self._loop.time() >= self._until:  # held up, or a process that got no turn
+                raise SessionError(Ending.SLOW)
             self._connection.send(data)
         self._outstanding += commands
         self.log.sent += recipients

@@ -26,12 +26,13 @@
 -- ARGV: now ("" = this server's clock), lease seconds, busy seconds, slowest rate, name of the first lease,
 --       seconds no session outlasts, seconds an unknown recipient counts, seconds a known one does,
 --       seconds a tally is kept, domains from which on a server is a hoster's;
---       then seventeen per ask: recipients wanted, sessions, rate, burst, lease number,
+--       then eighteen per ask: recipients wanted, sessions, rate, burst, lease number,
 --       the address's sessions, rate, burst,
 --       unknown recipients for which the provider blocks (0 = it does not), fewest recipients of use there,
 --       the share of missing ones at which the list stops (0 = it does not), after how many that were asked,
 --       and what the database knows of: asked, missing; seconds after which one that is stopped comes back,
---       unknown recipients for which it may block (0 = that is not minded), domains that wait, by blanks
+--       unknown recipients for which it may block (0 = that is not minded), seconds after which the session
+--       asks for nobody any more where they count, domains that wait, by blanks
 -- Returns six numbers per ask: recipients granted, milliseconds until asking again makes sense,
 -- 0 or why: 1 when the provider is left alone because it refuses us, 2 when more is possible once a session
 -- has ended, 3 when the list stops there;
@@ -145,9 +146,9 @@ end
 local function answer(ask)
   local place = 1 + ask * 9
   local state, sessions, address, pace = KEYS[place + 1], KEYS[place + 2], KEYS[place + 3], KEYS[place + 4]
-  local first = 10 + ask * 17
+  local first = 10 + ask * 18
   local arg = {}
-  for i = 1, 16 do
+  for i = 1, 17 do
     arg[i] = tonumber(ARGV[first + i])
   end
   local wanted = arg[1]
@@ -179,7 +180,7 @@ local function answer(ask)
     return 0, ignorant, 0
   end
   if careful then
-    local domains = ARGV[first + 17]
+    local domains = ARGV[first + 18]
     local many_there = serves_many(KEYS[place + 8], domains)
     local many_here = serves_many(KEYS[place + 9], domains)
     -- Who has ever refused us, or called us too fast, is no harmless hoster; nor harmless because few wait there.
@@ -235,10 +236,12 @@ local function answer(ask)
   open(sessions, lease)
   open(address, lease)
   if watched then
-    local till = now + longest + unknown_seconds
+    local till = now + arg[17] + unknown_seconds
     for number = 5, 6 do
       redis.call('HSET', KEYS[place + number], lease, stamp(now) .. '|' .. stamp(till) .. '|0|' .. count)
-      redis.call('PEXPIRE', KEYS[place + number], pause(till))
+      if redis.call('PTTL', KEYS[place + number]) < pause(till) then  -- another session may have longer
+        redis.call('PEXPIRE', KEYS[place + number], pause(till))
+      end
     end
   end
   if listed then

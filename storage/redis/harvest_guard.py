@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 from typing import Final, NamedTuple
 
@@ -83,12 +83,8 @@ class HarvestGuard:
 
     A gateway blocks a source for hours when so many recipients of a minute are unknown and are half of all it
     asked for. So a session is only as large as it may be if every single one of its recipients is unknown.
-
-    Attributes:
-        longest: seconds no session outlasts.
     """
 
-    longest: float
     _sessions_by_key: dict[str, dict[str, _GatewaySession]] = field(default_factory=dict)
     _domains: dict[str, set[str]] = field(default_factory=dict)
 
@@ -117,11 +113,13 @@ class HarvestGuard:
         least.allowance = Allowance(min(one.unknown for one in both), min(one.surplus for one in both))
         return least
 
-    def begin(self, ask: Ask, lease: str, recipients: int, now: float, *, known: bool = True) -> None:
-        """Count a session that begins: each of its recipients may be unknown."""
+    def begin(
+        self, ask: Ask, lease: str, recipients: int, now: float, *, until: float, known: bool = True
+    ) -> None:
+        """Count a session that begins and asks until then: each of its recipients may be unknown."""
+        session = _GatewaySession(now, until + UNKNOWN_SECONDS, 0, recipients)
         for key in gateway_keys(ask, known=known):
-            until = now + self.longest + UNKNOWN_SECONDS
-            self._sessions_by_key.setdefault(key, {})[lease] = _GatewaySession(now, until, 0, recipients)
+            self._sessions_by_key.setdefault(key, {})[lease] = replace(session)
 
     def end(self, report: Report, now: float) -> None:
         """Count what became of it, where it was counted when it began."""

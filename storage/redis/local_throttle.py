@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
+from math import inf
 from random import Random
 from typing import TypeVar
 
@@ -44,6 +45,8 @@ class ThrottleConfig:
     Attributes:
         lease_seconds: a session is over when its process has not renewed it for so long.
         session_seconds: no session may last longer: one that is not reported by then is over.
+        stall_seconds: so much longer than it takes while we run a session's room is booked where unknown
+            recipients count: in a process that gets no turn it may be late.
         busy_seconds: when to ask again if all sessions are taken (they end when they end).
         address_sessions: sessions at one destination IP, whoever's it is, from all our sources together:
             they take its processes. A provider's own limit counts where it is higher.
@@ -55,6 +58,7 @@ class ThrottleConfig:
 
     lease_seconds: float = 60.0
     session_seconds: float = 120.0
+    stall_seconds: float = 15.0
     busy_seconds: float = 0.5
     address_sessions: int = 20
     address_rate: float = 20.0
@@ -62,6 +66,11 @@ class ThrottleConfig:
     processes: int = 1
     edits: EditBook = field(default_factory=EditBook)
     ledger: LedgerBook = field(default_factory=LedgerBook)
+
+    def booked_seconds(self, ask: Ask) -> float:
+        """Return for how long a session's room is booked where unknown recipients count."""
+        most = ask.seconds + self.stall_seconds if ask.seconds else self.session_seconds
+        return min(most, self.session_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +202,7 @@ class LocalThrottle(Throttle):
         self._addresses: dict[str, _LimitState] = {}
         self._rate_states: dict[tuple[str, str], _LimitState] = {}
         self._stands_in = stands_in
-        self._harvest = HarvestGuard(config.session_seconds)
+        self._harvest = HarvestGuard()
         self._lists = ListTallies()
 
     @override
@@ -263,7 +272,8 @@ class LocalThrottle(Throttle):
         lease = self._begin_session(ask, limits, count, now)
         allowance = headroom.allowance if limits.careful and headroom.recipients < limits.recipients else None
         busy = count == wanted < limits.recipients
-        return Grant(count, lease, refill_s=limits.refill_s, busy=busy, allowance=allowance)
+        seconds = self._config.booked_seconds(ask) if limits.harvest or limits.careful else inf
+        return Grant(count, lease, refill_s=limits.refill_s, busy=busy, allowance=allowance, seconds=seconds)
 
     def _without_needless_care(self, ask: Ask, limits: Limits, state: _LimitState) -> Limits:
         """Return the limits without care where few addresses wait or a hoster does, who never refused us."""
@@ -276,7 +286,8 @@ class LocalThrottle(Throttle):
         """Count a session that begins; returns its lease."""
         lease = f"{LEASE_PREFIX}{next(self._numbers)}"
         if limits.harvest or limits.careful:
-            self._harvest.begin(ask, lease, count, now, known=limits.harvest > 0)
+            until = now + self._config.booked_seconds(ask)
+            self._harvest.begin(ask, lease, count, now, until=until, known=limits.harvest > 0)
         self._lists.begin(ask, lease, count, now)
         for state in (self._providers[ask.provider, ask.source], self._addresses[destination(ask)]):
             state.leases[lease] = now + self._config.session_seconds

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
+from math import inf
 from random import Random
 from typing import NamedTuple
 
@@ -58,10 +59,11 @@ MIX_SECONDS = 86_400.0  # then the counts start again
 
 
 class _Session(NamedTuple):
-    """A session under way, and when it is over at the latest by our clock."""
+    """A session under way, and when it is over, and asks for nobody any more, at the latest by our clock."""
 
     ask: Ask
     until: float
+    asks_until: float
     recipients: int
     is_counted: bool
 
@@ -144,14 +146,15 @@ class RedisThrottle(Throttle):
         args.extend((KEPT_SECONDS, MANY_DOMAINS))
         for number, (ask, one) in enumerate(zip(asks, limits, strict=True)):
             args.extend((*_limit_arguments(one, number), one.harvest, ask.least, *_stop_arguments(ask)))
-            args.extend((one.careful, " ".join(ask.domains)))
+            args.extend((one.careful, config.booked_seconds(ask), " ".join(ask.domains)))
         answers = await self._breaker.call(self._grant, keys=keys, args=args)
         if answers is None:
             return await self._local.grant(asks)
         terms = list(zip(*(answers[place::6] for place in range(6)), strict=True))
-        until = self._monotonic() + config.session_seconds
+        now, booked = self._monotonic(), [config.booked_seconds(ask) for ask in asks]
+        until = now + config.session_seconds
         self._running.update(
-            (f"{name}{number}", _Session(asks[number], until, count, bool(watched)))
+            (f"{name}{number}", _Session(asks[number], until, now + booked[number], count, bool(watched)))
             for number, (count, _, _, watched, *_) in enumerate(terms)
             if count
         )
@@ -162,12 +165,13 @@ class RedisThrottle(Throttle):
                 refill_s=limits[number].refill_s,
                 busy=why == _BUSY,
                 allowance=None if more is None else Allowance(more, surplus),
+                seconds=booked[number] if watched else inf,
             )
             if count
             else Grant(
                 0, retry_after=wait / 1000, blocked=why == _HELD, busy=why == _BUSY, stopped=why == _STOPPED
             )
-            for number, (count, wait, why, _, more, surplus) in enumerate(terms)
+            for number, (count, wait, why, watched, more, surplus) in enumerate(terms)
         ]
 
     @override
@@ -202,12 +206,12 @@ class RedisThrottle(Throttle):
         if self._running:
             config, keys = self._config, list[str]()
             args: list[str | float] = [self._now(), config.lease_seconds]
-            args.append(config.session_seconds + UNKNOWN_SECONDS)
             for lease, one in self._running.items():
                 keys.extend(
                     (_provider_keys(one.ask)[1], _address_keys(one.ask)[0], *self._asked_keys(one.ask))
                 )
-                args.extend((lease, one.recipients if one.is_counted else 0))
+                counts_for = max(0.0, one.asks_until - now) + UNKNOWN_SECONDS
+                args.extend((lease, one.recipients if one.is_counted else 0, counts_for))
             await self._breaker.call(self._renew, keys=keys, args=args)
 
     def _asked_keys(self, ask: Ask) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from uuid import UUID
@@ -53,7 +53,7 @@ _ADD = text("""
     VALUES (:id, :account_id, :sender, :name, :secret, :topic) RETURNING *
 """)
 _OF_ACCOUNT = text("SELECT * FROM receiver WHERE account_id = :account_id ORDER BY created_at, id")
-_BY_ID = text("SELECT * FROM receiver WHERE id = :id")
+_BY_IDS = text("SELECT * FROM receiver WHERE id = ANY(:ids)")
 _CHANGE = text("UPDATE receiver SET secret = :secret, topic = :topic WHERE id = :id RETURNING *")
 _REMOVE = text("DELETE FROM receiver WHERE id = :id AND account_id = :account_id")
 _COUNT = text("""
@@ -80,10 +80,10 @@ async def of_account(connection: Connection, account_id: UUID) -> Sequence[Recei
     return [from_row(ReceiverRow, row) for row in found.mappings()]
 
 
-async def by_id(connection: Connection, receiver_id: UUID) -> ReceiverRow | None:
-    """Return a receiver."""
-    row = (await connection.execute(_BY_ID, {"id": receiver_id})).mappings().one_or_none()
-    return None if row is None else from_row(ReceiverRow, row)
+async def by_ids(connection: Connection, ids: Collection[UUID]) -> Mapping[UUID, ReceiverRow]:
+    """Return those of these receivers that exist, by id."""
+    found = (await connection.execute(_BY_IDS, {"ids": list(ids)})).mappings()
+    return {row["id"]: from_row(ReceiverRow, row) for row in found}
 
 
 async def change(connection: Connection, receiver_id: UUID, secret: bytes, topic: str) -> ReceiverRow:

@@ -10,6 +10,7 @@ import io
 import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import httpx
 import polars as pl
@@ -37,8 +38,8 @@ def settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"requests_per_minute": 1_000})
 
 
-async def verdict(client: httpx.AsyncClient, email: str, mode: str = "fast") -> dict[str, Any]:
-    answer = await client.post(SINGLE, json={"email": email, "mode": mode, "deadline_ms": 3_000})
+async def verdict(client: httpx.AsyncClient, email: str, mode: str = "fast", **more: Any) -> dict[str, Any]:
+    answer = await client.post(SINGLE, json={"email": email, "mode": mode, "deadline_ms": 3_000, **more})
     found: dict[str, Any] = answer.json()["data"]
     return found
 
@@ -189,6 +190,47 @@ async def test_a_list_uses_outcomes_too(client: httpx.AsyncClient) -> None:
         "bob@example.com": "mailbox_not_found",
         "carl@example.com": "passed",
     }
+    mailboxes = {email: json.loads(row["mailsift_evidence"])["mailbox"] for email, row in found.items()}
+    policies = [mailboxes[email]["policy"] for email in ("ann@example.com", "bob@example.com")]
+    assert policies == 2 * [{"delivered_days": 90, "bounced_days": 365}]
+    assert mailboxes["carl@example.com"] is None
+
+
+async def test_whoever_says_how_old_an_answer_may_be_gets_no_outcome_that_is_older(
+    client: httpx.AsyncClient,
+) -> None:
+    csv = (
+        f"email,event,timestamp\nann@example.com,delivered,{ago(20)}\nbob@example.com,complained,{ago(20)}\n"
+    )
+    await send(client, csv.encode(), "text/csv")
+    month = 30 * 86_400
+    for age, result in ((None, "deliverable"), (month, "deliverable"), (86_400, "passed"), (0, "passed")):
+        given: dict[str, Any] = {} if age is None else {"max_age": age}
+        assert (await verdict(client, "ann@example.com", **given))["result"] == result, age
+    batch = {"emails": ["ann@example.com"], "mode": "fast", "max_age": 0}
+    many = await client.post("/v1/email/batch-validate", json=batch)
+    assert many.json()["data"]["results"][0]["result"] == "passed"
+    bob = await verdict(client, "bob@example.com", max_age=0, tier=True)
+    assert (bob["tier"], bob["tier_reason"]) == ("remove", "complained")  # a wish has no age
+    refused = await client.post(SINGLE, json={"email": "ann@example.com", "max_age": -1})
+    assert refused.status_code == 422
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_list_whose_max_age_is_given_gets_no_outcome_that_is_older(client: httpx.AsyncClient) -> None:
+    csv = (
+        f"email,event,timestamp\nann@example.com,delivered,{ago(20)}\nbob@example.com,complained,{ago(20)}\n"
+    )
+    await send(client, csv.encode(), "text/csv")
+    emails = ["ann@example.com", "bob@example.com"]
+    for given, result in (({}, "deliverable"), ({"max_age": 86_400}, "passed")):
+        body = {"emails": emails, "mode": "fast", **given}
+        job = (await client.post("/v1/bulk/jobs", json=body)).json()["data"]["job_id"]
+        assert (await client.get(f"/v1/bulk/jobs/{job}?wait=60")).json()["data"]["status"] == "completed"
+        page = (await client.get(f"/v1/bulk/jobs/{job}/results", params={"format": "jsonl"})).text
+        ann, bob = map(json.loads, page.splitlines())
+        assert ann["mailsift_result"] == result, given
+        assert bob["mailsift_tier"] == "remove"
 
 
 async def test_bounces_come_as_messages(client: httpx.AsyncClient) -> None:
@@ -350,6 +392,23 @@ async def test_a_flood_of_forgeries_is_refused_unread_and_hurts_nobody_else(
     counted = {one["receiver_id"]: one["refused"] for one in seen}
     assert counted[flooded["receiver_id"]] < 300
     assert counted[other["receiver_id"]] == 0
+
+
+async def test_a_flood_for_receivers_that_do_not_exist_is_told_to_wait_and_blocks_none_that_does(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    made = await make(client, sender="brevo")
+    folder = made["path"].rpartition("/")[0]
+    async with httpx.AsyncClient(base_url=api.url, verify=NO_TLS) as http:
+        asked = 0
+        while (answer := await http.post(f"{folder}/{uuid4()}", json={})).status_code == 404 and asked < 300:
+            asked += 1
+        assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
+        assert int(answer.headers["retry-after"]) >= 1
+        assert asked >= 50
+        for _ in range(3):
+            real = await http.post(made["path"], json={}, auth=("any", made["password"]))
+            assert real.status_code == 200
 
 
 async def test_outcomes_are_kept_for_as_many_days_as_the_operator_says(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -19,6 +21,9 @@ from mailsift.jobs.outcomes.signatures import ReceivedPost
 from mailsift.pipeline.clock import system_clock
 from mailsift.pipeline.errors import MailsiftError
 from mailsift.pipeline.outcomes.senders import SenderKind
+from mailsift.storage.database import Connection
+from mailsift.storage.sql import receivers
+from mailsift.storage.sql.receivers import ReceiverRow
 from tests.support.installation import settings_for
 from tests.support.sns import CERTIFICATE, CONFIRM, TOPIC, signed, signer
 
@@ -83,3 +88,27 @@ async def test_a_subscription_is_confirmed_for_our_topic_and_its_notifications_a
         assert fetched == [CERTIFICATE, CONFIRM]
         (seen,) = await service.list(account)
         assert (seen.taken, seen.refused) == (1, 1)
+
+
+async def test_posts_to_receivers_that_do_not_exist_share_their_look_ups(
+    tmp_path: Path, database_url: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    by_ids = receivers.by_ids
+
+    async def counting(connection: Connection, ids: Collection[UUID]) -> Mapping[UUID, ReceiverRow]:
+        asked.append(len(ids))
+        return await by_ids(connection, ids)
+
+    monkeypatch.setattr(receivers, "by_ids", counting)
+    async with amazon(tmp_path, database_url, redis_url) as (container, service, _):
+        account = await container.jobs.account("alice")
+        row, _ = await service.create(account, SenderKind.BREVO)
+        strangers = [service.receive(uuid4(), ReceivedPost({}, b"{}")) for _ in range(300)]
+        told = await asyncio.gather(
+            *strangers, service.receive(row.id, ReceivedPost({}, b"{}")), return_exceptions=True
+        )
+        codes = [error.code for error in told if isinstance(error, MailsiftError)]
+        assert codes == ["receiver_not_found"] * 300 + ["receiver_refused"]
+        assert sum(asked) == 301
+        assert len(asked) <= 4

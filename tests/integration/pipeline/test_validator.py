@@ -306,7 +306,7 @@ async def test_what_is_given_up_asks_nobody_and_is_never_invalid_but_for_its_syn
     assert set(invalid) == {"syntax_error"}
 
 
-async def _nothing_sent(_owner: str, _addresses: Sequence[str]) -> Remembered:
+async def _nothing_sent(_owner: str, _addresses: Sequence[str], _max_age: float | None) -> Remembered:
     return Remembered()
 
 

@@ -7,8 +7,8 @@ from email import message_from_bytes
 
 from mailsift.sandbox.delivery import Destiny, destiny
 from mailsift.sandbox.population import Mailbox
-from mailsift.sandbox.sender import SandboxSender
 from mailsift.sandbox.server import Sandbox
+from tests.support.sandbox_sender import SandboxSender
 
 ACCEPTS_ALL = "gateway-later.sandbox.test"
 

@@ -265,6 +265,51 @@ async def test_what_was_asked_is_kept_for_as_long_as_it_counts_and_no_longer(red
         assert (await one(throttle, ask())).recipients == MOST - 1
 
 
+@pytest.mark.parametrize("alone", [False, True])
+async def test_who_dies_in_a_session_holds_a_gateway_s_room_for_as_long_as_the_session_may_have_taken(
+    redis_url: str, *, alone: bool
+) -> None:
+    time, brief = Time(), replace(ask(), seconds=8.0)
+    async with connect(redis_url) as redis:
+        if alone:
+            throttle: Throttle = LocalThrottle(row, CONFIG, clock=time, random=Random(1))
+        else:
+            throttle = RedisThrottle(redis, row=row, config=CONFIG, clock=time)
+            await one(throttle, brief)
+            time.now += UNKNOWN_SECONDS
+        dead = await one(throttle, brief)
+        assert (dead.recipients, dead.seconds) == (MOST - 1, 8.0 + CONFIG.stall_seconds)
+        time.now += dead.seconds + UNKNOWN_SECONDS - 1
+        assert (await one(throttle, brief)).recipients == 0
+        time.now += 1
+        assert (await one(throttle, brief)).recipients == MOST - 1
+
+
+async def test_a_short_session_shortens_nothing_that_a_longer_one_has_booked(redis_url: str) -> None:
+    time = Time()
+    async with connect(redis_url) as redis:
+        throttle = RedisThrottle(redis, row=row, config=CONFIG, clock=time)
+        await one(throttle, ask())
+        time.now += UNKNOWN_SECONDS
+        assert (await one(throttle, ask(wanted=2))).seconds == CONFIG.session_seconds
+        assert (await one(throttle, replace(ask(wanted=2), seconds=1.0))).recipients == 2
+        kept = [await redis.pttl(key) / 1000 for key in await redis.keys("ms:throttle:asked:*")]
+        assert kept == [pytest.approx(CONFIG.session_seconds + UNKNOWN_SECONDS, abs=30)] * 2
+
+
+async def test_where_nobody_counts_unknown_recipients_a_session_takes_as_long_as_it_takes(
+    redis_url: str,
+) -> None:
+    async with connect(redis_url) as redis:
+        for throttle in (
+            RedisThrottle(redis, row=Provider, config=CONFIG),
+            LocalThrottle(Provider, CONFIG, clock=Time(), random=Random(1)),
+        ):
+            grant = await one(throttle, replace(ask("open"), seconds=8.0))
+            assert grant.recipients > 0
+            assert grant.seconds == float("inf")
+
+
 async def test_a_server_that_was_emptied_hears_again_what_is_being_asked(redis_url: str) -> None:
     time, gateways = Time(), {"gateway": "192.0.2.9", "other": "198.18.0.1"}
     async with connect(redis_url) as redis:

@@ -20,6 +20,10 @@ from mailsift.pipeline.outcomes.senders import SenderKind, read_webhook
 
 LINES = (Path(__file__).parent / "outcome_reports.jsonl").read_text("utf-8").splitlines()
 REPORTS = sorted((json.loads(line) for line in LINES), key=lambda report: report["from"])
+EXPORTS = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "outcome_exports.jsonl").read_text("utf-8").splitlines()
+]
 SHOWS = {Answer.ACCEPTED, Answer.NOT_FOUND, Answer.DISABLED}
 
 
@@ -50,6 +54,119 @@ def test_a_report_is_read_as_it_was_meant(reports: list[dict[str, Any]], tmp_pat
     read = {report["name"]: _read(report, tmp_path) for report in reports}
 
     assert read == {report["name"]: report["told"] for report in reports}
+
+
+@pytest.mark.parametrize("export", EXPORTS, ids=lambda export: export["name"])
+def test_an_export_says_what_happened_when_and_to_which_message(
+    export: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "export"
+    path.write_text(export["raw"], "utf-8", newline="")
+
+    try:
+        told: list[Any] = [
+            [*_told(one), _shown_time(one.happened_at), one.message_id] for one in read_outcomes(path) if one
+        ]
+    except MailsiftError as error:
+        told = [error.code]
+
+    assert told == export["told"]
+
+
+def _shown_time(at: float) -> str:
+    return f"{datetime.fromtimestamp(int(at), UTC):%Y-%m-%d %H:%M:%S}" if at else ""
+
+
+def test_a_list_that_a_spreadsheet_of_the_west_wrote_is_read_with_its_letters(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_bytes(
+        "Empf\xe4nger;Ergebnis\nann@a.example;Ge\xf6ffnet\nbob@a.example;R\xfcckl\xe4ufer\n".encode("cp1252")
+    )
+
+    told = [_told(one) for one in read_outcomes(path) if one]
+
+    assert told == [["ann@a.example", "delivered", "accepted"], ["bob@a.example", "bounced", "nothing"]]
+
+
+_GONE = "550 5.1.1 User unknown"
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        # who bounced and opened, nobody knows in what order, may be there
+        (
+            ["Email,Bounce reason,Last opened", f"ann@a.example,{_GONE},2026-11-03 10:12"],
+            [["ann@a.example", "bounced", "nothing"]],
+        ),
+        (
+            [
+                "Email,Bounce reason,Bounced at,Last opened",
+                f"ann@a.example,{_GONE},2026-11-04 10:12,2026-11-03 10:12",
+                f"bob@a.example,{_GONE},2026-11-03 10:12,2026-11-04 10:12",
+            ],
+            [["ann@a.example", "bounced", "not_found"], ["bob@a.example", "delivered", "accepted"]],
+        ),
+        # Oklahoma is no delivery, and a list that was found clean no bounce
+        (
+            [
+                "Email,State,Unsubscribed,Is clean",
+                "ann@a.example,OK,no,yes",
+                "bob@a.example,TX,yes,yes",
+                "cy@a.example,CA,no,yes",
+            ],
+            [["bob@a.example", "unsubscribed", "accepted"]],
+        ),
+        # a customer whose matter is open has opened nothing
+        (
+            ["Email,Status,Notes", "ann@a.example,Open,failed", "bob@a.example,Closed,", "cy@a.example,New,"],
+            "no_outcome_column",
+        ),
+        (["Email,Spam score,Delivery type", "ann@a.example,4,bulk"], "no_outcome_column"),
+        (
+            ["Email,Phone,Unsubscribed", "ann@a.example,1793700733,x"],
+            [["ann@a.example", "unsubscribed", "accepted"]],
+        ),
+    ],
+)
+def test_a_table_of_readers_shows_no_more_than_it_says(rows: list[str], told: Any, tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_text("\n".join(rows))
+
+    try:
+        found: Any = [_told(one) for one in read_outcomes(path) if one]
+    except MailsiftError as error:
+        found = error.code
+
+    assert found == told
+
+
+def test_a_table_with_columns_without_end_is_read_as_far_as_anybody_writes(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text("email,event" + ",x" * 200_000 + "\nann@a.example,delivered" + ",1" * 200_000 + "\n")
+
+    assert [_told(one) for one in read_outcomes(path) if one] == [["ann@a.example", "delivered", "accepted"]]
+
+
+def test_events_after_a_damaged_line_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    line = '{"email": "%s@a.example", "event": "delivered"}'
+    path.write_text(f"{line % 'ann'}\n{{broken\n{line % 'bob'}{line % 'cy'}\n")
+
+    told = list(read_outcomes(path))
+
+    assert [one and one.address for one in told] == ["ann@a.example", None, "bob@a.example", "cy@a.example"]
+
+
+def test_a_record_of_countless_fields_in_fields_is_read_no_deeper_than_anybody_writes(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    deep = '{"a": ' * 90_000 + "1" + "}" * 90_000
+    wide = json.dumps({"email": "ann@a.example", "event": "bounced", **{f"f{n}": n for n in range(50_000)}})
+    path.write_text(f"{wide}\n{deep}\n")
+
+    told = list(read_outcomes(path))
+
+    assert [one and one.address for one in told] == ["ann@a.example", None]
 
 
 def test_a_time_is_found_by_what_its_column_holds_and_its_days_by_the_whole_column(tmp_path: Path) -> None:

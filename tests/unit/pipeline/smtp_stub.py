@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from math import inf
 from typing import Any
 
 from typing_extensions import override
@@ -208,11 +209,21 @@ async def mailing(mailer: Mailer, *, host: str = "127.0.0.1", port: int = 0) -> 
 
 
 class OpenDoors(Throttle):
-    """Grants all that is asked for, up to `each` recipients a session; `denials` first says no so often."""
+    """Grants all that is asked for, up to `each` recipients a session; `denials` first says no so often.
+
+    A session may ask for `seconds`.
+    """
 
     def __init__(
-        self, *, each: int = 10_000, denials: int = 0, retry_after: float = 0.0, refill_s: float = 0.005
+        self,
+        *,
+        each: int = 10_000,
+        denials: int = 0,
+        retry_after: float = 0.0,
+        refill_s: float = 0.005,
+        seconds: float = inf,
     ) -> None:
+        self.seconds = seconds
         self.each, self.denials, self.retry_after, self.refill_s = each, denials, retry_after, refill_s
         self.grants: list[Sequence[Ask]] = []
         self.reports: list[Sequence[Report]] = []
@@ -239,7 +250,7 @@ class OpenDoors(Throttle):
             return Grant(0, retry_after=self.retry_after)
         lease = str(next(self._numbers))
         self.open.add(lease)
-        return Grant(min(ask.recipients, self.each), lease, refill_s=self.refill_s)
+        return Grant(min(ask.recipients, self.each), lease, refill_s=self.refill_s, seconds=self.seconds)
 
 
 class DictCache(FactCache):

@@ -27,6 +27,7 @@ async def talk(
     singly: bool = False,
     pick_witness: PickWitness | None = None,
     allowance: Allowance | None = None,
+    until: float = float("inf"),
     **settings: Any,
 ) -> SessionLog:
     config = ProbeConfig(helo_name="probe.test", port=port, **settings)
@@ -40,6 +41,7 @@ async def talk(
         singly=singly,
         pick_witness=pick_witness,
         allowance=allowance,
+        until=until,
     )
     return await session.run([[group] for group in groups] if separate else [groups], within=within)
 

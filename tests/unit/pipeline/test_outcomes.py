@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pytest
@@ -358,6 +358,30 @@ def _told(kind: OutcomeKind, days: float, answer: Answer = Answer.ACCEPTED) -> O
 def test_the_newest_outcome_that_decides_does(history: list[Outcome], shown: Answer | None) -> None:
     fact = mailbox_fact(history, OutcomePolicy(), NOW)
     assert (fact.answer if fact else None) == shown
+
+
+@pytest.mark.parametrize(
+    ("history", "within", "shown"),
+    [
+        ([_told(_K.DELIVERED, 5)], 6 * DAY, _A.ACCEPTED),
+        ([_told(_K.DELIVERED, 5)], 4 * DAY, None),
+        ([_told(_K.BOUNCED, 5, _A.NOT_FOUND)], 4 * DAY, None),
+        ([_told(_K.DELIVERED, 0)], 0.0, None),
+        ([_told(_K.DELIVERED, 91)], 100 * DAY, None),  # the policy holds all the same
+    ],
+)
+def test_who_says_how_old_an_answer_may_be_is_told_nothing_older(
+    history: list[Outcome], within: float, shown: Answer | None
+) -> None:
+    fact = mailbox_fact(history, OutcomePolicy(), NOW, within=within)
+    assert (fact.answer if fact else None) == shown
+
+
+def test_a_finding_says_by_which_policy_it_was_made() -> None:
+    fact = mailbox_fact([_told(_K.DELIVERED, 1)], OutcomePolicy(delivered_days=30), NOW)
+
+    assert fact is not None
+    assert asdict(fact)["policy"] == {"delivered_days": 30, "bounced_days": 365}
 
 
 @pytest.mark.parametrize(

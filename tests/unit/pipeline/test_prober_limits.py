@@ -145,6 +145,20 @@ async def test_a_slow_session_waits_for_patience_and_then_counts_as_unreachable(
     assert outcomes(bench).count(SessionOutcome.FAILED) == len(outcomes(bench)) - 1 == 3
 
 
+async def test_the_throttle_hears_how_long_a_session_may_take_and_whose_room_is_given_away_asks_nobody() -> (
+    None
+):
+    mailer = Mailer(rcpt=knows("ann"))
+    async with mailing(mailer) as port:
+        bench = Bench(port, throttle=OpenDoors(seconds=0.0))
+        late = await bench.probe(targets(FACT, "ann"), session_s=7.0)
+        assert answers(late) == {"ann": Answer.UNREACHABLE}
+        assert late.waits == {"ann@a.test": Wait(WaitReason.SLOW, 0.0)}
+        assert {ask.seconds for asks in bench.throttle.grants for ask in asks} == {7.0}
+        bench.throttle.seconds = 7.0
+        assert answers(await bench.probe(targets(FACT, "ann"), session_s=7.0)) == {"ann": Answer.ACCEPTED}
+
+
 async def test_a_patient_call_gives_a_slow_server_smaller_sessions() -> None:
     mailer = Mailer(rcpt=knows(*USERS), offers=(), latency=0.05)
     async with mailing(mailer) as port:

@@ -480,6 +480,16 @@ async def test_a_session_that_is_given_up_hangs_up() -> None:
             await gone.wait()
 
 
+async def test_nobody_is_asked_for_once_the_room_is_given_away_that_was_booked() -> None:
+    seen = Mailer()
+    async with mailing(seen) as port:
+        now = asyncio.get_running_loop().time()
+        log = await talk(port, DomainRecipients("a.test", "", (ANN,)), until=now)
+    assert (log.ending, log.sent, log.answers) == (Ending.SLOW, 0, {})
+    assert seen.seen
+    assert not [lines for lines in seen.seen if any("RCPT" in line for line in lines)]
+
+
 async def test_nobody_listens() -> None:
     async with mailing(Mailer()) as port:
         pass

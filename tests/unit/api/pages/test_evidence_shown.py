@@ -23,7 +23,7 @@ from mailsift.pipeline.facts import (
 from mailsift.pipeline.frames import VERDICTS
 from mailsift.pipeline.judge.frame import Findings, judge_frame
 from mailsift.pipeline.judge.table import ROWS
-from mailsift.pipeline.outcomes.history import STAGE
+from mailsift.pipeline.outcomes.history import OutcomePolicy, SentFact
 from mailsift.pipeline.verdict import Result
 from tests.unit.pipeline.test_verdicts import frame
 
@@ -115,11 +115,15 @@ def test_every_answer_of_a_mail_server_can_be_shown(answer: Answer) -> None:
     [(Answer.ACCEPTED, "arrived"), (Answer.NOT_FOUND, "came back"), (Answer.DISABLED, "came back")],
 )
 def test_what_became_of_a_message_is_told_as_that(answer: Answer, told: str) -> None:
-    fact = MailboxFact(answer, 550, stage=STAGE, host="sendgrid", asked_at=1e9, expires_at=1e9 + 60)
+    fact = SentFact(
+        answer, 550, host="sendgrid", asked_at=1e9, expires_at=1e9 + 60, policy=OutcomePolicy(bounced_days=7)
+    )
     verdict, evidence = explained(findings(mailbox=fact), answer=answer.value, sent=True)
     found = facts(verdict, evidence)["Mailbox"]
     assert found["A message you sent"].startswith(told)
     assert (found["Reported by"], "2001-09-09" in found["Happened"]) == ("sendgrid", True)
+    days = "90 days" if answer is Answer.ACCEPTED else "7 days"
+    assert found["By your policy"].endswith(f" for {days}")
     assert "message that was sent" in points(evidence)[0].why
 
 

@@ -1,0 +1,417 @@
+"""Finds out what the columns of a table of outcomes hold, and reads its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from typing import Final, TypeAlias
+
+import polars as pl
+
+from mailsift.jobs.intake.table import Choice, choose_column
+from mailsift.jobs.outcomes.words import (
+    is_dropped,
+    is_handed_over,
+    is_kind,
+    is_of_people,
+    is_state,
+    kind_in_name,
+    kind_of,
+    letters,
+)
+from mailsift.pipeline.errors import MailsiftError
+from mailsift.pipeline.outcomes.outcome import (
+    ACCEPTED,
+    NOTHING_SAID,
+    Outcome,
+    OutcomeKind,
+    Read,
+    asked_before,
+    diagnose,
+)
+from mailsift.pipeline.outcomes.times import day_first_in, epoch
+
+Row: TypeAlias = Sequence[str]
+
+SAMPLE: Final = 1_000
+_LOOKED_AT: Final = 50
+"""Rows in which times are looked for, which takes longer than to look for words."""
+
+_STATUS: Final = re.compile(r"[245]\.\d{1,3}\.\d{1,3}")
+
+_NAMES: Final = {
+    "kind": "event outcome kind status type eventtype eventname result action bouncetype state what"
+    " lastevent activitytype metric",
+    "when": "timestamp time when date happenedat occurredat createdat eventtime sentat bouncedat"
+    " deliveredat datetime at ts created",
+    "words": "diagnostic diagnosticcode reason response smtpresponse message description error details"
+    " bouncereason rawreason errormessage smtpreply bouncedescription responsecontent detail comment"
+    " dropreason failurereason failuremessage",
+    "status": "enhancedcode statuscode enhancedstatus dsn enhanced code bouncecode errorcode smtpcode",
+    "message_id": "messageid smtpid id mailid sgmessageid providermessageid msgid emailid mid queueid"
+    " deliveryid",
+}
+"""By what names columns are known, the first that a file has wins."""
+_LONG_NAME: Final = 8
+"""Letters of a name that says as much at the end of a longer one: "mailMessageId"."""
+
+_SAYS_WHEN: Final = re.compile(
+    r"date|time|(?:at|on|ts|when|since|moment)$|zeit|datum|fecha|data|heure|quand|event", re.IGNORECASE
+)
+_IS_NO_TIME: Final = re.compile(
+    r"opt-?in|confirm|sign.?(?:ed.?)?up|(?<!un)subscribed|join|birth|dob|regist|import|queued|expire|next|added"
+    r"|(?:\b|_|[a-z])I[Dd]$|^id$|code|size|phone|mobile|zip|score|count|rating|duration|attempt|member",
+    re.IGNORECASE,
+)
+"""Names of times at which something else happened, and of numbers that look like times."""
+_OF_SENDING: Final = re.compile(r"sen[dt]|launch|schedul", re.IGNORECASE)
+"""When a message went out, which is before anything happened to it."""
+_OF_THE_ROW: Final = re.compile(r"creat", re.IGNORECASE)
+"""When a row came to be: of one that stands for a reader, not for a message, that tells nothing."""
+_SAYS_WHAT: Final = re.compile(r"event|activity|metric", re.IGNORECASE)
+"""Columns that say what happened, even where most of it is nothing of ours; a "status" may be of a sale."""
+_IS_NO_KIND: Final = re.compile(
+    r"note|tag|subject|title|name$|campaign|list$|segment|template", re.IGNORECASE
+)
+_TO: Final = re.compile(
+    r"(?:(?:final|original)?(?:recipients?|rcpt)(?:to)?|to|(?:mail)?destination)(?:e?mail)?(?:address(?:es)?)?"
+)
+_DEFUSED: Final = re.compile(r"'[=+\-]")
+_NO: Final = re.compile(
+    r"0|0\.0|false|no?|f|none|null|nan|never|-|n/a|nein|non|unknown|uncategorized|undetermined", re.IGNORECASE
+)
+_YES: Final = re.compile(r"true|yes|y|t|x|ja|oui|s[ií]?", re.IGNORECASE)
+_COUNT: Final = re.compile(r"0*[1-9][0-9]*")
+_SEVERITY: Final = (
+    OutcomeKind.COMPLAINED,
+    OutcomeKind.UNSUBSCRIBED,
+    OutcomeKind.BOUNCED,
+    OutcomeKind.DELIVERED,
+    OutcomeKind.DEFERRED,
+)
+"""Which of several things that happened to a message counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tell:
+    """A column that has something to say only of what one thing happened to: a time, a reason, "yes"."""
+
+    place: int
+    kind: OutcomeKind
+    textual: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Which column holds what, counted from 0; None for what a file does not say."""
+
+    address: int
+    kind: int | None
+    when: int | None
+    words: tuple[int, ...]
+    status: int | None
+    message_id: int | None
+    day_first: bool | None = None
+    sent_is_delivered: bool = False
+    of_bounces: bool = False
+    usual: OutcomeKind | None = None
+    tells: tuple[_Tell, ...] = ()
+
+
+def read_rows(rows: Iterator[Row]) -> Iterator[Read]:
+    """Read a table of outcomes whose first row may say what the columns are called.
+
+    Args:
+        rows: the cells; rows may be shorter and longer than others.
+
+    Yields:
+        An outcome for each row, None for one that tells of none.
+
+    Raises:
+        MailsiftError: see `reader_of`.
+    """
+    first = list(islice(rows, SAMPLE))
+    read, header = reader_of(None, first)
+    return map(read, chain(first[1:] if header else first, rows))
+
+
+def reader_of(names: Row | None, sample: Sequence[Row]) -> tuple[Callable[[Row], Read], bool]:
+    """Find out what the columns of a table hold.
+
+    Args:
+        names: what they are called, None where the first row may say so.
+        sample: the first rows.
+
+    Returns:
+        What reads a row, and whether the first one is none but has the names.
+
+    Raises:
+        MailsiftError: `empty_file`, `no_address_column` or `no_outcome_column`.
+    """
+    if not sample:
+        raise MailsiftError("empty_file", "The file has no rows.")
+    width = max(map(len, sample))
+    columns, header = _recognise(names, [(*row, *[""] * (width - len(row))) for row in sample])
+    return partial(_read_row, columns), header
+
+
+def address_column(frame: pl.DataFrame, names: Row | None, wanted: str = "") -> Choice:
+    """Find the column of addresses as in a list; nobody can name another one here."""
+    try:
+        return choose_column(frame, names, wanted)
+    except MailsiftError as error:
+        if error.code != "no_address_column":
+            raise
+        text = "No column is named like one with addresses, and none holds any."
+        raise MailsiftError("no_address_column", text) from None
+
+
+def cell_at(row: Row, place: int | None) -> str:
+    """Return a cell; "" where a row is too short to have it."""
+    return row[place].strip() if place is not None and place < len(row) else ""
+
+
+def address_at(row: Row, place: int) -> str:
+    """Return an address without what an export puts around: brackets, and an apostrophe before a formula."""
+    cell = cell_at(row, place)
+    if cell[:1] == "[" and cell[-1:] == "]":
+        cell = cell[1:-1].strip("'\" ")
+    return cell[1:] if _DEFUSED.match(cell) else cell
+
+
+def share(column: Iterable[str], holds: Callable[[str], object]) -> float:
+    """Return the part of the filled cells of which something holds."""
+    filled = [cell for cell in column if cell and cell.strip()]
+    return sum(map(bool, map(holds, filled))) / len(filled) if filled else 0.0
+
+
+def is_reply(cell: str) -> bool:
+    """Say whether a cell has a mail server's words, with a code in them."""
+    return bool(re.search(r"(?<![\d.])[245]\d\d[ \-]|\b[245]\.\d{1,3}\.\d{1,3}\b", cell))
+
+
+def _recognise(names: Row | None, sample: Sequence[Row]) -> tuple[_Columns, bool]:
+    """Find out which column holds what, by name and else by its cells; and whether there is a header."""
+    frame = pl.DataFrame(sample, schema=[f"c{place}" for place in range(len(sample[0]))], orient="row")
+    shown = [_last(name) for name in names] if names is not None else None
+    choice = address_column(frame, shown, _recipients(shown or sample[0], sample))
+    full = list(names) if names is not None else list(choice.names)
+    cells = [list(column) for column in (frame.slice(1) if choice.header else frame)]
+    kind = _kind_column(full, cells)
+    status = next(iter(_named(full, "status")), None)
+    if status is None:
+        coded = (place for place, column in enumerate(cells) if share(column, _STATUS.fullmatch) >= 0.8)
+        status = next(coded, None)
+    taken = {choice.index, kind, status}
+    words = _words_columns(full, cells, taken)
+    tells = _tells(full, taken)
+    if kind is None and not words and not tells:
+        text = "No column says what happened: delivered, bounced, deferred, complained or unsubscribed."
+        raise MailsiftError("no_outcome_column", text)
+    states = cells[kind] if kind is not None else []
+    of_people = any(map(is_of_people, states)) or (kind is None and bool(tells) and not words)
+    times = _times(full, cells, taken, of_people=of_people)
+    telling = {tell.place for tell in tells}
+    return _Columns(
+        address=choice.index,
+        kind=kind,
+        when=next((place for place in times if place not in telling), next(iter(times), None)),
+        words=words,
+        status=status,
+        message_id=next((place for place in _named(full, "message_id") if place not in taken), None),
+        day_first=day_first_in(cell for place in times for cell in cells[place]),
+        sent_is_delivered=_says_sent_for_delivered(states),
+        of_bounces=kind is not None and kind_in_name(full[kind]) == (OutcomeKind.BOUNCED, True),
+        usual=None if kind is not None or tells else _usual(cells, words, status),
+        tells=tells,
+    ), choice.header
+
+
+def _usual(cells: Sequence[Sequence[str]], words: Sequence[int], status: int | None) -> OutcomeKind | None:
+    """Return what every row of a report of bounces is: most name a refusal for good, and no column says."""
+    coded = cells[status] if status is not None else [""] * len(cells[0])
+    said = [
+        _kind_by(" ".join(row), code)
+        for code, *row in zip(coded, *(cells[place] for place in words), strict=True)
+    ]
+    named = sum(kind is not None for kind in said)
+    return OutcomeKind.BOUNCED if named and said.count(OutcomeKind.BOUNCED) * 2 >= named else None
+
+
+def _last(name: str) -> str:
+    """Return what a field is called in the object it stands in."""
+    return name.rpartition(".")[2]
+
+
+def _recipients(names: Sequence[str], sample: Sequence[Row]) -> str:
+    """Return the name of the column that says to whom, where another one may say from whom."""
+    return next(
+        (
+            name
+            for place, name in enumerate(names)
+            if _TO.fullmatch(letters(name)) and any("@" in row[place] for row in sample)
+        ),
+        "",
+    )
+
+
+def _named(full: Sequence[str], role: str) -> list[int]:
+    """Return the columns of known names, best first; outer fields before those of objects in them."""
+    plain, last = [letters(name) for name in full], [letters(_last(name)) for name in full]
+    found: dict[int, None] = {}
+    for word in _NAMES[role].split():
+        exact = [place for place, name in enumerate(plain) if name == word]
+        inner = [place for place, name in enumerate(last) if name == word]
+        ends = [place for place, name in enumerate(plain) if len(word) >= _LONG_NAME and name.endswith(word)]
+        found |= dict.fromkeys(exact or inner or ends)
+    return list(found)
+
+
+def _kind_column(full: Sequence[str], cells: Sequence[Sequence[str]]) -> int | None:
+    """Return the column that says what happened: one of such a name, or one that is full of such words."""
+    named = set(_named(full, "kind"))
+    counted: dict[int, int] = {}
+    for place, column in enumerate(cells):
+        filled = [cell for cell in column if cell.strip()]
+        known = sum(map(is_kind, filled))
+        sure = place in named and bool(_SAYS_WHAT.search(full[place]))
+        believed = sure or (share(filled, is_state) >= 0.5 and not _IS_NO_KIND.search(full[place]))
+        of_some = place not in named or kind_in_name(full[place])
+        if known and believed and not (of_some and len(filled) * 2 <= len(column)):
+            counted[place] = known
+    return max(counted, key=lambda place: (counted[place], place in named), default=None)
+
+
+def _words_columns(
+    full: Sequence[str], cells: Sequence[Sequence[str]], taken: set[int | None]
+) -> tuple[int, ...]:
+    """Return the columns that say why: those of such a name, then what looks like a server's answers."""
+    named = _named(full, "words")
+    replies = (place for place, column in enumerate(cells) if share(column, is_reply) >= 0.3)
+    return tuple(place for place in dict.fromkeys(chain(named, replies)) if place not in taken)
+
+
+def _tells(full: Sequence[str], taken: set[int | None]) -> tuple[_Tell, ...]:
+    found = ((place, kind_in_name(name) or kind_in_name(_last(name))) for place, name in enumerate(full))
+    return tuple(_Tell(place, *told) for place, told in found if told and place not in taken)
+
+
+def _times(
+    full: Sequence[str], cells: Sequence[Sequence[str]], taken: set[int | None], *, of_people: bool
+) -> list[int]:
+    """Return the columns of times, first those whose names say so."""
+    named = {place: rank for rank, place in enumerate(_named(full, "when"))}
+    found = [
+        place
+        for place, column in enumerate(cells)
+        if place not in taken
+        and not _IS_NO_TIME.search(_last(full[place]))
+        and not (of_people and _OF_THE_ROW.search(full[place]))
+        and share(column[:_LOOKED_AT], epoch) >= 0.8
+        and share(column[:_LOOKED_AT], _STATUS.fullmatch) < 0.5
+    ]
+    return sorted(
+        found,
+        key=lambda place: (
+            named.get(place, len(full)),
+            not _SAYS_WHEN.search(letters(full[place])),
+            bool(_OF_SENDING.search(full[place])),
+            place,
+        ),
+    )
+
+
+def _says_sent_for_delivered(column: Iterable[str]) -> bool:
+    """Say whether "sent" is what becomes of a message here: others bounced, and no word for delivered."""
+    kinds = {kind_of(cell) for cell in column if cell}
+    return OutcomeKind.BOUNCED in kinds and OutcomeKind.DELIVERED not in kinds
+
+
+def _read_row(columns: _Columns, row: Row) -> Read:
+    cells = (cell_at(row, place) for place in columns.words)
+    told = [cell for cell in cells if re.search(r"[^\W\d]", cell)]
+    words = next(filter(is_reply, told), told[0] if told else "")
+    status, word = cell_at(row, columns.status), cell_at(row, columns.kind)
+    signs = list(_signs(row, columns))
+    kind = _kind_of_row(word, signs, columns, words, status)
+    address = address_at(row, columns.address)
+    if kind is None or "@" not in address:
+        return None
+    own = [sign for sign in signs if sign.kind is kind]
+    words = words or next((sign.words for sign in own if " " in sign.words), "")  # one word is a category
+    at = max((sign.at for sign in own), default=0.0)
+    at = at or epoch(cell_at(row, columns.when), day_first=columns.day_first)
+    if is_dropped(word):
+        words = f"dropped: {words}"
+        kind = asked_before(words) or kind
+    failed = kind in {OutcomeKind.BOUNCED, OutcomeKind.DEFERRED}
+    permanent = kind is OutcomeKind.BOUNCED
+    beside = " ".join(cell for cell in told if cell != words)
+    diagnosis = diagnose(words, status=status, permanent=permanent, beside=beside) if failed else ACCEPTED
+    if failed and not kind_of(word) and _may_have_arrived_since(signs):
+        diagnosis = NOTHING_SAID
+    return Outcome(address, kind, at, diagnosis, "file", cell_at(row, columns.message_id)[:255])
+
+
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """What a cell of a column that tells says of its row: what happened, when if it says so, or its words."""
+
+    kind: OutcomeKind
+    at: float = 0.0
+    words: str = ""
+
+
+def _signs(row: Row, columns: _Columns) -> Iterator[_Sign]:
+    for tell in columns.tells:
+        cell = cell_at(row, tell.place)
+        if not cell or _NO.fullmatch(cell):
+            continue
+        if at := epoch(cell, day_first=columns.day_first):
+            yield _Sign(tell.kind, at)
+        elif tell.textual:
+            yield _Sign(kind_of(cell) or tell.kind, words=cell)
+        elif _YES.fullmatch(cell) or _COUNT.fullmatch(cell):
+            yield _Sign(tell.kind)
+
+
+def _may_have_arrived_since(signs: Sequence[_Sign]) -> bool:
+    """Say whether a message arrived, too, and nobody knows whether that was before one came back."""
+    arrived = any(sign.kind is OutcomeKind.DELIVERED for sign in signs)
+    return arrived and not any(sign.at for sign in signs if sign.kind is OutcomeKind.BOUNCED)
+
+
+def _kind_of_row(
+    word: str, signs: Sequence[_Sign], columns: _Columns, words: str, status: str
+) -> OutcomeKind | None:
+    found = kind_of(word)
+    if found is OutcomeKind.COMPLAINED and columns.of_bounces and "compl" not in word.lower():
+        return OutcomeKind.BOUNCED  # of a bounce "spam" is why
+    if found:
+        return found
+    said = _kind_by(words, status)
+    if is_handed_over(word) and (columns.sent_is_delivered or said is OutcomeKind.DELIVERED):
+        return OutcomeKind.DELIVERED
+    if signs:
+        return _weighed(signs)
+    return None if columns.kind is not None else said or (columns.usual if words or status else None)
+
+
+def _weighed(signs: Sequence[_Sign]) -> OutcomeKind:
+    """Return which of several things that happened counts: a wish, then the later of arrival and bounce."""
+    latest: dict[OutcomeKind, float] = {}
+    for sign in signs:
+        latest[sign.kind] = max(sign.at, latest.get(sign.kind, 0.0))
+    kind = next(kind for kind in _SEVERITY if kind in latest)
+    arrived = latest.get(OutcomeKind.DELIVERED, 0.0)
+    return OutcomeKind.DELIVERED if kind is OutcomeKind.BOUNCED and arrived > latest[kind] > 0 else kind
+
+
+def _kind_by(words: str, status: str) -> OutcomeKind | None:
+    """Return what a server's words tell where no column says what happened."""
+    found = re.search(r"(?<![\d.])([245])(?:\d\d(?=[ \-])|\.\d{1,3}\.\d{1,3}\b)", f"{status} {words}")
+    kinds = {"2": OutcomeKind.DELIVERED, "4": OutcomeKind.DEFERRED, "5": OutcomeKind.BOUNCED}
+    return kinds[found[1]] if found else None

@@ -1,0 +1,181 @@
+"""The words by which senders call what happened, in a cell and in the name of a column."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+from unicodedata import combining, normalize
+
+from mailsift.pipeline.outcomes.outcome import OutcomeKind
+
+KINDS: Final = {
+    OutcomeKind.DELIVERED: "delivered delivery delivers ok success successful"
+    " opened open opens firstopening opening openings clicked click clicks clickthrough read replied viewed"
+    " zugestellt geoffnet angeklickt geklickt livre remis delivre ouvert clique entregado abierto entregue"
+    " aberto clicado consegnato recapitato aperto cliccato bezorgd afgeleverd geopend geklikt dostarczono",
+    OutcomeKind.BOUNCED: "bounced bounce bounces hardbounce hardbounced hard permanent permanentbounce"
+    " failed failure fail dropped drop blocked block rejected reject invalid invalidemail undelivered"
+    " undeliverable outofband permfail hardfail nonexistent expired expiration returned nondelivery ndr"
+    " cleaned bounceback suppressed"
+    " unzustellbar rucklaufer abgewiesen abgelehnt fehlgeschlagen rejete refuse echec echoue rebond rebonds"
+    " rebote rebotado rechazado"
+    " fallido devolvido rejeitado respinto rimbalzato fallito geweigerd mislukt odrzucono",
+    OutcomeKind.DEFERRED: "deferred defer delay delayed deliverydelay softbounce softbounced soft temporary"
+    " transient temporaryfailure temporaryfail tempfail softfail retrying greylisted failedattempt"
+    " verzogert differe retarde aplazado diferido adiado differito uitgesteld",
+    OutcomeKind.COMPLAINED: "complained complaint complaints spam spamreport spamcomplaint abuse"
+    " reportedspam feedback junk spammed beschwerde plainte queja reclamacao reclamo klacht",
+    OutcomeKind.UNSUBSCRIBED: "unsubscribed unsubscribe unsubscribes unsub optout optedout groupunsubscribe"
+    " listunsubscribe linkunsubscribe"
+    " abgemeldet abbestellt desabonne desinscrit descadastrado disiscritto uitgeschreven afgemeld"
+    " abmeldung abbestellung desinscription desabonnement baja descadastro disiscrizione uitschrijving"
+    " afmelding",
+}
+"""What senders call a kind, in the letters of the word alone."""
+
+_KIND_OF: Final = {word: kind for kind, words in KINDS.items() for word in words.split()}
+
+_PHRASES: Final = (
+    (re.compile(r"\b(?:re-?subscri\w+|not[ -]spam|non[ -]?spam|(?:filter|quarantin)\w+)\b"), None),
+    (
+        re.compile(
+            r"\bspam (?:notific|block|bounc|reject|content|relat)\w*|\b(?:block|reject)\w* .*\bspam\b"
+        ),
+        OutcomeKind.BOUNCED,
+    ),
+    (re.compile(r"\b(?:spam|abuse|complain\w*|junk)\b"), OutcomeKind.COMPLAINED),
+    (re.compile(r"\b(?:un-? ?subscri\w+|opt(?:ed)?[ -]?out)\b"), OutcomeKind.UNSUBSCRIBED),
+    (
+        re.compile(r"\b(?:soft|suave|deferred|delayed|temporar\w+|temporaire|temporane\w+|transient)\b"),
+        OutcomeKind.DEFERRED,
+    ),
+    (
+        re.compile(
+            r"\b(?:permanente?|(?:hard|block)?[ -]?bounce[ds]?|un-?deliver\w+|not delivered"
+            r"|deliver\w+ fail\w+)\b"
+        ),
+        OutcomeKind.BOUNCED,
+    ),
+    (re.compile(r"\b(?:delivered|opened|clicked|received e-?mail)\b"), OutcomeKind.DELIVERED),
+)
+"""What a phrase of a few words means ("Unsubscribed by user"), the first row that is in it."""
+
+_LONGEST_PHRASE: Final = 6
+_LONGEST_WORDS: Final = 100
+_LONGEST_NAME: Final = 3
+"""Words of a phrase in which one known word is enough."""
+
+_STATES: Final = {
+    "on its way": "sent send sends emailsend emailsent sendemail processed process accepted injection"
+    " injected queued queue pending scheduled submission submitted reception requests request draft none"
+    " unknown versendet gesendet envoye enviado inviato verzonden",
+    "of people": "active inactive enabled disabled subscribed subscribe confirmed unconfirmed registered"
+    " cold",
+}
+"""Words of a column that says what happened, where nothing has."""
+_STATE_OF: Final = {word: state for state, words in _STATES.items() for word in words.split()}
+_HANDED_OVER: Final = re.compile(r"sent|send|relayed|versendet|gesendet|envoye|enviado|inviato|verzonden")
+
+_NAME_WORDS: Final = {
+    "filler": "is has was been e email emails mail message date time timestamp datetime at on ts last first"
+    " from marked as global globally all reported contact number of total count utc",
+    "textual": "reason cause type subtype category class classification description detail details campaign"
+    " title id other",
+}
+"""Words in the name of a column that say no more about what happened; and that its cells are words, too."""
+_NAME_WORD: Final = {word: use for use, words in _NAME_WORDS.items() for word in words.split()}
+_CELL_ONLY: Final = re.compile(
+    r"ok|success(?:ful)?|hard|soft|permanent|temporary|transient|feedback|returned|junk"
+)
+_JOINED: Final = (
+    (
+        re.compile(
+            r"bounced?(?:category|reason|class|type|description|detail)|clean(?:ed)?(?:reason|time|at|campaign)"
+        ),
+        OutcomeKind.BOUNCED,
+    ),
+    (
+        re.compile(r"(?:complain(?:ed|t)|abuse|spam)(?:report)?(?:ed)?(?:time|date|at|on)\b"),
+        OutcomeKind.COMPLAINED,
+    ),
+    (
+        re.compile(r"(?:unsub|unsubscribed?|optout|optedout)(?:time|date|at|on|reason|campaign)"),
+        OutcomeKind.UNSUBSCRIBED,
+    ),
+)
+"""How a column's name begins, written as one word, that has a value only where this happened."""
+
+
+def kind_of(word: str) -> OutcomeKind | None:
+    """Return what a sender's word means, "Hard Bounce" for one; None for words that tell of nothing."""
+    return _kind_of(word) if len(word) <= _LONGEST_WORDS else None
+
+
+@lru_cache(maxsize=4_096)  # a column that says what happened has few words
+def _kind_of(word: str) -> OutcomeKind | None:
+    plain = _apart(word if " " in word else word.rpartition(".")[2])  # users.messages.email.Bounce
+    known = _KIND_OF.get(re.sub(r"[^a-z]", "", plain))
+    if known or not 1 < len(plain.split()) <= _LONGEST_PHRASE or re.search(r"\d", plain):
+        return known
+    said = next((row for row in _PHRASES if row[0].search(plain)), None)
+    if said or len(plain.split()) > _LONGEST_NAME:
+        return said[1] if said else None
+    kinds = {_KIND_OF[word] for word in plain.split() if word in _KIND_OF}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def kind_in_name(name: str) -> tuple[OutcomeKind, bool] | None:
+    """Return what happened where a column of that name says something: "Has hard bounced", "UNSUB_TIME".
+
+    Returns:
+        The kind, and whether the column's cells are words beside yes and no, numbers and times.
+    """
+    words = _apart(name.replace("-", " ")).split()
+    uses = [_NAME_WORD.get(word, "") for word in words]
+    rest = "".join(word for word, use in zip(words, uses, strict=True) if not use)
+    kind = None if _CELL_ONLY.fullmatch(rest) else _KIND_OF.get(rest)
+    textual = "textual" in uses
+    if kind and not (textual and (kind is OutcomeKind.DELIVERED or rest == "spam")):
+        return kind, textual
+    return next(((kind, True) for pattern, kind in _JOINED if pattern.match(letters(name))), None)
+
+
+def is_kind(cell: str) -> bool:
+    """Say whether a cell tells what happened."""
+    return kind_of(cell) is not None
+
+
+def is_state(cell: str) -> bool:
+    """Say whether a cell tells what happened, or that nothing has happened yet."""
+    return is_kind(cell) or _plain(cell) in _STATE_OF
+
+
+def is_of_people(cell: str) -> bool:
+    """Say whether a cell tells how a reader stands to a list ("active"), and not what a message came to."""
+    return _STATE_OF.get(_plain(cell)) == "of people"
+
+
+def is_handed_over(cell: str) -> bool:
+    """Say whether a cell says that a message went out: arrived it has if a server answered so."""
+    return bool(_HANDED_OVER.fullmatch(_plain(cell)))
+
+
+def is_dropped(cell: str) -> bool:
+    """Say whether a cell says that the sender kept a message back itself."""
+    return bool(re.search(r"\b(?:drop(?:ped)?|suppressed)\b", _apart(cell)))
+
+
+def letters(name: str) -> str:
+    """Return the letters of a column's name alone."""
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+def _plain(word: str) -> str:
+    return letters(_apart(word))
+
+
+def _apart(word: str) -> str:
+    """Return a name's words apart, small and without accents: "emailBounce", "spam_complaint"."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|[_.:/]", " ", word)
+    return "".join(letter for letter in normalize("NFKD", apart) if not combining(letter)).lower()
