@@ -102,7 +102,7 @@ class Ask:
         tally: counts what the list asks there; None: nothing stops it.
         domains: some of those that wait for the provider, to tell a company from a hoster; () where
             too few addresses wait for care.
-        seconds: for so long the session may run, while we do; 0 = not known.
+        seconds: how long the session may run, unless we are held up; 0 = not known.
     """
 
     provider: str
@@ -128,8 +128,8 @@ class Grant:
         refill_s: seconds in which the rate allows a full session again; 0 = as the provider's row says.
         stopped: denied because too many of the list's recipients are unknown there.
         allowance: what the session may send at a time; None: all of it.
-        seconds: from asking for the grant on, by any clock: where unknown recipients count, the session's
-            room is given away then, and it may ask for nobody any more.
+        seconds: since the grant was asked for, by any clock: where unknown recipients count, the session's
+            share is released then, and it may ask for no more recipients.
     """
 
     recipients: int

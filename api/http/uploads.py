@@ -33,8 +33,8 @@ JSON_BYTES: Final = 16 * 1024**2
 JSON_EMAILS: Final = 100_000
 YEAR: Final = 366 * 86_400.0
 MAX_AGE: Final = (
-    "seconds a mail server's answer may be old to be used again, a day when left out; where it is given, an"
-    " outcome that is older counts no more either"
+    "maximum age in seconds of a mail server's answer that is reused, a day if left out; if given, older"
+    " outcomes no longer count either"
 )
 _PIECE: Final = 1 << 20
 _FORM: Final = "multipart/form-data"

@@ -427,7 +427,7 @@ class ProbeRun:
         self._collector.rests[provider.row.key, provider.source] = delay
 
     async def _hold_session(self, plan: SessionPlan, ask: Ask, grant: Grant, until: float) -> None:
-        """Hold one session that asks for nobody after a time; whatever happens, its lease is given back."""
+        """Hold one session, which asks nobody after `until`; its lease is returned in any case."""
         context, route, started = self._context, plan.route, self._loop.time()
         end, granted = DISCARDED_SESSION, min(ask.recipients, grant.recipients)
         session = ProbeSession(
