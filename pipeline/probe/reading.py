@@ -88,9 +88,16 @@ class ReplyReader:
 
     def __init__(self, own: Sequence[str]) -> None:
         self._classify = lru_cache(maxsize=4096)(partial(_classified, own=tuple(own)))
+        self._read_once = lru_cache(maxsize=1024)(self._read)
 
     def read(self, reply: SmtpReply, address: str = "") -> ClassifiedReply:
-        """Return the meaning of a reply to a question about the address ("" before RCPT)."""
+        """Return the meaning of a reply to a question about the address ("" before RCPT).
+
+        To be asked again about a reply costs little: a session's end looks at each several times.
+        """
+        return self._read_once(reply, address)
+
+    def _read(self, reply: SmtpReply, address: str) -> ClassifiedReply:
         text = _mask_ids(_mask_address(reply.text, address))
         return self._classify(reply if text is reply.text else replace(reply, text=text))
 
