@@ -186,7 +186,10 @@ Whole = Annotated[int, WHOLE]
 Count = Annotated[int, BeforeValidator(_whole_number)]
 """A whole number, also as the text of a URL or a form."""
 
-Amount = Annotated[float, BeforeValidator(_no_boolean)]
+AMOUNT: Final = BeforeValidator(_no_boolean)
+"""Makes of a `float` an Amount; goes last, as WHOLE does."""
+
+Amount = Annotated[float, AMOUNT]
 """A number, also as the text of a URL or a form."""
 
 Switch = Annotated[bool, BeforeValidator(_boolean_word)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from json import JSONDecodeError
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,7 +17,7 @@ from mailsift.accounts.keys import Caller, Scope
 from mailsift.api.http.auth import RequireScope
 from mailsift.api.http.chances import ASKED, ChanceFields, cell_of, chance_fields, provider_in
 from mailsift.api.http.idempotency import Handler, OnceRoute
-from mailsift.api.http.inputs import Amount, Email, Whole, read_json
+from mailsift.api.http.inputs import AMOUNT, Email, Whole, read_json
 from mailsift.api.http.openapi import error_responses, operation_id
 from mailsift.api.http.responses import Envelope, answer
 from mailsift.api.http.uploads import MAX_AGE, YEAR
@@ -51,7 +51,8 @@ _DEADLINE: Any = Field(
     le=LONGEST_MS,
     description="if time runs out, the verdict is risky, not an error",
 )
-_MAX_AGE: Any = Field(default=None, ge=0, le=YEAR, description=MAX_AGE)
+_Age: TypeAlias = Annotated[float, Field(ge=0, le=YEAR), AMOUNT]
+_MAX_AGE: Any = Field(default=None, description=MAX_AGE)
 _REPAIR: Any = Field(
     default=False,
     description="if the text is not an address but clearly means one (`Jane <jane@example.com>`), validate"
@@ -75,7 +76,7 @@ class SingleRequest(BaseModel):
     email: Email = Field(examples=["jane@example.com"])
     mode: Mode = _MODE
     deadline_ms: Whole = _DEADLINE
-    max_age: Amount | None = _MAX_AGE
+    max_age: _Age | None = _MAX_AGE
     repair: StrictBool = _REPAIR
     probability: StrictBool = _PROBABILITY
     tier: StrictBool = _TIER
@@ -123,7 +124,7 @@ class BatchRequest(BaseModel):
     emails: list[Email] = Field(min_length=1, max_length=MOST, examples=[["jane@example.com", "joe@example"]])
     mode: Mode = _MODE
     deadline_ms: Whole = _DEADLINE
-    max_age: Amount | None = _MAX_AGE
+    max_age: _Age | None = _MAX_AGE
     repair: StrictBool = _REPAIR
     probability: StrictBool = _PROBABILITY
     tier: StrictBool = _TIER
